@@ -76,7 +76,7 @@ class _Faulty(msgspec.Struct, gc=False):
 _DECODER = msgspec.json.Decoder(_Body)
 _NOTHING = Account()
 _CLIENT_ERRORS = range(400, 500)
-_MAX_CHARS = 1_000
+_MAX_CHARS = 400
 
 _REASONS = {
     "end_turn": FinishReason.STOP,

@@ -9,7 +9,7 @@ Trade-off: for an unreadable message the caller learns only that the engine refu
 import re
 from collections.abc import Iterator
 
-MAX_MESSAGE_CHARS = 1_000
+MAX_MESSAGE_CHARS = 400
 MAX_FIELD_CHARS = 100
 MAX_REASONS = 3
 
@@ -23,6 +23,8 @@ _PRINTED = re.compile(r"^(?P<loc>\S.*)\n\s+(?P<msg>.*?) \[type=[\w.-]+, input_va
 """Two lines of pydantic's text."""
 _SIGNS = ("validation error", "input_value=", "'loc':")
 _LEADS = re.compile(r"^(?:Value error|Assertion failed), ")
+_NATIVE = re.compile(r"\[[0-9:]{8}\] \S+: ")
+"""Clock and source line, with which a grammar compiler begins."""
 _EXTRAS = re.compile(r"\s*\((?:parameter=(?P<param>[\w.\[\]]+)(?:, )?)?(?:value=.*)?\)\s*$", re.DOTALL)
 """The end of vLLM's own errors, which contains the caller's value."""
 _QUOTED = re.compile(r"'[^']{41,}'|\"[^\"]{41,}\"")
@@ -44,6 +46,7 @@ def sentence(message: str, param: str = "") -> tuple[str, str]:
     ending = _EXTRAS.search(message)
     given = param or (ending and ending["param"]) or ""
     plain = _EXTRAS.sub("", message) if ending and ending[0].strip() != "()" else message
+    plain = _NATIVE.sub("", plain)
     return _line(_QUOTED.sub("…", plain))[:MAX_MESSAGE_CHARS], _field(given)
 
 

@@ -23,24 +23,26 @@ TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _CALLS = frozenset({"tool_calls", "function_call", "arguments"})
 """Fields of a message or an item that may hold JSON as a string."""
 _CONTAINERS = (dict, list)
+_SHOWN = 32
+"""Characters of a name in an error: the longest field with media inside has 20."""
 
 
 def check_media(given: object, at: str) -> None:
     """Refuse addresses other than ``data:``, at any depth."""
-    waiting = [given]
+    waiting = [(given, at)]
     while waiting:
-        one = waiting.pop()
+        one, path = waiting.pop()
         if isinstance(one, dict):
             kind = one.get("type")
             if type(kind) is str and kind in TOOL_USES:
                 continue
             for name in ADDRESSES & one.keys():
-                _address(one[name], at)
+                _address(one[name], f"{path}.{name}")
             if kind == "url":
-                _address(one.get("url"), at)
-            waiting.extend(child for child in one.values() if type(child) in _CONTAINERS)
+                _address(one.get("url"), f"{path}.url")
+            waiting += [(child, f"{path}.{name[:_SHOWN]}") for name, child in one.items() if type(child) in _CONTAINERS]
         elif isinstance(one, list):
-            waiting.extend(child for child in one if type(child) in _CONTAINERS)
+            waiting += [(child, f"{path}[{i}]") for i, child in enumerate(one) if type(child) in _CONTAINERS]
 
 
 def _address(given: object, at: str) -> None:

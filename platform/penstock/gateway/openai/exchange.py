@@ -7,7 +7,15 @@ import asyncio
 from abc import ABC, abstractmethod
 from contextlib import suppress
 
-from penstock.domain.errors import ClientGone, Draining, InvalidField, OverBudget, OverLimit, PenstockError
+from penstock.domain.errors import (
+    ClientGone,
+    Draining,
+    EngineRefused,
+    InvalidField,
+    OverBudget,
+    OverLimit,
+    PenstockError,
+)
 from penstock.domain.ids import RequestId
 from penstock.domain.outcome import TENANT_QUEUE, Stage
 from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
@@ -18,6 +26,7 @@ from penstock.gateway.calls.call import Call, Progress, Timings, nothing
 from penstock.gateway.calls.demand import Demand
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai import head
+from penstock.gateway.openai.blame import blamed
 from penstock.gateway.openai.bounds import UNBOUNDED
 from penstock.gateway.openai.parse import GEO, Parsed
 from penstock.gateway.openai.services import Serve, Services
@@ -118,6 +127,13 @@ class RequestExchange(ABC):
         self._bounds = self._edge.bounds(who)
         self._known(who)
         self._timings.mark(Stage.AUTH)
+
+    def _blamed(self, error: PenstockError) -> PenstockError:
+        """Return an engine's refusal with its field under the caller's name."""
+        request = None if self._progress is None else self._progress.call.request
+        if request is None or request.api is Api.INFER or not isinstance(error, EngineRefused):
+            return error
+        return blamed(error, request.api, request.body)
 
     def _region(self, asked: str) -> str:
         """Return this gateway's region, or raise ``InvalidField`` if the request asks for another one."""
@@ -223,6 +239,7 @@ class RequestExchange(ABC):
 
     def _refuse(self, error: PenstockError) -> None:
         reply, self._is_refused = self._reply, True
+        error = self._blamed(error)
         if self._who is not None and _is_theirs(error):
             self._edge.looks.refused(self._who.key, self._edge.clock.monotonic())
         if reply.gone or isinstance(error, ClientGone):

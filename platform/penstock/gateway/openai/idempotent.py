@@ -3,17 +3,16 @@
 It runs before the pipeline: a replay draws on no limit, costs nothing and has no ledger row. Only complete answers are
 kept; a refused, broken or cancelled one frees its key for a waiting request.
 
-If the first caller disconnects, its answer is cancelled only without followers in the same gateway. Followers at other
-gateways then get the error that the answer broke off.
+If the first caller disconnects, its answer is still made and recorded: it is charged once, and a repeat gets it.
 
-Trade-off: the caller may receive an answer's end a moment before it is stored. A gateway killed in that moment loses
-the record, not the answer.
+Trade-off: an engine works for a caller that may never come back, to the bound that the caller set. An answer's end may
+be received a moment before it is stored: a gateway killed in that moment loses the record, not the answer.
 """
 
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from typing import Protocol
@@ -90,7 +89,6 @@ class Once:
         self._answers = answers
         self._stall_s = stall_s
         self._max_bytes = max_bytes
-        self._under_way: dict[RecordKey, RecordedReply] = {}
 
     def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
         """Answer or replay the request; a key that may not use the model is refused by the pipeline."""
@@ -118,10 +116,8 @@ class Once:
                 self._count(Use.FIRST)
                 await self._record(key, progress, reply)
                 return
-            follower, forerunner = _Follower(call, reply, self._stall_s), self._under_way.get(key)
-            with forerunner.followed() if forerunner is not None else nullcontext():
-                is_told = await self._repeat(key, call, reply, follower)
-            if is_told:
+            follower = _Follower(call, reply, self._stall_s)
+            if await self._repeat(key, call, reply, follower):
                 self._count(_FOLLOWS[claim])
                 self._note(call, follower.original)
                 return
@@ -130,11 +126,9 @@ class Once:
     async def _record(self, key: RecordKey, progress: Progress, reply: Reply) -> None:
         call = progress.call
         recorder = AnswerRecorder(self._answers, key, call.request.id, self._max_bytes)
-        recorded = self._under_way[key] = RecordedReply(reply, recorder, partial(_used, call))
         try:
-            await self._corridor.serve(progress, recorded)
+            await self._corridor.serve(progress, RecordedReply(reply, recorder, partial(_used, call)))
         finally:
-            self._under_way.pop(key, None)
             await recorder.close(keeps=progress.answer is not None and progress.answer.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:

@@ -4,8 +4,8 @@ It knows pieces and the store, not the content of answers.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
@@ -53,6 +53,10 @@ class AnswerRecorder:
             self._pieces.clear()
             self._news.set()
 
+    @property
+    def is_recording(self) -> bool:
+        return self._left_bytes >= 0 and not self._task.done()
+
     async def close(self, *, keeps: bool) -> None:
         """Store the rest, or free the key if the record is not kept."""
         if keeps:
@@ -96,22 +100,11 @@ def _nothing() -> None: ...
 
 
 class RecordedReply:
-    """A recorded reply; after a disconnect it continues while other callers in this gateway follow the record."""
+    """A recorded reply; it continues after its caller has left, while it is recorded for those that repeat it."""
 
     def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
         self._reply, self._recorder, self._used = reply, recorder, used
-        self._followers = 0
         self._on_gone = _nothing
-
-    @contextmanager
-    def followed(self) -> Iterator[None]:
-        self._followers += 1
-        try:
-            yield
-        finally:
-            self._followers -= 1
-            if self.gone:
-                self._on_gone()
 
     @property
     def started(self) -> bool:
@@ -119,7 +112,7 @@ class RecordedReply:
 
     @property
     def gone(self) -> bool:
-        return self._reply.gone and not self._followers
+        return self._reply.gone and not self._recorder.is_recording
 
     def start(self, status: int, headers: Headers) -> None:
         self._recorder.head(status, headers, self._used())
@@ -129,6 +122,9 @@ class RecordedReply:
         if data:
             self._recorder.body(data)
             self._reply.write(data)
+            if self.gone:
+                on_gone, self._on_gone = self._on_gone, _nothing
+                on_gone()
 
     def finish(self) -> None:
         """End the body; the record is closed when the outcome is known."""

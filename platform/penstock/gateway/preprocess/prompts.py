@@ -63,6 +63,7 @@ def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTem
     body = request.body
     shown.check_tools(body, version)
     told = shown.unread(request.api, body, version, template)
+    param = "input" if request.api is Api.RESPONSES else "messages"
     try:
         messages = conversation.of_request(request.api, body, template)
         variables = dict(version.special_tokens) | _template_variables(request.api, body)
@@ -70,13 +71,14 @@ def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTem
         shown.check(request.api, body, messages, version)
     except EngineOnly:
         text = outline.of(body, dict(version.special_tokens), template)
-        return Prompts(texts=(text,) if text else (), is_exact=False, told=told)
+        return Prompts(texts=(text,) if text else (), is_exact=False, told=told, param=param)
     try:
         goes_on = options.option(request.api, body, "continue_final_message") is True
         text = template.render(messages, variables, continue_final=goes_on)
     except TemplateRefused as error:
-        raise InvalidField(str(error), param="messages") from error
-    return Prompts(texts=(text,), add_special_tokens=options.adds_special_to_chat(request.api, body), told=told)
+        raise InvalidField(str(error), param=param) from error
+    special = options.adds_special_to_chat(request.api, body)
+    return Prompts(texts=(text,), add_special_tokens=special, told=told, param=param)
 
 
 def _template_variables(api: Api, body: Mapping[str, object]) -> dict[str, object]:

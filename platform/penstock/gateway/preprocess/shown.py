@@ -20,6 +20,7 @@ _EFFORT = {Api.RESPONSES: "reasoning.effort", Api.MESSAGES: "output_config.effor
 _NO_EFFORT = "none"
 _IN_MESSAGES = frozenset({Ability.SYSTEM, Ability.TOOL_TURNS})
 KWARGS = "chat_template_kwargs"
+_BESIDE_CONTENT = ("reasoning", "task")
 _MOST_TOLD, _MOST_CHARS = 8, 64
 """Bounds on reported keys that a caller made up: documented names have at most 30 characters."""
 
@@ -54,6 +55,7 @@ def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template
     found: list[str] = []
     if not _can(Ability.NAMES, version):
         found += _unread_names(body)
+    found += _unread_in_messages(api, body, version)
     if KWARGS in body:
         found += _unread_kwargs(body, template)
     if not _can(Ability.EFFORT, version):
@@ -66,7 +68,7 @@ def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
     if reasoning.asked_effort(api, body) not in (None, _NO_EFFORT):
         yield _EFFORT.get(api, "reasoning_effort")
     thinking = body.get("thinking")
-    if api is Api.MESSAGES and isinstance(thinking, dict) and thinking.get("type") == "enabled":
+    if api is Api.MESSAGES and isinstance(thinking, dict) and thinking.get("type") in ("enabled", "adaptive"):
         yield "thinking"
 
 
@@ -76,6 +78,18 @@ def _unread_names(body: Mapping[str, object]) -> Iterator[str]:
         isinstance(one, dict) and one.get("name") and one.get("role") != "tool" for one in messages
     ):
         yield "messages[].name"
+
+
+def _unread_in_messages(api: Api, body: Mapping[str, object], version: VersionEntry) -> Iterator[str]:
+    """Yield fields of messages that no word of the template names, and a beginning of the answer on Messages."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        return
+    for name in _BESIDE_CONTENT:
+        if any(isinstance(one, dict) and name in one for one in messages) and name not in (version.chat_template or ""):
+            yield f"messages[].{name}"
+    if api is Api.MESSAGES and isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant":
+        yield "messages[-1]"  # the engine begins a new turn behind it
 
 
 def _unread_kwargs(body: Mapping[str, object], template: ChatTemplate) -> Iterator[str]:

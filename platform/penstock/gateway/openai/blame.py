@@ -1,0 +1,107 @@
+"""Finds the caller's field that an engine's refusal is about. Pure.
+
+An engine reads a body under names of its own, and says few paths. So the refusal's own path tells the field, else a
+field's name in its text, else its subject.
+Trade-off: a text that names a second field may blame that one; what is known to be refused late is checked earlier.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from penstock.domain.errors import EngineRefused
+from penstock.domain.serving.request import Api
+from penstock.gateway.openai.fields import Body
+from penstock.gateway.openai.verdicts import TABLE, Field
+
+SAME = (
+    ("stop", "stop_sequences"),
+    ("max_completion_tokens", "max_output_tokens", "max_tokens"),
+    ("top_logprobs", "logprobs"),
+    ("messages", "input", "prompt"),
+    ("response_format", "text", "output_config"),
+)
+"""Names of one field: an engine's, and those of the APIs."""
+_PROMPTS = ("messages", "input", "prompt")
+_FORMS = ("structured_outputs", "response_format", "text", "output_config", "tools")
+_SUBJECTS = (
+    (re.compile("multimodal|image|audio|video"), _PROMPTS),
+    (re.compile("grammar|regex|schema|structur|constraint"), _FORMS),
+    (re.compile("[Tt]oken id|vocabulary|conversation|chat template|prompt"), _PROMPTS),
+)
+_MEDIA = frozenset({"image", "image_url", "input_image", "input_audio", "audio_url", "video_url"})
+_NAME = re.compile("[a-z]+(?:_[a-z]+)*")
+_STEP = re.compile(r"\.?(\w+)|\[(\d+)\]")
+_EVERYDAY = frozenset({"model", "user", "stream", "system", "text", "n", *_PROMPTS})
+"""Names that stand in sentences of another subject."""
+
+
+def blamed(error: EngineRefused, api: Api, body: Body) -> EngineRefused:
+    """Return the refusal with its field's path; unchanged if no field is found."""
+    param = _path(error.param or "", api, body) or _named(error.message, body) or _meant(error.message, body)
+    return EngineRefused(error.message, param=param) if param and param != error.param else error
+
+
+def _in(body: Body, name: str) -> str:
+    """Return the body's name for the field that an engine knows by another."""
+    if name in body:
+        return name
+    return next((one for same in SAME if name in same for one in same if one in body), "")
+
+
+def _path(param: str, api: Api, body: Body) -> str:
+    """Return the path without the engine's own steps: names of kinds and of its classes."""
+    steps = [name or int(number) for name, number in _STEP.findall(param)]
+    root = _in(body, str(steps[0])) if steps else ""
+    if not root:
+        return ""
+    said, fields = root, [field for kind in TABLE[api].kinds.values() if (field := kind.fields.get(root))]
+    for step in steps[1:]:
+        inner = list(_inside(fields, step))
+        if isinstance(step, int):
+            said, fields = f"{said}[{step}]", inner
+        elif inner or any(field.is_open for field in fields):
+            said, fields = f"{said}.{step}", inner
+    return said
+
+
+def _inside(fields: list[Field], step: str | int) -> Iterator[Field]:
+    for field in fields:
+        if isinstance(step, int):
+            yield from [] if field.items is None else [field.items]
+        else:
+            yield from (found for kind in field.kinds.values() if (found := kind.fields.get(step)))
+
+
+def _named(message: str, body: Body) -> str:
+    """Return the field that the text names: a name of several words first."""
+    names = sorted(_NAME.findall(message), key=lambda name: "_" not in name)
+    return next((found for name in names if name not in _EVERYDAY and (found := _in(body, name))), "")
+
+
+def _meant(message: str, body: Body) -> str:
+    for subject, fields in _SUBJECTS:
+        if subject.search(message) and (root := next((name for name in fields if name in body), "")):
+            return _part(body[root], root) if fields is _PROMPTS and subject is _SUBJECTS[0][0] else _form(body, root)
+    return ""
+
+
+def _form(body: Body, root: str) -> str:
+    """Return the path of the one constraint in an object of several."""
+    given = body[root]
+    if root != "structured_outputs" or not isinstance(given, Mapping):
+        return root
+    return next((f"{root}.{name}" for name, value in given.items() if value is not None), root)
+
+
+def _part(value: object, at: str) -> str:
+    """Return the path of the first picture, sound or film; the field's own if none is readable."""
+    waiting = [(value, at)]
+    while waiting:
+        one, path = waiting.pop()
+        if isinstance(one, Mapping):
+            if one.get("type") in _MEDIA:
+                return path
+            waiting.extend((child, f"{path}.{name}") for name, child in one.items() if name in ("content", "output"))
+        elif isinstance(one, list):
+            waiting.extend((child, f"{path}[{number}]") for number, child in reversed(list(enumerate(one))))
+    return at
