@@ -18,7 +18,7 @@ from penstock.domain.serving.request_record import Refusal
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.gateway.calls.call import Admitted, Answer
+from penstock.gateway.calls.call import Admitted, Answer, Call
 from penstock.gateway.evidence import Arms, Shared
 from penstock.gateway.evidence.totals import MOST_EXPOSED
 from penstock.gateway.routing import sticky_key
@@ -180,7 +180,7 @@ def test_a_failed_store_of_all_versions_judges_none(
     house: House, error: PenstockError, is_prepared: bool, is_evidence: bool
 ) -> None:
     """With the limits store or the disk away both versions answer 503, and the candidate has drawn most by chance."""
-    call = a_call()
+    call: Call = a_call()
     call.attempts.worker = None
     if not is_prepared:
         call = replace(call, prepared=None)
