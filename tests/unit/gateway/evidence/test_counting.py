@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.errors import ContextTooLong, Overloaded, StoreUnavailable
+from penstock.domain.errors import ContextTooLong, Overloaded
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
@@ -14,11 +14,10 @@ from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Stratum, bucket, price_bucket, stratum
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.report import Report
-from penstock.domain.serving.request_record import Refusal
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.gateway.calls.call import Admitted, Answer, Call
+from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.evidence import Arms, Shared
 from penstock.gateway.evidence.totals import MOST_EXPOSED
 from penstock.gateway.routing import sticky_key
@@ -165,16 +164,6 @@ def test_nobody_to_answer_is_a_bad_end_of_the_version(house: House) -> None:
     house.arms.ended(call, Answer.refused(Overloaded("full"), UNKNOWN))
     arm = house.arm()
     assert (arm.worker, arm.bad) == ("", 1)
-
-
-@pytest.mark.parametrize("is_prepared", [True, False], ids=["limits store or disk", "its own files"])
-def test_a_failed_store_of_all_versions_judges_none(house: House, is_prepared: bool) -> None:
-    """With the limits store or the disk away both versions answer 503, and the candidate has drawn most by chance."""
-    call: Call = a_call()
-    call.attempts.worker, error = None, StoreUnavailable()
-    call = call if is_prepared else replace(call, prepared=None)
-    house.arms.ended(call, Answer(outcome=error.outcome, usage=UNKNOWN, refusal=Refusal.of(error)))
-    assert [arm.bad for arm in house.second().arms] == ([] if is_prepared else [1])
 
 
 @pytest.mark.parametrize(("longest", "refused"), [(2048, 0), (4096, 1)])
