@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.domain.errors import ContextTooLong, Overloaded, StoreUnavailable
+from penstock.domain.errors import ContextTooLong, Overloaded
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
@@ -158,10 +158,8 @@ def test_a_deadline_of_the_callers_own_is_no_bad_end(house: House) -> None:
 
 
 def test_nobody_to_answer_is_a_bad_end_of_the_version(house: House) -> None:
-    """A candidate without a ready worker refuses what its incumbent would take; a store's refusal is not its own."""
+    """A candidate without a ready worker refuses what its incumbent would take."""
     call = a_call()
-    house.arms.ended(call, Answer.refused(StoreUnavailable("budgets can't be counted now"), UNKNOWN))
-    assert house.arms.take() is None
     call.attempts.worker = None
     house.arms.ended(call, Answer.refused(Overloaded("full"), UNKNOWN))
     arm = house.arm()
