@@ -53,7 +53,7 @@ def test_the_longest_known_start_is_expected() -> None:
     assert version.state.versions[V].starts == (30.0,)
     version.tick(20.0, asked(0.1), *fleet(1, 20.0, since=19.0, start_s=20.0))
     assert version.state.versions[V].start_s == 30.0
-    for number in range(8):
+    for number in range(7):
         assert version.state.versions[V].start_s == 30.0
         at = 30.0 + number
         version.tick(at, asked(0.1), *fleet(1, at, since=at, start_s=25.0))
