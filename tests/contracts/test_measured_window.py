@@ -121,15 +121,14 @@ def test_how_much_a_prometheus_has_seen_is_known(prometheus: Prometheus) -> None
     assert PrometheusWindow(prometheus, 3600.0, until=end).seen_s == 60.0
 
 
-def test_a_gauge_has_a_mean_and_a_peak(window: Window) -> None:
-    """Both ways average a gauge over the window and know its greatest value."""
+def test_a_gauge_has_a_mean(window: Window) -> None:
+    """Both ways average a gauge over the window."""
     assert window.levels("level")[0].value == pytest.approx(6.0)
-    assert window.peaks("level")[0].value == pytest.approx(12.0)
 
 
 def test_what_was_not_measured_is_absent(window: Window) -> None:
     """A name without an exporter gives no sample, and no 0."""
-    assert window.increases("nothing_total") == window.levels("nothing") == window.peaks("nothing") == ()
+    assert window.increases("nothing_total") == window.levels("nothing") == ()
 
 
 def test_a_real_prometheus_gives_series_over_time(prometheus: Prometheus) -> None:

@@ -1,7 +1,7 @@
 """What gateways hold requests for, told to controllers: in memory and through a real Postgres."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +10,6 @@ import pytest
 
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.wanted import CHANNEL, PostgresWanted, PostgresWantedTeller
-from penstock.control.pool.demand import WantedSource
 from penstock.domain.fleet.versions import Wanted
 from penstock.domain.ids import VersionId
 from tests.support.patience import patient
@@ -21,6 +20,10 @@ A = VersionId("a@1")
 
 class Teller(Protocol):
     async def tell(self, version: VersionId, requests: int, tokens: int) -> None: ...
+
+
+class WantedSource(Protocol):
+    async def run(self, on_wanted: Callable[[Wanted], None]) -> None: ...
 
 
 @dataclass(frozen=True)

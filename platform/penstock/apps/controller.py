@@ -156,7 +156,7 @@ def _compose(
         tables=tables,
         plan=partial(fleet.plan, policy=policy),
         pool=partial(plan_pool, pool=fleet.pool),
-        build=partial(build, silence_s=policy.silence_s, pool_bytes=settings.pooled_bytes),
+        build=partial(build, silence_s=2 * settings.lease_s, pool_bytes=settings.pooled_bytes),
         changes=changes,
         decisions=decisions,
     )

@@ -164,7 +164,7 @@ def worker_key(
 def _begin(parent: int = 0) -> None:
     """Make the process's files private, and tie its end to its supervisor's."""
     from penstock.supervision.files import keep_private
-    from penstock.supervision.parent import terminate_with
+    from penstock.supervision.tied import terminate_with
 
     keep_private()
 

@@ -3,6 +3,9 @@
 Only the model's workers import the handler itself.
 """
 
+import ast
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,7 +15,7 @@ from penstock.domain.models.model import EngineSettings, GoldenPrompt, HandlerSe
 from penstock.domain.models.tensors import ANY, Datatype, TensorSpec
 from penstock.formats.contents import HANDLER, LABELS
 from penstock.formats.documents import json_of
-from penstock.packaging import handler_code, reading
+from penstock.packaging import reading
 
 DESCRIPTION = "handler.json"
 HANDLED = (Task.CLASSIFY, Task.EMBED)
@@ -75,7 +78,7 @@ def read(folder: Path) -> Handled | None:
     except (msgspec.MsgspecError, ValueError) as error:
         raise ArtifactRefused(f"{DESCRIPTION}: {error}{_remedy(str(error))}") from error
     _check(said, folder)
-    handler_code.check(folder)
+    check_code(folder)
     tokens = said.max_tokens or said.item_tokens or reading.context_of(folder)
     return Handled(
         said.task,
@@ -149,3 +152,45 @@ def _check_labels(said: _Description, folder: Path) -> None:
     count, classes = len((folder / LABELS).read_bytes().splitlines()), said.outputs[0].shape[-1]
     if classes not in (ANY, count):
         raise ArtifactRefused(f"{LABELS} has {count} lines, and {said.outputs[0].name} {classes} values for each item")
+
+
+def check_code(folder: Path) -> None:
+    """Raise ``ArtifactRefused`` if the handler is not Python or imports files outside the version.
+
+    Without the check its worker would fail minutes later.
+    """
+    path = folder / HANDLER
+    if not path.is_file():
+        return
+    for name in _imported(_parsed(path.read_bytes())):
+        for beside in (f"{name}.py", f"{name}/__init__.py"):
+            if (folder / beside).is_file():
+                raise ArtifactRefused(
+                    f"{HANDLER} imports {name}, which is {beside} of the folder: a version holds one file of code, "
+                    f"so move into {HANDLER} what it needs"
+                )
+
+
+def _parsed(source: bytes) -> ast.Module:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = ast.parse(source, HANDLER)
+            compile(module, HANDLER, "exec", dont_inherit=True)  # also finds what the grammar alone lets through
+            return module
+    except SyntaxError as error:
+        at = f", line {error.lineno}" if error.lineno else ""
+        raise ArtifactRefused(f"{HANDLER}{at} is not valid Python: {error.msg}") from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ArtifactRefused(f"{HANDLER} is not valid Python: {error}") from error
+
+
+def _imported(module: ast.Module) -> Iterator[str]:
+    """Yield the top-level name of each imported module."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            raise ArtifactRefused(f"{HANDLER}, line {node.lineno} imports what stands beside it: there is nothing else")
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]

@@ -160,7 +160,7 @@ FAULTS = {
     "Postgres killed three times": Fault(
         begins=dying_database, shows="postgres.*SIGKILL|postgres.*gone|ProcessRestarts", alert="ProcessRestarts"
     ),
-    "Postgres stopped": Fault(begins=hung_database, shows="database", alert="DatabaseAway"),
+    "Postgres stopped": Fault(begins=hung_database, shows="database|postgres.*did not answer"),
 }
 
 

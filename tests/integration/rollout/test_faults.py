@@ -297,6 +297,8 @@ async def test_a_candidate_that_freezes_with_its_agent_hurts_whom_it_has_alone(s
         at = time.time()
         case.engine.freeze(frozen=True)
         street.place.signal_agents(case.candidate, signal.SIGSTOP)
+        engine = street.place.at.pop(case.candidate)
+        street.place.name_engines()  # its successor, on the same machine, would not get an engine either
         try:
             # Whoever it has hangs, and asks for nothing more.
             await hear(street, street.place.site.gateways, lambda table: case.candidate not in served(table))
@@ -306,6 +308,8 @@ async def test_a_candidate_that_freezes_with_its_agent_hurts_whom_it_has_alone(s
                 assert ended(others) == {(200, case.before)}, others.heard()
         finally:
             case.engine.freeze(frozen=False)
+            street.place.at[case.candidate] = engine
+            street.place.name_engines()
             street.place.signal_agents(case.candidate, signal.SIGCONT)
     print(f"both frozen: aborted after {over['history'][-1]['at'] - at:.1f} s, {users.statuses(at)}")  # noqa: T201
     assert "bad: " in over["history"][-1]["says"]

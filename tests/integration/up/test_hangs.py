@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.drill, pyte
 @pytest.fixture(scope="module")
 def watched(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Platform]:
     """Yield an observed platform with MiniLM, free to be stopped."""
-    with Platform(home=new_home("hangs"), models="minilm", settings={**shared_settings, "observe": "true"}) as running:
+    own = {"observe": "true", "zygote_socket": ""}
+    with Platform(home=new_home("hangs"), models="minilm", settings={**shared_settings, **own}) as running:
         yield running
 
 

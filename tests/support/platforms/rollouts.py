@@ -90,10 +90,14 @@ class Town:
         """Register and deploy a version that this engine stands for, and wait until it serves."""
         version = self.register(manifest or manifest_of(next(self.seeds)))
         self.at[version] = engine
-        (self.home.root / "engines.json").write_text(json.dumps({one: stub.url for one, stub in self.at.items()}))
+        self.name_engines()
         self.call("PUT", f"/deployments/{version}", {"replicas": 1})
         until(f"{version} serves", lambda: self._serves(version), within_s=60)
         return version
+
+    def name_engines(self) -> None:
+        """Tell workers that start which engine stands for which version."""
+        (self.home.root / "engines.json").write_text(json.dumps({one: stub.url for one, stub in self.at.items()}))
 
     def signal_agents(self, version: str, number: signal.Signals) -> None:
         """Send a signal to the agents of a version, one at least."""

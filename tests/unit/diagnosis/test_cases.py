@@ -4,7 +4,7 @@ import pytest
 
 from penstock.diagnosis.cases import CASES
 from penstock.diagnosis.evidence import Case, Judgement, State
-from penstock.diagnosis.snapshot import Snapshot, WorkerFigures
+from penstock.diagnosis.snapshot import Snapshot, VersionFigures, WorkerFigures
 from penstock.diagnosis.verdict import Word, judge
 from tests.support.scenarios.diagnoses import HEALTHY, NEIGHBOURS, SITUATIONS, Look, Neighbour
 
@@ -67,3 +67,13 @@ def test_nobody_is_sent_to_a_version_that_is_not_there(other: WorkerFigures | No
     assert one.subject == "toy@1"
     assert [remedy.command for remedy in one.remedies if "aliases" in remedy.command] == ([command] if command else [])
     assert any(remedy.command.startswith("penstock models push") for remedy in one.remedies) == (not command)
+
+
+def test_nobody_is_sent_to_a_version_that_is_scaled_to_nothing() -> None:
+    """A version whose last worker has just ended, after a rollout that was aborted, is no way out."""
+    sick, gone = (
+        WorkerFigures(name=name, version=f"toy@{name}", zone="", restarts=n) for name, n in (("1", 9), ("2", 0))
+    )
+    versions = (VersionFigures(version="toy@1", wanted=1.0), VersionFigures(version="toy@2", wanted=0.02))
+    one = judged(Snapshot(seconds=60.0, workers=(sick, gone), versions=versions), Case.UNHEALTHY_VERSION)
+    assert not any("aliases" in remedy.command for remedy in one.remedies)

@@ -7,13 +7,14 @@ Composition roots make small frozen config objects from them.
 
 import os
 import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
 import yaml
 from pydantic import Field
 
-from penstock.apps.settings import unknown
 from penstock.apps.settings.processes import (
     ControllerSettings,
     FleetKind,
@@ -30,7 +31,8 @@ from penstock.apps.settings.stores import (
     MetricsSettings,
     PeerSettings,
 )
-from penstock.apps.settings.told import PREFIX, Home, SettingKind, Tls, Told, named
+from penstock.apps.settings.told import PREFIX, Home, SettingKind, Tls, Told, named, read
+from penstock.domain.command_error import CommandError
 from penstock.mounted.secret_file import HIDDEN, is_path
 
 __all__ = [
@@ -107,6 +109,11 @@ CONTROLLER_PORT = 8079
 SECRET = named(SettingKind.SECRET, Settings)
 """Settings that may contain a password."""
 _KEY_FILES = named(SettingKind.KEY_FILE, Settings)
+_ENVIRONMENT = "the environment"
+_OF_TOOLS = frozenset({"PENSTOCK_TF_MIRROR"})
+"""Variables of the repository's own tools."""
+_SERVICE_LINK = re.compile(r".*_(?:SERVICE_(?:HOST|PORT(?:_\w+)?)|PORT_\d+_(?:TCP|UDP)(?:_\w+)?)")
+"""Variables that Kubernetes sets in every container for each Service of its namespace."""
 
 
 _caller: dict[str, str] = {}
@@ -117,7 +124,7 @@ _caller: dict[str, str] = {}
 def load() -> Settings:
     """Read the settings of this process once; raise ``CommandError`` for an unknown name or an unreadable file."""
     found = Settings()
-    unknown.check(os.environ, found.paths.settings_file, Settings.model_fields)
+    _check_names(os.environ, found.paths.settings_file, Settings.model_fields)
     return found.model_copy(update=_caller)
 
 
@@ -170,3 +177,29 @@ def choose_home(home: str) -> None:
     """Make this the home of this process and its children."""
     os.environ["PENSTOCK_HOME"] = home
     load.cache_clear()
+
+
+def _check_names(environment: Mapping[str, str], file: Path, known: Iterable[str]) -> None:
+    """Raise ``CommandError`` for a variable, or a key of the settings file, without a setting.
+
+    An operator would believe it to be in force.
+    """
+    names = sorted(known)
+    variables = {f"{PREFIX}{name.upper()}" for name in names}
+    for found in sorted(environment):
+        if found.upper().startswith(PREFIX) and found.upper() not in variables | _OF_TOOLS:
+            raise _refused(found, _ENVIRONMENT, sorted(variables))
+    for key in read(file):
+        if key not in names:
+            raise _refused(key, str(file), names)
+
+
+def _refused(found: str, where: str, names: list[str]) -> CommandError:
+    if _SERVICE_LINK.fullmatch(found):
+        return CommandError(
+            f"{found} is no setting: Kubernetes made it for a Service named penstock….",
+            do="Set enableServiceLinks: false in the pod.",
+        )
+    near = get_close_matches(found if where != _ENVIRONMENT else found.upper(), names, n=1, cutoff=0.5)
+    meant = f"Did you mean {near[0]}?" if near else "`penstock contract` lists all settings."
+    return CommandError(f"There is no setting {found} (in {where}).", do=f"{meant} Correct the name, or remove it.")

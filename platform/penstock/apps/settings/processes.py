@@ -148,8 +148,8 @@ class ControllerSettings(
     """Networks and domains that workers may report addresses of (``10.0.0.0/8,workers.svc.cluster.local``), beside the
     address that a report comes from; empty if nothing between worker and controller changes that address."""
     lease_s: float = Field(default=5.0, gt=0)
-    """Seconds without a heartbeat after which a worker is silent; after three times as many it leaves the routing table
-    and is replaced."""
+    """Seconds without a heartbeat after which a worker is silent; after twice as many it leaves the routing table,
+    after three times as many it is replaced."""
     tick_s: float = Field(default=0.5, gt=0)
     """Seconds between two ticks of the controller."""
     budgets_url: Secret = ""

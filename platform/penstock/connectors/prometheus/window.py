@@ -63,10 +63,8 @@ class PrometheusWindow:
         return tuple(found)
 
     def levels(self, name: str) -> tuple[Sample, ...]:
-        return self._ask(f"avg_over_time({name}[{self.seconds:g}s])")
-
-    def peaks(self, name: str) -> tuple[Sample, ...]:
-        return self._ask(f"max_over_time({name}[{self.seconds:g}s])")
+        found = self._prometheus.instant(f"avg_over_time({name}[{self.seconds:g}s])", self._until)
+        return tuple(Sample(labels=_own(one.labels), value=one.value) for one in found)
 
     @cached_property
     def _pages(self) -> Mapping[Key, Page]:
@@ -81,11 +79,6 @@ class PrometheusWindow:
             found = self._prometheus.range(f"{whole}_created", self._span)
             self._created[whole] = {_key(one.labels): dict(one.points) for one in found}
         return self._created[whole]
-
-    def _ask(self, query: str) -> tuple[Sample, ...]:
-        return tuple(
-            Sample(labels=_own(one.labels), value=one.value) for one in self._prometheus.instant(query, self._until)
-        )
 
 
 class PagesWindow:
@@ -114,17 +107,11 @@ class PagesWindow:
         return _samples(grown)
 
     def levels(self, name: str) -> tuple[Sample, ...]:
-        return _samples({key: fmean(found) if found else None for key, found in self._found(name).items()})
-
-    def peaks(self, name: str) -> tuple[Sample, ...]:
-        return _samples({key: max(found) if found else None for key, found in self._found(name).items()})
-
-    def _found(self, name: str) -> Mapping[Key, list[float]]:
         found: dict[Key, list[float]] = {}
         for reading in self._readings:
             for key, value in _by_series(everywhere(reading, name)).items():
                 found.setdefault(key, []).extend([] if value is None else [value])
-        return found
+        return _samples({key: fmean(seen) if seen else None for key, seen in found.items()})
 
 
 def watch(

@@ -40,7 +40,7 @@ class Supply:
     def starts_s(self, since: float) -> Iterator[float]:
         """Yield the seconds of starts, wakes apart, that ended after ``since``."""
         for one in self.ready:
-            if one.since >= since and one.report.phases and one.report.phases[0].phase is not _WAKING:
+            if one.since > since and one.report.phases and one.report.phases[0].phase is not _WAKING:
                 yield sum(phase.seconds for phase in one.report.phases)
 
     def lead_s(self, now: float, start_s: float) -> float:

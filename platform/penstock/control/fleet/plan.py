@@ -31,7 +31,7 @@ class FleetPolicy:
     """Thresholds in seconds.
 
     The last word of a worker silent for ``lease_s`` is old. A process silent for ``start_timeout_s`` at its start, or
-    ``silence_s`` later, leaves the routing table and is replaced; one that dies does so at once. The ``n``-th accident
+    ``silence_s`` later, is replaced; one that dies at once. The ``n``-th accident
     within ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
     """
 

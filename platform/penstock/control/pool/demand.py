@@ -6,7 +6,6 @@ wakes a version for requests that are gone.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import Wanted
@@ -15,12 +14,6 @@ from penstock.domain.ids import VersionId
 KEPT_S = 3.0
 """Gateways repeat their report each second: a version not named for this long is not waited for."""
 _MOST = 1000
-
-
-class WantedSource(Protocol):
-    async def run(self, on_wanted: Callable[[Wanted], None]) -> None:
-        """Deliver reports until cancelled; none while the source is unavailable."""
-        ...
 
 
 class Demand:

@@ -14,8 +14,6 @@ from penstock.domain.serving.auto import MOST_AUTOS, Auto, Rule, fault
 from penstock.domain.serving.request import Api
 from penstock.formats.abilities import shows_tools
 
-Changes = tuple[tuple[Alias, Auto | None], ...]
-
 
 def check_auto(auto: Auto, versions: Sequence[ModelVersion], routes: Sequence[Route], autos: Collection[Auto]) -> Auto:
     if not NAME.fullmatch(auto.alias):
@@ -47,14 +45,6 @@ def check_unled(alias: Alias, autos: Collection[Auto]) -> None:
     led = [f"{rule.name} of {auto.alias}" for auto in autos for rule in auto.rules if rule.to == alias]
     if led:
         raise Conflict(f"a rule leads to {alias}: {', '.join(led[:5])}; change that first")
-
-
-def changes_to(autos: Collection[Auto], wanted: Collection[Auto]) -> Changes:
-    """Return the changes from the present routes to the wanted ones: each set, or removed (None)."""
-    now, then = ({auto.alias: auto for auto in side} for side in (autos, wanted))
-    return tuple(
-        (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)
-    )
 
 
 def _led(versions: Sequence[ModelVersion], routes: Sequence[Route]) -> Mapping[str, Sequence[Manifest]]:

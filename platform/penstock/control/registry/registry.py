@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
-from penstock.control.registry import adapters, auto_rules, owners, pool, rules
+from penstock.control.registry import adapters, auto_rules, rules
 from penstock.control.registry.ports import RegistryStore
 from penstock.domain.errors import UnknownModel
 from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.versions import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.models import curves
 from penstock.domain.models.adapter import bases_of
+from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import Manifest, ModelVersion
 from penstock.domain.serving.auto import Auto, PastAuto
 from penstock.domain.tenancy.audit import Act
@@ -31,18 +33,18 @@ class Registry:
         version = rules.version_of(manifest, signature, act.at)
         if manifest.adapter is not None:
             adapters.check_registration(manifest, await self._store.versions())
-        asked = owners.checked(tenants)
+        asked = rules.checked_owners(tenants)
         detail = act.detail if asked is None else f"for {said(asked)}"
         act = replace(act, target=version.id, detail=detail)
         stored = await self._store.add_version(version, signature, act, asked)
         if asked is not None:
-            owners.check_same(stored.id, asked, await self._store.owned())
+            rules.check_same_owners(stored.id, asked, await self._store.owned())
         return stored
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> Owners:
         """Set a version's tenants, None for every tenant; raises ``UnknownModel`` or ``InvalidField``."""
         await self.version(version)
-        asked = owners.checked(tenants)
+        asked = rules.checked_owners(tenants)
         await self._store.put_owners(version, asked, replace(act, detail=f"for {said(asked)}"))
         return asked
 
@@ -63,6 +65,17 @@ class Registry:
                 return version
         raise UnknownModel(f"there is no version {version_id}")
 
+    async def curves(self, version: VersionId) -> tuple[Curve, ...]:
+        await self.version(version)
+        return await self._store.curves(version)
+
+    async def put_curve(self, version: VersionId, curve: Curve, act: Act) -> Curve:
+        """Set a version's curve of one hardware; raises ``UnknownModel``, or ``InvalidField`` for an impossible one."""
+        await self.version(version)
+        curves.check(curve, act.at)
+        await self._store.put_curve(version, curve, replace(act, detail=curve.hardware))
+        return curve
+
     async def may_ask(self, worker_of: VersionId, version: VersionId) -> bool:
         """Tell whether a worker may read a version: the one that it serves, or an adapter of it."""
         return version == worker_of or adapters.base_of(version, await self._store.versions()) == worker_of
@@ -74,7 +87,7 @@ class Registry:
         known = await self._store.catalogue()
         rules.check_route(route, frozenset(version.id for version in known.versions))
         auto_rules.check_alias(route.alias, known.autos)
-        owners.check_overrides(route, known.owners)
+        rules.check_owned_overrides(route, known.owners)
         detail = ", ".join(f"{share.version}={share.weight}" for share in route.shares)
         detail += f"; overrides: {len(route.overrides)}" if route.overrides else ""
         await self._store.put_routes(((route.alias, route),), replace(act, detail=detail))
@@ -93,7 +106,7 @@ class Registry:
             rules.check_route(route, known)
         changes = rules.changes_to(await self._store.routes(), wanted)
         await self._store.put_routes(changes, act)
-        if ruled := auto_rules.changes_to(await self._store.autos(), autos):
+        if ruled := rules.changes_to(await self._store.autos(), autos):
             await self._store.put_autos(ruled, act)
 
     async def autos(self) -> tuple[Auto, ...]:
@@ -127,7 +140,7 @@ class Registry:
         adapters.check_scale(deployment, known)
         if deployment.pinned and replicas:
             adapters.check_pin(version, known)
-        pool.check(deployment, known, self._pool_bytes)
+        rules.check_pool(deployment, known, self._pool_bytes)
         await self._store.put_deployment(deployment, replace(act, detail=act.detail or f"replicas={replicas}"))
         return deployment
 
@@ -139,7 +152,7 @@ class Registry:
         deployment = replace(await self._deployed(version, known), pinned=pinned)
         if pinned:
             adapters.check_pin(version, known)
-            pool.check(deployment, known, self._pool_bytes)
+            rules.check_pool(deployment, known, self._pool_bytes)
         await self._store.put_deployment(deployment, act)
         return deployment
 

@@ -1,19 +1,25 @@
-"""Rules for registration: immutable, signed, priced, licensed versions without code in their files (F1, F2, B5).
-Pure.
+"""Rules of the registry: immutable, signed, priced, licensed versions without code in their files (F1, F2, B5); routes,
+tenants and deployments that can hold. Pure.
 
 Workers check the signature before every load, since they have the bytes.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import TypeVar
 
-from penstock.domain.errors import ArtifactRefused, InvalidField
+from penstock.control.capacity.memory import megabytes, sizes
+from penstock.domain.errors import ArtifactRefused, Conflict, InvalidField
 from penstock.domain.fleet.table import MOST_OVERRIDES, WEIGHT_TOTAL, Route
-from penstock.domain.fleet.versions import Deployment
+from penstock.domain.fleet.versions import Catalogue, Deployment
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.models import adapter
+from penstock.domain.models.adapter import bases_of
 from penstock.domain.models.model import Manifest, ModelVersion, digest_of, version_id
+from penstock.domain.serving.auto import Auto
+from penstock.domain.tenancy.owners import MOST_OWNERS, Owned, Owners, said
 from penstock.formats import manifests
 
 PICKLED = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".hdf5", ".joblib", ".npy", ".npz"})
@@ -23,6 +29,8 @@ MAX_REPLICAS = 1000
 _FILES = "manifest.files"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+Led = TypeVar("Led", Route, Auto)
+"""An alias with versions of its own, or with rules."""
 
 
 def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
@@ -103,7 +111,62 @@ def check_deployment(deployment: Deployment, known: frozenset[VersionId]) -> Dep
     return deployment
 
 
-def changes_to(routes: tuple[Route, ...], wanted: tuple[Route, ...]) -> tuple[tuple[Alias, Route | None], ...]:
+def checked_owners(tenants: Owners) -> Owners:
+    """Return the tenants sorted and unique, or raise ``InvalidField``; None is every tenant."""
+    if tenants is None:
+        return None
+    found = tuple(sorted({*tenants}))
+    if not found:
+        raise InvalidField("name at least one tenant, or null for every tenant", param="tenants")
+    if len(found) > MOST_OWNERS:
+        raise InvalidField(f"a version is for {MOST_OWNERS} tenants at most, or for every tenant", param="tenants")
+    return found
+
+
+def check_same_owners(version: VersionId, asked: Owners, owned: Iterable[Owned]) -> None:
+    now: Owners = next((one.tenants for one in owned if one.version == version), None)
+    if now != asked:
+        do = f"penstock models tenants {version}"
+        is_added = now is not None and asked is not None and not set(asked) <= set(now)
+        alone, both = ",".join(asked or ()), ",".join(sorted({*(now or ()), *(asked or ())}))
+        how = f"to add these, {do} {both}" if is_added else f"to take it from all others, {do} {alone}"
+        raise Conflict(f"{version} is registered already, for {said(now)}: {how}")
+
+
+def check_owned_overrides(route: Route, owners: Mapping[VersionId, Owners]) -> None:
+    for one in route.overrides:
+        theirs = owners.get(one.version)
+        if theirs is not None and one.tenant not in theirs:
+            do = f"leave that override out, or add the tenant first (penstock models tenants {one.version} …)"
+            raise InvalidField(
+                f"{one.version} is for {said(theirs)}, and not for {one.tenant}: {do}", param="overrides"
+            )
+
+
+def check_pool(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
+    """Raise ``Conflict`` if the deployment does not fit beside pinned versions; ``limit_bytes`` 0: no pool.
+
+    Pinned versions are checked against the whole pool, so that a pin holds; others may exceed it together. A pinned
+    adapter keeps its base's workers awake.
+    """
+    if not limit_bytes or not wanted.replicas:
+        return
+    held = sizes(known.versions)
+    needs = held.get(wanted.version, 0)
+    if needs > limit_bytes:
+        says = f"a worker of {wanted.version} needs {megabytes(needs)}"
+        raise Conflict(f"{says}, and the pool has {megabytes(limit_bytes)} (PENSTOCK_POOL_BYTES)")
+    others = (one for one in known.deployments if one.version != wanted.version)
+    after = replace(known, deployments=(*others, wanted))
+    if bases_of(known.versions).get(wanted.version, wanted.version) not in after.kept:
+        return
+    pinned = sum(one.replicas * held.get(one.version, 0) for one in after.deployments if one.version in after.kept)
+    if pinned > limit_bytes:
+        does = "unpin another version, give it fewer workers, or enlarge PENSTOCK_POOL_BYTES"
+        raise Conflict(f"pinned workers would need {megabytes(pinned)} of the pool's {megabytes(limit_bytes)}: {does}")
+
+
+def changes_to(routes: Iterable[Led], wanted: Iterable[Led]) -> tuple[tuple[Alias, Led | None], ...]:
     """Return the changes from the present routes to the wanted ones: each set, or removed (None)."""
     now, then = ({route.alias: route for route in side} for side in (routes, wanted))
     return tuple(

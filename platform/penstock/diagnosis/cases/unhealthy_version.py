@@ -84,7 +84,8 @@ def _losses(snapshot: Snapshot) -> tuple[Case, ...]:
 def _remedies(snapshot: Snapshot, version: str) -> tuple[Remedy, ...]:
     """Return the remedies, among them another version of the model if one runs well."""
     name = version.partition("@")[0]
-    others = {one.version for one in snapshot.workers if one.version.partition("@")[0] == name} - {version}
+    leaving = {one.version for one in snapshot.versions if one.wanted is not None and not round(one.wanted)}
+    others = {one.version for one in snapshot.workers if one.version.partition("@")[0] == name} - {version, *leaving}
     well = sorted(others - {one.version for one in snapshot.workers if _is_affected(one)})
     if not well:
         return SEE, ANEW, ANOTHER

@@ -16,6 +16,8 @@ judged.
 A shadow copy counts as its candidate's answer, under its caller's key, without tokens; if it was shed, not at all. A
 refusal of the copy counts against the candidate, and the copy's price is compared with the original's.
 
+A request that ended at a store of all versions (limits, ledger, disk) counts for none: its arm was drawn by chance.
+
 Trade-off: a refusal to a caller counts only if the other version takes longer prompts. Callers can provoke all other
 refusals.
 """
@@ -28,7 +30,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import ContextTooLong, PenstockError
+from penstock.domain.errors import ContextTooLong, PenstockError, StoreUnavailable
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Outcome
 from penstock.domain.rollout.arms import ArmSecond
@@ -67,6 +69,12 @@ class Once:
         over = [key for key, at in self._at.items() if now - at >= self._span_s]
         for key in over:
             del self._at[key]
+
+
+def _met_a_store_of_all(call: Call, answer: Answer) -> bool:
+    """Tell whether a store failed after the version's own files were read and before any worker was asked."""
+    is_store = answer.refusal is not None and answer.refusal.code == StoreUnavailable.code
+    return is_store and call.prepared is not None and call.attempts.worker is None
 
 
 TELL_EVERY_S = 1.0
@@ -117,7 +125,7 @@ class Arms:
             self._asked[Alias(call.request.model)] += 1
         shared = self._shared(call.request.model)
         version, worker = call.version, call.attempts.worker
-        if shared is None or version is None or call.degraded:
+        if shared is None or version is None or call.degraded or _met_a_store_of_all(call, answer):
             return
         arm = Arm(shared.alias, version.id, WorkerId("") if worker is None else worker.id)
         sticky = self._sticky(call.request, call.principal)

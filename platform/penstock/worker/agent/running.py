@@ -4,28 +4,33 @@ It knows neither the worker's states nor the controller; it reports progress and
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, Self
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError, PenstockError
 from penstock.domain.fleet.exit_code import how_it_ended
+from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import Manifest
 from penstock.domain.serving.load import Load
-from penstock.worker.agent.evidence import EngineEvidence
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause, cause_of
+from penstock.worker.agent.learning import Learning
 from penstock.worker.agent.log_tail import LogTail
-from penstock.worker.agent.probing import Probing
 from penstock.worker.agent.warmup import golden, warm
-from penstock.worker.agent.watchdog import Doing, StallLimits, Watchdog
+from penstock.worker.agent.watchdog import Doing, StallLimits, Watchdog, doing
+from penstock.worker.engines import vitals
 from penstock.worker.engines.process import EngineProcess
 from penstock.worker.engines.translate import EngineNumbers
+from penstock.worker.engines.vitals import Vitals
 
 _POLL_S = 0.02
+_COMPILING = (b"Compiling a graph", b"Capturing CUDA graph", b"Start compiling")
+"""Log lines with which vLLM begins to compile."""
 
 
 class EngineLost(PenstockError):
@@ -57,6 +62,60 @@ class Hooks:
     load: Callable[[Load], None]
     probed: Callable[[float], None]
     oom_kills: Callable[[], int | None]
+    learned: Callable[[Curve], None]
+
+
+class Probing:
+    """Sends probes in a task of their own: a slow probe does not delay reading the counters."""
+
+    def __init__(self, ask: Callable[[], Coroutine[Any, Any, bool]], every_s: float) -> None:
+        self._ask, self._every_s = ask, every_s
+        self._next_at = 0.0
+        self._asking: asyncio.Task[bool] | None = None
+        self._has_passed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    def begin(self, now: float) -> None:
+        """Start a probe at monotonic second ``now``, if due and none is pending."""
+        if self._asking is None and now >= self._next_at:
+            self._next_at = now + self._every_s
+            self._asking = asyncio.ensure_future(self._ask())
+
+    def has_passed(self) -> bool:
+        if self._asking is not None and self._asking.done():
+            self._has_passed, self._asking = self._asking.result(), None
+        return self._has_passed
+
+
+class EngineEvidence:
+    """Signs of activity in an engine's processes and log while its counters make no progress."""
+
+    def __init__(self, pid: int, log: LogTail) -> None:
+        self._pid, self._log = pid, log
+        self.says_compiling = False
+        self._before: tuple[Vitals, float] | None = None
+
+    def read_log(self, *, moved: bool) -> None:
+        """Read new log lines and bound the log's size; activity before the last progress is dropped."""
+        if moved:
+            self.says_compiling, self._before = False, None
+        self.says_compiling = self._log.has_new(_COMPILING) or self.says_compiling
+        self._log.trim()
+
+    def look(self, now: float, *, answers: bool) -> Doing:
+        """Return the engine's activity since the last call; at the first call, its present activity."""
+        seen = vitals.read(self._pid)
+        before, at = self._before or (None, now)
+        self._before = (seen, now)
+        did = doing(before, seen, now - at, answers=answers)
+        return Doing.COMPILING if did is Doing.WORKING and self.says_compiling else did
 
 
 class Running:
@@ -69,6 +128,7 @@ class Running:
         self._clock, self._pace = clock, pace
         self._log = LogTail(log)
         self._evidence = EngineEvidence(engine.pid, self._log)
+        self._learning = Learning(clock)
 
     async def wake(self, hooks: Hooks) -> None:
         try:
@@ -155,6 +215,8 @@ class Running:
                     raise EngineLost(Cause.HANG, dog.verdict)
                 if is_idle or dog.silent_s:
                     probing.begin(self._clock.monotonic())
+                if self._learning.is_due and not dog.silent_s:
+                    await self._learn(hooks, short_s)
                 await asyncio.sleep(pace.look_every_s)
 
     async def _look(self, dog: Watchdog, hooks: Hooks, timeout_s: float, *, is_probed: bool) -> bool:
@@ -189,6 +251,18 @@ class Running:
             return False
         hooks.load(state.load)
         return state.in_flight == 0
+
+    async def _learn(self, hooks: Hooks, timeout_s: float) -> None:
+        learning = self._learning
+        try:
+            told = await self.client.steps(timeout_s=timeout_s)
+            if await asyncio.to_thread(learning.look, told) and learning.curve is not None:
+                hooks.learned(learning.curve)
+                await self.client.steps(learning.curve.model, timeout_s)
+        except EngineError:
+            learning.stop()
+        except OSError:
+            return
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
         """Return whether the probe was answered in time; all else is judged by the engine's counters."""

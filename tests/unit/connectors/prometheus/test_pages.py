@@ -80,12 +80,11 @@ def test_a_process_that_went_keeps_what_it_did() -> None:
     assert by_instance(window.increases("x_total")) == {"one:1": 3.0}
 
 
-def test_a_gauge_has_a_mean_and_a_peak() -> None:
+def test_a_gauge_has_a_mean() -> None:
     """Gauges are averaged over the readings that knew them; one that was never a number is unknown."""
     texts = ("g 1\nh NaN\n", "g NaN\nh NaN\n", "g 4\nh NaN\n")
     window = PagesWindow([reading(at, {ONE: text}) for at, text in enumerate(texts)])
     assert by_instance(window.levels("g")) == {"one:1": 2.5}
-    assert by_instance(window.peaks("g")) == {"one:1": 4.0}
     assert by_instance(window.levels("h")) == {"one:1": None}
     assert window.levels("absent") == ()
 

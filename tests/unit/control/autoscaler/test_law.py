@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from penstock.control.capacity.steps import StepModel
 
 from penstock.control.autoscaler import law
 from penstock.control.autoscaler.law import Engines, Load, Need
 from penstock.control.autoscaler.work import Curve, Shape, Speed
-from penstock.control.capacity.steps import StepModel
 from penstock.domain.fleet.demand import Rate, VersionDemand
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
@@ -234,3 +234,21 @@ def test_each_input_is_a_signal() -> None:
         "predicted_ttft_p90": 0.2,
         "predicted_itl_p90": 0.05,
     }
+
+
+def test_an_answer_of_one_token_brings_its_prompt_to_each_step() -> None:
+    """With one token of output a sequence's whole prompt is in its step."""
+    short = replace(LOAD, shape=Shape(prompt=100.0, output=1.0, context=100.0))
+    assert law.engines_of([seen(running=1)], short, CURVE).itl_p90_s == pytest.approx(0.01 + 0.001 * 101)
+
+
+def test_at_exactly_its_pace_the_budget_asks_for_nothing() -> None:
+    """Every answer late, half of them allowed: twice the budget's pace is the bound, and not beyond it."""
+    half = replace(TIER, objectives=(replace(TIER.objectives[0], good_ratio=0.5),))
+    assert needed(FULL, VersionDemand(answered=100, late=100), tier=half).guard == 0
+
+
+def test_of_equal_needs_the_backlog_is_named() -> None:
+    """Forty that wait need the very headroom that the target load leaves."""
+    found = needed(replace(FULL, backlog=40))
+    assert (found.wish, found.reason) == (5, "backlog")

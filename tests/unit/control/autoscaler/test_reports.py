@@ -147,7 +147,8 @@ def test_late_answers_are_of_a_minute_and_of_standings_that_buy() -> None:
     found.take(report(3, 10, counted=(batch,)), 2.0)
     assert (found.demand(2.0).versions[V].answered, found.demand(2.0).versions[V].late) == (10, 5)
     assert found.demand(60.0).versions[V].answered == 10
-    assert V not in found.demand(3.0 + 60).versions
+    assert found.demand(61.0).versions[V].answered == 0
+    assert V not in found.demand(63.0).versions
 
 
 @pytest.mark.parametrize(

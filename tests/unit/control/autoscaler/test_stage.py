@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from penstock.control.capacity.steps import StepModel
 
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.stage import (
@@ -17,7 +18,6 @@ from penstock.control.autoscaler.stage import (
     scale,
 )
 from penstock.control.autoscaler.work import Curve
-from penstock.control.capacity.steps import StepModel
 from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
 from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
 from penstock.domain.fleet.versions import Running, Seen
@@ -151,7 +151,7 @@ def test_a_need_within_the_dead_band_keeps_a_worker() -> None:
     narrow = Version()
     narrow.tick(0.0, asked(8.0), *fleet(5, 0.0))
     for second in range(1, 302):
-        narrow.tick(float(second), asked(6.2), *fleet(5, float(second)))
+        narrow.tick(float(second), asked(6.0), *fleet(5, float(second)))
     assert narrow.workers == 5
 
 
@@ -358,3 +358,24 @@ def test_guards_judge_the_workers_that_serve_now() -> None:
     version.tick(0.0, late, *fleet(1, 0.0, running=9))
     assert version.tick(60 - 1, late, *fleet(1, 60 - 1, running=9)).act is Act.HOLD
     assert version.tick(60, late, *fleet(1, 60, running=9)).reason == "late_answers"
+
+
+def test_a_wish_that_is_the_most_is_cut_by_nothing() -> None:
+    """Five wanted and five allowed: neither out nor in names a bound."""
+    version = Version(most=5)
+    assert version.tick(0.0, asked(8.0), *fleet(1, 0.0)).cut == ""
+    record = version.tick(1.0, asked(8.0), *fleet(5, 1.0))
+    assert (record.act, record.cut, record.reason) == (Act.HOLD, "", "asked_work")
+
+
+def test_a_wish_that_is_the_floor_is_cut_by_nothing() -> None:
+    """One wanted and one at least."""
+    assert Version().tick(0.0, asked(0.1), *fleet(1, 0.0)).cut == ""
+
+
+def test_without_a_curve_a_hold_asks_for_one_worker() -> None:
+    """A version of unknown speed stays at zero until a request is held for it."""
+    version = Version(least=0, deployed=0)
+    version.scaled = replace(version.scaled, curve=None)
+    assert version.tick(0.0, asked(0.0)).after == 0
+    assert version.tick(1.0, asked(0.0, held_requests=1)).after == 1

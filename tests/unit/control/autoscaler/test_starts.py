@@ -48,9 +48,13 @@ def test_the_longest_known_start_is_expected() -> None:
     version.tick(0.0, asked(0.1), *fleet(1, 0.0))
     assert version.state.versions[V].start_s == 120.0
     version.tick(10.0, asked(0.1), *fleet(1, 10.0, since=9.0, start_s=30.0))
+    assert version.state.versions[V].starts == (30.0,)
+    version.tick(11.0, asked(0.1), *fleet(1, 11.0, since=10.0, start_s=30.0))
+    assert version.state.versions[V].starts == (30.0,)
     version.tick(20.0, asked(0.1), *fleet(1, 20.0, since=19.0, start_s=20.0))
     assert version.state.versions[V].start_s == 30.0
-    for number in range(8):
+    for number in range(7):
+        assert version.state.versions[V].start_s == 30.0
         at = 30.0 + number
         version.tick(at, asked(0.1), *fleet(1, at, since=at, start_s=25.0))
     assert version.state.versions[V].start_s == 25.0

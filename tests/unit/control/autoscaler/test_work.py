@@ -1,9 +1,9 @@
 """Asked work by the step model: the batch that objectives and memory allow, and what a request costs there."""
 
 import pytest
+from penstock.control.capacity.steps import StepModel
 
 from penstock.control.autoscaler.work import Curve, Shape, shape_of, speed
-from penstock.control.capacity.steps import StepModel
 from penstock.domain.fleet.demand import Rate
 
 STEPS = StepModel(fixed_s=0.010, token_s=0.0001, context_s=1e-6, sequence_s=0.0005, rides=False)
@@ -49,3 +49,9 @@ def test_what_decodes_nothing_costs_its_prompt() -> None:
 def test_a_cache_smaller_than_a_request_still_takes_one() -> None:
     """Less memory than one mean request needs leaves a batch of one."""
     assert speed(Curve(steps=STEPS, seqs_most=8, kv_tokens=10), SHAPE, 0.05).batch == 1
+
+
+def test_one_token_of_output_is_decoded() -> None:
+    """An answer of one token has its prompt in a step like any other: the objective bounds the batch."""
+    one = Shape(prompt=100.0, output=1.0, context=100.0)
+    assert speed(Curve(steps=STEPS, seqs_most=8), one, 0.05).batch == 3

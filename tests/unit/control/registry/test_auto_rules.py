@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.registry.auto_rules import changes_to, check_alias, check_auto, check_unled
+from penstock.control.registry.auto_rules import check_alias, check_auto, check_unled
+from penstock.control.registry.rules import changes_to
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import Alias
 from penstock.domain.models.model import Manifest, ModelVersion, Task, digest_of, version_id

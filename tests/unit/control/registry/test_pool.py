@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.control.capacity.memory import worker_bytes
-from penstock.control.registry.pool import check
+from penstock.control.registry.rules import check_pool
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet.versions import Catalogue, Deployment
 from tests.support.samples import adapter_versions
@@ -19,24 +19,24 @@ KNOWN = Catalogue(versions=(A, B), deployments=(replace(ONE, pinned=False), repl
 
 def test_more_pinned_than_fits_is_refused() -> None:
     """Pinned workers must all fit at once, whatever it is that makes them too many."""
-    check(ONE, KNOWN, 2 * SIZE)
+    check_pool(ONE, KNOWN, 2 * SIZE)
     with pytest.raises(Conflict, match=r"pinned workers would need .* unpin another version"):
-        check(ONE, KNOWN, 2 * SIZE - 1)
+        check_pool(ONE, KNOWN, 2 * SIZE - 1)
     with pytest.raises(Conflict, match="pinned workers would need"):
-        check(replace(ONE, replicas=2), KNOWN, 2 * SIZE)
+        check_pool(replace(ONE, replicas=2), KNOWN, 2 * SIZE)
 
 
 def test_what_is_not_pinned_must_fit_alone() -> None:
     """More may be deployed than fits, but nothing that could never be awake."""
-    check(replace(ONE, pinned=False, replicas=9), KNOWN, SIZE)
+    check_pool(replace(ONE, pinned=False, replicas=9), KNOWN, SIZE)
     with pytest.raises(Conflict, match=f"a worker of {A.id} needs"):
-        check(replace(ONE, pinned=False), KNOWN, SIZE - 1)
+        check_pool(replace(ONE, pinned=False), KNOWN, SIZE - 1)
 
 
 def test_nothing_is_refused_without_a_pool_or_without_workers() -> None:
     """Where there is no bound, and for what is to go, there is nothing to hold it against."""
-    check(replace(ONE, replicas=900), KNOWN, 0)
-    check(replace(ONE, replicas=0), KNOWN, 1)
+    check_pool(replace(ONE, replicas=900), KNOWN, 0)
+    check_pool(replace(ONE, replicas=0), KNOWN, 1)
 
 
 def test_a_pinned_adapter_keeps_its_bases_workers() -> None:
@@ -46,10 +46,10 @@ def test_a_pinned_adapter_keeps_its_bases_workers() -> None:
     on = (Deployment(version=base.id, replicas=2), Deployment(version=lora.id, replicas=1))
     known = Catalogue(versions=(base, lora), deployments=on)
     pinned = replace(on[1], pinned=True)
-    check(pinned, known, 2 * size)
+    check_pool(pinned, known, 2 * size)
     with pytest.raises(Conflict, match="pinned workers would need"):
-        check(pinned, known, 2 * size - 1)
+        check_pool(pinned, known, 2 * size - 1)
     kept = replace(known, deployments=(on[0], pinned))
-    check(replace(on[0], pinned=True), kept, 2 * size)
+    check_pool(replace(on[0], pinned=True), kept, 2 * size)
     with pytest.raises(Conflict, match="pinned workers would need"):
-        check(replace(on[0], replicas=3), kept, 2 * size)
+        check_pool(replace(on[0], replicas=3), kept, 2 * size)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from penstock.worker.agent.probing import Probing
+from penstock.worker.agent.running import Probing
 
 
 class Engine:

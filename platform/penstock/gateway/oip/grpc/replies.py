@@ -20,7 +20,6 @@ from penstock.intake.types import Headers
 FINAL = "triton_final_response"
 """The parameter that marks an answer's last message for Triton's clients."""
 _DATA, _OWN, _ERROR, _DONE = b"data: ", b": penstock ", b'data: {"error"', b"data: [DONE]"
-_LOW_WATER_SHARE = 4
 
 
 def _nothing() -> None: ...
