@@ -52,9 +52,9 @@ def with_cut_item(respond: Any) -> Any:  # noqa: ANN401
     @wraps(respond)
     def responded(*args: Any, **fields: Any) -> Any:  # noqa: ANN401
         response = respond(*args, **fields)
-        last = response.output[-1] if response.status == "incomplete" and response.output else None
-        if getattr(last, "status", None) == "completed":
-            last.status = "incomplete"
+        for item in response.output[-1:] if response.status == "incomplete" else ():
+            if getattr(item, "status", None) == "completed":
+                item.status = "incomplete"
         return response
 
     return responded
