@@ -59,6 +59,8 @@ class Port:
     setting: str
     number: int
     callers: tuple[str, ...]
+    paths: tuple[str, ...] = ()
+    """What comes in from outside, as patterns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +239,7 @@ def _port(told: Json) -> Port:
         setting=text(told, "setting"),
         number=int(number(told, "number")),
         callers=tuple(str(caller) for caller in items(told, "callers")),
+        paths=tuple(str(path) for path in items(told, "paths")),
     )
 
 

@@ -1,9 +1,10 @@
 # Targets of the infrastructure, included by the main Makefile. Its environments are its own.
 INFRA_BIN := .venv-infra/bin
 INFRA_PYTHON ?= $(if $(PYTHON),$(PYTHON),python3)
+export PENSTOCK_TF_MIRROR ?= $(shell .ci/provider-mirror)
 INFRA_OPTIONS := -c infra/pytest.ini --rootdir=. --confcutdir=tests/infra
 
-.PHONY: infra-setup infra-test infra-test-slow infra-mutants infra-graph infra-cost infra-lint infra-golden
+.PHONY: infra-setup infra-test infra-test-slow infra-mutants infra-graph infra-cost infra-lint infra-golden infra-charts infra-mirror
 
 infra-setup: .venv-infra/READY .venv-review/READY ## Make the infrastructure's two environments from their hashed locks
 
@@ -37,3 +38,15 @@ infra-cost: .venv-infra/READY ## Monthly estimate per stack; fails above the con
 
 infra-golden: .venv-infra/READY ## Rewrite the golden summaries after a reviewed change
 	@$(INFRA_BIN)/python -m infra.capture
+
+.venv-charts/READY: infra/rendered/requirements.lock
+	@$(INFRA_PYTHON) -m venv .venv-charts && .venv-charts/bin/pip install --quiet --require-hashes -r $<
+	@touch $@
+
+infra-charts: .venv-infra/READY .venv-charts/READY ## Render the pinned charts in CHARTS=FOLDER with our values, and rewrite infra/rendered/facts
+	@[ -d "$(CHARTS)" ] || { echo "infra-charts: name a folder of unpacked charts: make infra-charts CHARTS=FOLDER (helm pull SOURCE --version PIN --untar)"; exit 1; }
+	@$(INFRA_BIN)/python -m infra.rendered .venv-charts/bin/python $(CHARTS)
+
+infra-mirror: .venv-infra/READY ## Print the commands that copy every chart and image of the pins into REGISTRY=HOST
+	@[ -n "$(REGISTRY)" ] || { echo "infra-mirror: name the registry: make infra-mirror REGISTRY=HOST"; exit 1; }
+	@$(INFRA_BIN)/python -m infra.rendered.mirror $(REGISTRY)

@@ -16,11 +16,25 @@ class _Row(TypedDict):
     images: list[str]
 
 
+class _Table(TypedDict):
+    charts: dict[str, _Row]
+    moving: dict[str, str]
+
+
 @cache
+def _table() -> _Table:
+    table: _Table = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return table
+
+
 def charts() -> dict[str, _Row]:
     """The rows by chart."""
-    table: dict[str, dict[str, _Row]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
-    return table["charts"]
+    return _table()["charts"]
+
+
+def moving() -> dict[str, str]:
+    """The upstream tag of each image that has no fixed one."""
+    return _table()["moving"]
 
 
 def mirrored(image: str) -> str:

@@ -78,6 +78,7 @@ class Boundary(Component):
 
 _READ = ("Describe", "Get", "List")
 CEILING: dict[str, tuple[str, ...]] = {
+    "arc-zonal-shift": ("Get",),
     "autoscaling": ("Describe", "SetDesired", "TerminateInstance"),
     "cloudwatch": ("Get", "List", "Put", "Describe"),
     "ec2": (

@@ -18,8 +18,8 @@ IDLE_S = 900
 """A heartbeat comment goes out every few seconds, so a silent connection for this long is dead."""
 
 ACCESS_LOG_DAYS = 90
-PUBLIC_PATHS = ("/v1/*", "/docs", "/docs/*", "/openapi.json", process("gateway").probes["region"].path)
-"""What comes in: the interface, its description, and the probe of the DNS health check. A rule holds five values."""
+RULE_VALUES = 5
+"""The most values that the conditions of one rule may hold: an ALB's quota, which can't be raised."""
 
 TLS_POLICY = "ELBSecurityPolicy-TLS13-1-2-2021-06"
 
@@ -182,16 +182,19 @@ class LoadBalancer(Component):
             tags=self.site.tags(),
             opts=self.child(),
         )
-        paths = aws.lb.ListenerRuleConditionPathPatternArgs(values=list(PUBLIC_PATHS))
-        aws.lb.ListenerRule(
-            "public",
-            listener_arn=listener.arn,
-            priority=1,
-            conditions=[aws.lb.ListenerRuleConditionArgs(path_pattern=paths)],
-            actions=[aws.lb.ListenerRuleActionArgs(type="forward", target_group_arn=self.target_group.arn)],
-            tags=self.site.tags(),
-            opts=self.child(),
-        )
+        public = process("gateway").ports["public"].paths
+        for first in range(0, len(public), RULE_VALUES):
+            values = list(public[first : first + RULE_VALUES])
+            paths = aws.lb.ListenerRuleConditionPathPatternArgs(values=values)
+            aws.lb.ListenerRule(
+                f"public-{first // RULE_VALUES}" if first else "public",
+                listener_arn=listener.arn,
+                priority=1 + first // RULE_VALUES,
+                conditions=[aws.lb.ListenerRuleConditionArgs(path_pattern=paths)],
+                actions=[aws.lb.ListenerRuleActionArgs(type="forward", target_group_arn=self.target_group.arn)],
+                tags=self.site.tags(),
+                opts=self.child(),
+            )
 
 
 def _option(certificate: aws.acm.Certificate, host: str) -> dict[str, pulumi.Output[str]]:

@@ -17,7 +17,8 @@ INTERRUPTIONS = {
     "health": ("aws.health", "AWS Health Event"),
     "reservation": ("aws.ec2", "Capacity Block Reservation Expiration Warning"),
 }
-DAY_S = 86400
+WATCHDOG_S = 900
+"""Alertmanager repeats its sign of life every five minutes."""
 
 
 class Signals(Component):
@@ -33,12 +34,41 @@ class Signals(Component):
     ) -> None:
         super().__init__("Signals", name, site, opts)
         self.topic = AlarmTopic("alarms", site, key_arn, opts=self.child()).topic
+        self.watchdog = self._watchdog(key_arn)
         self.queue_name = site.named("interruptions")
         self.queue = self._queue(key_arn)
         for label, (source, detail) in INTERRUPTIONS.items():
             self._rule(label, source, detail)
         self._alarms(region)
         self.register_outputs({})
+
+    def _watchdog(self, key_arn: pulumi.Input[str]) -> aws.sns.Topic:
+        """The topic that nobody reads: its silence is the alarm, since alerting that is dead tells of nothing."""
+        topic = aws.sns.Topic(
+            "watchdog",
+            name=self.site.named("watchdog"),
+            kms_master_key_id=key_arn,
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        aws.cloudwatch.MetricAlarm(
+            "AlertingSilent",
+            name=self.site.named("AlertingSilent"),
+            namespace="AWS/SNS",
+            metric_name="NumberOfMessagesPublished",
+            dimensions={"TopicName": self.site.named("watchdog")},
+            statistic="Sum",
+            comparison_operator="LessThanThreshold",
+            threshold=1,
+            period=WATCHDOG_S,
+            evaluation_periods=1,
+            treat_missing_data="breaching",
+            alarm_actions=[self.topic.arn],
+            ok_actions=[self.topic.arn],
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+        return topic
 
     def _queue(self, key_arn: pulumi.Input[str]) -> aws.sqs.Queue:
         queue = aws.sqs.Queue(

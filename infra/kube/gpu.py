@@ -38,7 +38,12 @@ def gpu_operator_values(facts: ClusterFacts) -> dict[str, object]:
         "devicePlugin": plugin,
         "gfd": plugin,
         "daemonsets": {"tolerations": tolerations},
-        "node-feature-discovery": {"image": discovery, "worker": {"tolerations": tolerations}},
+        "node-feature-discovery": {
+            "image": discovery,
+            "master": {"nodeSelector": {ROLE: "system"}},
+            "gc": {"nodeSelector": {ROLE: "system"}},
+            "worker": {"tolerations": tolerations, "nodeSelector": {ROLE: "gpu"}},
+        },
         "mig": {"strategy": "mixed"},
         "migManager": {
             "enabled": any(pool.mig for pool in facts.pools),

@@ -21,15 +21,33 @@ LEVELS: Mapping[str, str] = {
     "edge-system": "restricted",
     "external-secrets": "restricted",
     GPU: "privileged",
-    "image-policy": "baseline",  # the chart's clean-up job has no security context, and no value for one
-    "monitoring": "baseline",
+    "image-policy": "restricted",
+    "monitoring": "restricted",
 }
 METADATA_SERVICE = "169.254.169.254/32"
 POD_IDENTITY = "169.254.170.23/32"
 NAME = "kubernetes.io/metadata.name"
+POD_NAME = "app.kubernetes.io/name"
 QUERIES = 9090
 """Where Prometheus is asked."""
-PROMETHEUS = {"app.kubernetes.io/name": "prometheus"}
+PROMETHEUS = {POD_NAME: "prometheus"}
+OPERATORS: Mapping[str, Mapping[str, int]] = {
+    "autoscaling": {
+        "aws-cluster-autoscaler": 8085,
+        "karpenter": 8080,
+        "keda-operator": 8080,
+        "keda-operator-metrics-apiserver": 8080,
+    },
+    "cert-manager": {"cert-manager": 9402, "webhook": 9402, "cainjector": 9402},
+    "edge-system": {"aws-load-balancer-controller": 8080},
+    "external-secrets": {"external-secrets": 8080, "external-secrets-webhook": 8080},
+    GPU: {"gpu-operator": 8080},
+    "image-policy": {"policy-controller": 9090},
+}
+"""Where operators tell of themselves, by namespace and pod. Their charts' own monitors can't be used: the kind of a
+monitor comes with the chart of Prometheus, which needs some of these operators first.
+"""
+GPU_METRICS = 9400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +62,11 @@ class NetworkPolicy:
     protocols: tuple[str, ...] = ("TCP",)
 
 
-def namespace_peer(namespace: str, **labels: str) -> dict[str, object]:
-    """Pods of a namespace, narrowed by `app.kubernetes.io/name` if given."""
+def namespace_peer(namespace: str, *, name: str = "", label: str = POD_NAME) -> dict[str, object]:
+    """Pods of a namespace, narrowed by the label of their name if given."""
     peer: dict[str, object] = {"namespaceSelector": {"matchLabels": {NAME: namespace}}}
-    if labels:
-        peer["podSelector"] = {"matchLabels": {f"app.kubernetes.io/{key}": value for key, value in labels.items()}}
+    if name:
+        peer["podSelector"] = {"matchLabels": {label: name}}
     return peer
 
 
@@ -105,23 +123,38 @@ def operator_policies(cidr: str) -> Iterator[NetworkPolicy]:
     yield NetworkPolicy(name="allow-credentials", outward=True, ports=(80,), pods={}, peers=(block(POD_IDENTITY),))
     hooks = (443, 6443, 8443, 9443, 10250)
     yield NetworkPolicy(name="allow-webhooks", outward=False, ports=hooks, pods={}, peers=(block(cidr),))
-    scraped = (8000, 8080, 8085, 9400, 9402, 9404)
     yield NetworkPolicy(
-        name="allow-scrape", outward=False, ports=scraped, pods={}, peers=(namespace_peer("monitoring"),)
+        name="allow-scrape", outward=False, ports=metrics_ports(), pods={}, peers=(namespace_peer("monitoring"),)
     )
 
 
+def metrics_ports() -> tuple[int, ...]:
+    """Return the ports at which Prometheus reads operators, its own chart's programs and the GPU exporter."""
+    return tuple(sorted({GPU_METRICS, KUBE_STATE, *(port for pods in OPERATORS.values() for port in pods.values())}))
+
+
+KUBE_STATE = 8080
+"""Of kube-state-metrics, and of the reloaders beside Prometheus and Alertmanager."""
+ITS_OWN = (3000, 9090, 9093, 9153, 10250)
+"""Grafana, Prometheus, Alertmanager, CoreDNS; kubelets and the operator of Prometheus."""
+
+
 def _between(
-    name: str, namespace: str, port: int, caller: str, called: str, protocols: tuple[str, ...] = ("TCP",)
+    name: str, namespace: str, port: int, *ends: str, label: str = POD_NAME, protocols: tuple[str, ...] = ("TCP",)
 ) -> Iterator[NetworkPolicy]:
-    """Both halves of one way between two programs of a namespace."""
+    """Both halves of one way between two programs of a namespace, caller and called.
+
+    The VPC CNI opens a Service's cluster address only if the Service's own selector has the peer's label: the label
+    must be one that pods and Service share (aws/amazon-network-policy-controller-k8s, pkg/resolvers/endpoints.go).
+    """
+    caller, called = ends
     for outward, own, other in ((True, caller, called), (False, called, caller)):
         yield NetworkPolicy(
             name=f"{name}-{'out' if outward else 'in'}",
             outward=outward,
             ports=(port,),
-            pods={"app.kubernetes.io/name": own},
-            peers=(namespace_peer(namespace, name=other),),
+            pods={label: own},
+            peers=(namespace_peer(namespace, name=other, label=label),),
             protocols=protocols,
         )
 
@@ -129,18 +162,21 @@ def _between(
 def _special(namespace: str, cidr: str) -> Iterator[NetworkPolicy]:
     if namespace == "monitoring":
         ours = {one.ports[one.metrics[0]].number for one in processes().values() if one.ports}
-        targets = tuple(sorted({8000, 8080, 8085, 9090, 9093, 9400, 9402, 10250} | ours))
+        targets = tuple(sorted({*metrics_ports(), *ITS_OWN} | ours))
         yield NetworkPolicy(name="allow-scraping", outward=True, ports=targets, pods={}, peers=(block(cidr),))
         asking = [name for name, one in processes().items() if "prometheus" in one.calls]
         ours_too = tuple(namespace_peer(SERVING, name=name) for name in asking)
         yield NetworkPolicy(name="allow-promises", outward=False, ports=(QUERIES,), pods=PROMETHEUS, peers=ours_too)
         queries = (namespace_peer("autoscaling"), namespace_peer("monitoring"))
         yield NetworkPolicy(name="allow-queries", outward=False, ports=(9090, 9093, 3000), pods={}, peers=queries)
-        yield from _between("allow-gossip", namespace, 9094, "alertmanager", "alertmanager", ("TCP", "UDP"))
+        yield from _between("allow-gossip", namespace, 9094, "alertmanager", "alertmanager", protocols=("TCP", "UDP"))
+        yield from _between("allow-boards", namespace, QUERIES, "grafana", "prometheus")
+        yield from _between("allow-silences", namespace, 9093, "grafana", "alertmanager")
     if namespace == "autoscaling":
         prometheus = (namespace_peer("monitoring", name="prometheus"),)
         yield NetworkPolicy(name="allow-queries-out", outward=True, ports=(9090,), pods={}, peers=prometheus)
-        yield from _between("allow-metrics", namespace, 9666, "keda-operator-metrics-apiserver", "keda-operator")
+        ends = ("keda-operator-metrics-apiserver", "keda-operator")
+        yield from _between("allow-metrics", namespace, 9666, *ends, label="app")
 
 
 class Namespaces(Component):

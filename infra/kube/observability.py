@@ -1,6 +1,7 @@
 """Loads the rules and dashboards that `make alerts` and `make dashboards` build, and says which pods are scraped.
 
-The files are read when the stack runs; a folder that is not built yet simply contributes nothing.
+The files are read when the stack runs; a folder that is not built yet ends the run, for a cluster without alerts looks
+like one that is well.
 """
 
 import json
@@ -12,7 +13,7 @@ import yaml
 
 from infra.contract import processes
 from infra.kube.manifest import Manifest
-from infra.kube.namespaces import SERVING
+from infra.kube.namespaces import OPERATORS, POD_NAME, SERVING
 
 MONITORING = "monitoring"
 MONITORED = {"penstock.io/monitored": "true"}
@@ -27,6 +28,13 @@ class Sources:
     rules: Path
     dashboards: Path
 
+    def files(self, folder: Path, pattern: str) -> list[Path]:
+        """Return the built files of a folder in order; raises `FileNotFoundError` if there are none."""
+        found = sorted(folder.glob(pattern))
+        if not found:
+            raise FileNotFoundError(f"{folder} holds no {pattern}: run `make alerts dashboards` first")
+        return found
+
 
 SAMPLES = Sources(
     rules=Path(__file__).parent / "samples" / "rules", dashboards=Path(__file__).parent / "samples" / "dashboards"
@@ -39,7 +47,7 @@ SHIPPED = Sources(rules=REPOSITORY / "build" / "alerts", dashboards=REPOSITORY /
 
 def rules(sources: Sources) -> Iterator[Manifest]:
     """One PrometheusRule per built rule file."""
-    for path in sorted(sources.rules.glob("*.yaml")):
+    for path in sources.files(sources.rules, "*.yaml"):
         content: object = yaml.safe_load(path.read_text(encoding="utf-8"))
         groups = content.get("groups", []) if isinstance(content, dict) else []
         yield Manifest(
@@ -54,7 +62,7 @@ def rules(sources: Sources) -> Iterator[Manifest]:
 
 def dashboards(sources: Sources) -> Iterator[Manifest]:
     """One ConfigMap per built dashboard, found by Grafana's sidecar through its label."""
-    for path in sorted(sources.dashboards.glob("*.json")):
+    for path in sources.files(sources.dashboards, "*.json"):
         text = path.read_text(encoding="utf-8")
         json.loads(text)
         yield Manifest(
@@ -65,6 +73,26 @@ def dashboards(sources: Sources) -> Iterator[Manifest]:
             labels={"penstock.io/dashboard": "true"},
             body={"data": {path.name: text}},
         )
+
+
+def operator_monitors() -> Iterator[Manifest]:
+    """Every operator's pods, from the namespace of Prometheus."""
+    for namespace, pods in OPERATORS.items():
+        for name, port in pods.items():
+            yield Manifest(
+                api_version="monitoring.coreos.com/v1",
+                kind="PodMonitor",
+                name=f"{namespace}-{name}",
+                namespace=MONITORING,
+                labels=MONITORED,
+                body={
+                    "spec": {
+                        "namespaceSelector": {"matchNames": [namespace]},
+                        "selector": {"matchLabels": {POD_NAME: name}},
+                        "podMetricsEndpoints": [{"portNumber": port, "interval": "30s", "scrapeTimeout": "10s"}],
+                    }
+                },
+            )
 
 
 def pod_monitors() -> Iterator[Manifest]:

@@ -16,6 +16,8 @@ from infra.kube.values.common import ClusterFacts
 
 TIMEOUT_S = 900
 MONITORING = "kube-prometheus-stack"
+UNKEPT = ("policy-controller",)
+"""Charts whose CRDs go with their release, and with them every object of theirs: the release is protected instead."""
 
 
 def values(facts: ClusterFacts) -> Mapping[str, Mapping[str, object]]:
@@ -66,9 +68,13 @@ class Operators(Component):
                 cleanup_on_fail=True,
                 timeout=TIMEOUT_S,
                 values=dict(settings[chart]),
-                opts=self.child(namespaces[pin.namespace]),
+                opts=self._options(namespaces[pin.namespace], chart),
             )
             for chart, pin in sorted(site.environment.charts.items())
             if chart in wanted
         }
         self.register_outputs({})
+
+    def _options(self, namespace: pulumi.Resource, chart: str) -> pulumi.ResourceOptions:
+        kept = pulumi.ResourceOptions(protect=chart in UNKEPT)
+        return pulumi.ResourceOptions.merge(self.child(namespace), kept)

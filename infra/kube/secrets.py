@@ -16,12 +16,17 @@ REFRESH = "15m"
 
 
 def store(site: Site) -> Manifest:
-    """The one store, entered with the operator's pod identity."""
+    """The one store, entered with the operator's pod identity, for the namespaces that keep secrets of it."""
     return Manifest(
         api_version=API,
         kind="ClusterSecretStore",
         name=STORE,
-        body={"spec": {"provider": {"aws": {"service": "SecretsManager", "region": site.region}}}},
+        body={
+            "spec": {
+                "provider": {"aws": {"service": "SecretsManager", "region": site.region}},
+                "conditions": [{"namespaces": [SERVING, "monitoring"]}],
+            }
+        },
     )
 
 

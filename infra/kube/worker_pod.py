@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pulumi
 
+from infra.catalogue.instances import instances
 from infra.components.labels import GPU_TAINT, GPU_TAINT_VALUE, POOL, SCALER
 from infra.components.site import Site
 from infra.config.kinds import Capacity
@@ -24,7 +25,9 @@ WORKLOAD = "penstock.io/workload"
 """The label by which the controller tells a version's pods in one pool from all others."""
 
 CACHE_PATH = "/cache"
-CACHE_RATIO_BYTES = 400 << 30
+CACHE_SHARE = 0.6
+"""Of a node's instance store, for versions. Compiled kernels, logs and pods' volumes share the disk, and kubelet evicts
+at 10 % free (kubelet's default `nodefs.available`)."""
 CLAIM = Claim(name=CACHE_VOLUME, path=CACHE_PATH)
 SPOT_NOTICE_S = 120
 """How long AWS tells before it takes a spot machine: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html"""
@@ -60,6 +63,12 @@ class WorkerPod:
         """How long its running answers may take to their end."""
         whole = self.site.environment.worker_drain_s
         return min(whole, SPOT_NOTICE_S) if self.on_spot else whole
+
+    @property
+    def cache_bytes(self) -> int:
+        """How much of the smallest instance store in the pool its versions may take."""
+        smallest_gb = min(instances()[name].nvme_gb for name in self.pool.instance_types)
+        return int(CACHE_SHARE * smallest_gb * 1_000_000_000)
 
     @property
     def pause_s(self) -> int:
@@ -131,7 +140,7 @@ class WorkerPod:
             pods.from_field("POD_NAME", "metadata.name"),
             pods.plain("PENSTOCK_CONTROLLER_URL", controller_url()),
             artifact_store(self.artifact_bucket),
-            pods.plain("PENSTOCK_NODE_CACHE_BYTES", str(CACHE_RATIO_BYTES)),
+            pods.plain("PENSTOCK_NODE_CACHE_BYTES", str(self.cache_bytes)),
             pods.plain("PENSTOCK_DRAIN_GRACE_S", str(self.drain_s)),
             pods.plain("PENSTOCK_DEVICE", "cuda"),
             *notice,

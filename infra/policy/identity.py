@@ -69,7 +69,7 @@ def documents_sound(view: View) -> Iterator[Breach]:
 TOLERATED = frozenset({"RESOURCE_STAR", "RESOURCE_EFFECTIVELY_STAR", "RESOURCE_POLICY_PRIVILEGE_ESCALATION"})
 """What another invariant judges with more knowledge (`resources-named`)."""
 
-NEWER_THAN_TABLE = ("aws:ViaAWSService", "kms:ResourceAliases")
+NEWER_THAN_TABLE = ("aws:ViaAWSService", "kms:ResourceAliases", "arc-zonal-shift:ResourceIdentifier")
 """Condition keys that AWS documents and parliament's table does not know yet."""
 
 OVER_SEVERAL_STATEMENTS = frozenset({"ec2:RunInstances", "ec2:CreateFleet", "ec2:AttachVolume", "ec2:DetachVolume"})

@@ -7,18 +7,19 @@ from infra.config.kinds import StackKind
 from infra.contract import Process, process, processes
 from infra.graph.nodes import Node
 from infra.graph.values import UNKNOWN, Json, items, mapping, number, text, texts
-from infra.kube.namespaces import LEVELS, PRIVILEGED, SERVING
+from infra.kube.namespaces import LEVELS, POD_NAME, PRIVILEGED, SERVING
 from infra.policy.invariant import Book, Breach
 from infra.policy.shipped import standing, workloads
 from infra.policy.view import View, pod_labels, pod_spec
+from infra.rendered.checked_in import facts
 
 book = Book()
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 DIGEST = re.compile(r".+@sha256:[0-9a-f]{64}")
 LABELLED = ("app.kubernetes.io/name", "k8s-app")
-THIRD_PARTY = frozenset({"prometheus", "alertmanager", "kube-dns", "keda-operator", "keda-operator-metrics-apiserver"})
-"""Label values that charts and the cluster give their own pods."""
+OF_OPERATORS = frozenset({"prometheus", "alertmanager", "kube-dns"})
+"""Labels of pods that operators and the cluster make, in no chart's templates."""
 
 
 def _lasting(view: View) -> Iterator[Node]:
@@ -57,8 +58,8 @@ def namespaces_closed(view: View) -> Iterator[Breach]:
 
 @book.rule("network-policies-known", "Network policies name pods that exist", StackKind.PLATFORM, StackKind.SERVING)
 def network_policies_known(view: View) -> Iterator[Breach]:
-    charts = set(view.fleet.environment.charts)
-    known = {*processes(), *charts, *THIRD_PARTY}
+    rendered = {one["labels"].get(POD_NAME, "") for chart in facts().values() for one in chart["workloads"]}
+    known = {*processes(), *rendered, *OF_OPERATORS}
     for node in view.objects("NetworkPolicy"):
         for path, value in texts(node.inputs.get("spec")):
             if path.endswith(tuple(f"matchLabels.{label}" for label in LABELLED)) and value not in known:

@@ -74,6 +74,7 @@ class RegionExports(Exports):
     artifact_bucket: pulumi.Input[str]
     artifact_bucket_arn: pulumi.Input[str]
     alarm_topic_arn: pulumi.Input[str]
+    watchdog_topic_arn: pulumi.Input[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,7 @@ def program(fleet: Fleet, region_name: str, sources: Sources = observability.SHI
         name=below.cluster_name,
         vpc_id=below.vpc_id,
         alarm_topic_arn=below.alarm_topic_arn,
+        watchdog_topic_arn=below.watchdog_topic_arn,
         vpc_cidr=cluster.region.cidr,
         interruption_queue=below.interruption_queue,
         pools=cluster.region.pools,
@@ -110,7 +111,12 @@ def _equip(
     Equipment("trust", site, trust.authority(), after=[releases["cert-manager"]], opts=options)
     Equipment("admission", site, images.admission(site), opts=options)
     Equipment("signatures", site, [images.signatures(site)], after=[releases["policy-controller"]], opts=options)
-    monitors = [*observability.rules(sources), *observability.dashboards(sources), *observability.pod_monitors()]
+    monitors = [
+        *observability.rules(sources),
+        *observability.dashboards(sources),
+        *observability.pod_monitors(),
+        *observability.operator_monitors(),
+    ]
     Equipment("monitors", site, monitors, after=[releases["kube-prometheus-stack"], namespaces[SERVING]], opts=options)
 
 

@@ -159,6 +159,7 @@ def _granted(base: _Region, artifacts: Bucket, signals: Signals, balancer: LoadB
         target_group_arn=balancer.target_group.arn,
         node_role_arn=cluster.node_role.arn,
         alarm_topic_arn=signals.topic.arn,
+        watchdog_topic_arn=signals.watchdog.arn,
     )
 
 
@@ -196,4 +197,5 @@ def _publish(base: _Region, cluster: Cluster, artifacts: Bucket, signals: Signal
         artifact_bucket=artifacts.bucket.id,
         artifact_bucket_arn=artifacts.arn,
         alarm_topic_arn=signals.topic.arn,
+        watchdog_topic_arn=signals.watchdog.arn,
     ).publish()

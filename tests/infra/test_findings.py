@@ -8,9 +8,15 @@ from fnmatch import fnmatch
 import pytest
 import yaml
 
+from infra.catalogue.instances import instances
+from infra.components.site import Site
+from infra.components.userdata import has_nvme, user_data
+from infra.config.load import load
+from infra.config.pools import Pool
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
-from infra.graph.values import items, mapping, number, text
+from infra.graph.values import dig, items, mapping, number, text
+from infra.kube.worker_pod import WorkerPod
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -102,6 +108,9 @@ def test_the_autoscaler_knows_gpu_nodes_and_waits_for_drains(
         ("/v1/models/a/b", True),
         ("/docs", True),
         ("/docs/start.js", True),
+        ("/v2", True),
+        ("/v2/models/efficientnet/infer", True),
+        ("/v2/health/ready", True),
         ("/openapi.json", True),
         ("/readyz/region", True),
         ("/readyz", False),
@@ -118,7 +127,8 @@ def test_only_the_public_interface_comes_in(by_label: dict[str, Capture], path: 
     assert text(listener.inputs, "defaultActions.0.type") == "fixed-response"
     rules = of(by_label, EAST, "aws:lb/listenerRule:ListenerRule")
     patterns = [str(one) for rule in rules for one in items(rule.inputs, "conditions.0.pathPattern.values")]
-    assert len(patterns) <= 5  # of a rule's condition values
+    assert all(len(items(rule.inputs, "conditions.0.pathPattern.values")) <= 5 for rule in rules)  # a rule's quota
+    assert len({dig(rule.inputs, "priority") for rule in rules}) == len(rules)
     assert any(fnmatch(path, pattern) for pattern in patterns) == comes_in
 
 
@@ -231,3 +241,23 @@ def test_the_autoscaler_can_choose_a_zone(by_label: dict[str, Capture]) -> None:
         assert sizes["l40s-base"] == [3, 12, 3]
         assert sizes["system"] == [3, 9, 0]
         assert sizes["a100-mig"] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("pool", [pool for pool in load("prod").region("us-east-1").pools if pool.gpu], ids=str)
+def test_versions_leave_room_on_the_nodes_disk(pool: Pool) -> None:
+    """Finding N8: copies of versions end well before kubelet evicts, on the smallest machine of the pool."""
+    # kubelet, `--eviction-hard`: nodefs.available<10%; nodeadm joins the instance stores below /var/lib/kubelet, too.
+    smallest = min(instances()[name].nvme_gb for name in pool.instance_types) * 10**9
+    cache = WorkerPod(
+        site=Site(environment=load("prod").environment, region="us-east-1"), pool=pool, artifact_bucket="b"
+    )
+    assert 0 < cache.cache_bytes < 0.9 * smallest - 50 * 10**9
+
+
+@pytest.mark.parametrize("pool", [pool for pool in load("prod").region("us-east-1").pools if has_nvme(pool)], ids=str)
+def test_images_survive_a_nodes_stop(pool: Pool) -> None:
+    """Finding N9: a warm node that is stopped loses its instance store, so images may not lie there."""
+    # amazon-eks-ami, nodeadm: localStorage.disabledMounts names what stays on the root disk.
+    assert "disabledMounts:\n    - Containerd" in base64.b64decode(user_data(pool)).decode().replace(
+        "      - ", "    - "
+    )

@@ -14,6 +14,7 @@ from infra.capture.run import SECRET_CONFIG
 from infra.components.secrets_manager import WRITTEN
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
+from infra.rendered.checked_in import facts
 from infra.stacks.exports import project_name
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,3 +129,11 @@ def test_no_other_tool_is_used_than_the_named() -> None:
     assert {words[0] for words in COMMANDS} <= {"aws", "make", "openssl", "pulumi", *OTHERS}
     for tool, first in OTHERS.items():
         assert all(words[0] == first for words in of(tool) if first)
+
+
+def test_images_are_signed_as_the_admission_controller_reads() -> None:
+    """policy-controller 0.13.1 finds signatures of the old format alone, which cosign 3 writes only on request."""
+    # https://github.com/sigstore/policy-controller/issues/1899: "no signatures found" with the new bundles.
+    assert facts()["policy-controller"]["read"]["app_version"] == "0.13.1"  # of a later one, read its release notes
+    (words,) = of("cosign")
+    assert {"--new-bundle-format=false", "--use-signing-config=false", "--tlog-upload=false", "--yes"} <= set(words)

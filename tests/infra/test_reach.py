@@ -14,10 +14,17 @@ import yaml
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
 from infra.graph.values import Json, dig, items, mapping, text
+from infra.rendered.checked_in import facts
 
 TABLE: dict[str, list[list[object]]] = yaml.safe_load(
     Path(__file__).with_name("reach.yaml").read_text(encoding="utf-8")
 )
+CARRIED: dict[tuple[str, str], dict[str, str]] = {
+    (one["namespace"], one["labels"].get("app.kubernetes.io/name", "")): one["labels"]
+    for chart in facts().values()
+    for one in chart["workloads"]
+}
+"""The labels that pods of charts really carry."""
 UNGUARDED = ("kube-system",)
 """Namespaces of the cluster's own, where no policy of ours stands."""
 
@@ -32,8 +39,9 @@ class Peer:
 
     @property
     def labels(self) -> dict[str, str]:
-        key = "k8s-app" if self.namespace == "kube-system" else "app.kubernetes.io/name"
-        return {key: self.name}
+        if self.namespace == "kube-system":
+            return {"k8s-app": self.name}
+        return CARRIED.get((self.namespace, self.name), {"app.kubernetes.io/name": self.name})
 
 
 def peer(told: object) -> Peer:

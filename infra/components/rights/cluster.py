@@ -132,10 +132,12 @@ def signatures(site: Site) -> tuple[Statement, ...]:
 
 
 def alerts(granted: Granted) -> tuple[Statement, ...]:
-    """Alertmanager tells the region's alarm topic."""
+    """Alertmanager tells the region's alarm topic, and the topic of its sign of life."""
     seal = ("kms:GenerateDataKey", "kms:Decrypt")
     return (
-        Statement(sid="TellPeople", actions=("sns:Publish",), resources=(granted.alarm_topic_arn,)),
+        Statement(
+            sid="TellPeople", actions=("sns:Publish",), resources=(granted.alarm_topic_arn, granted.watchdog_topic_arn)
+        ),
         Statement(sid="SealMessages", actions=seal, resources=(granted.messages_key_arn,)),
     )
 

@@ -18,3 +18,4 @@ class Granted:
     node_role_arn: pulumi.Input[str]
     messages_key_arn: pulumi.Input[str]
     alarm_topic_arn: pulumi.Input[str]
+    watchdog_topic_arn: pulumi.Input[str]

@@ -90,6 +90,14 @@ def _boot(site: Site, granted: Granted) -> tuple[Statement, ...]:
 def _look(site: Site, granted: Granted) -> tuple[Statement, ...]:
     return (
         Statement(
+            sid="HearZonalShift",
+            actions=("arc-zonal-shift:GetManagedResource",),
+            everywhere="the resource is named by a condition of the service's own",
+            conditions={
+                "StringEquals": {"arc-zonal-shift:ResourceIdentifier": site.arn("eks", f"cluster/{site.cluster_name}")}
+            },
+        ),
+        Statement(
             sid="LookAround",
             actions=tuple(f"ec2:Describe{what}" for what in _READS),
             everywhere="EC2 describes take no resource",

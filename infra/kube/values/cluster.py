@@ -1,12 +1,16 @@
 """What stands around the workloads: certificates, secrets, the load balancer's targets, image rules, groups of pods."""
 
-from infra.kube.values.common import CONTAINER, POD, SELECTOR, SYSTEM, ClusterFacts
+from infra.kube.values.common import CONTAINER, CRITICAL, KEPT, POD, SELECTOR, SYSTEM, ClusterFacts, resources
+
+KUBECTL_COPY = "copied-2026-11"
+"""Tag of our copy of an image that upstream publishes under a moving tag alone."""
 
 
 def load_balancer_controller(facts: ClusterFacts) -> dict[str, object]:
-    """It only moves pods in and out of a target group that Pulumi owns; everything else it could do is off.
+    """Values of the controller that moves pods in and out of a target group, which Pulumi owns.
 
-    Pods can't ask the metadata service where they are, so it is told its network.
+    Its work on Services and Ingresses is off: their webhooks fail closed, and stop every chart that installs beside it.
+    Pods can't ask the metadata service for their network, so the values name it.
     """
     image = facts.mirror("aws-load-balancer-controller").image("public.ecr.aws/eks/aws-load-balancer-controller")
     return {
@@ -19,6 +23,12 @@ def load_balancer_controller(facts: ClusterFacts) -> dict[str, object]:
         "enableWaf": False,
         "enableWafv2": False,
         "enableBackendSecurityGroup": False,
+        "enableServiceMutatorWebhook": False,
+        "createIngressClassResource": False,
+        "ingressClassParams": {"create": False},
+        "webhookConfig": {"disableIngressValidation": True},
+        "controllerConfig": {"featureGates": {"EnableServiceController": False}},
+        "resources": resources("192Mi"),
         "image": {"repository": image},
         "serviceAccount": {"create": True, "name": "aws-load-balancer-controller"},
         "podSecurityContext": {**POD, "fsGroup": 65534},
@@ -34,12 +44,14 @@ def cert_manager(facts: ClusterFacts) -> dict[str, object]:
         return {
             **SYSTEM,
             "image": {"repository": mirror.image(f"quay.io/jetstack/cert-manager-{name}")},
+            "resources": resources("256Mi"),
             "securityContext": POD,
             "containerSecurityContext": CONTAINER,
         }
 
     return {
         **part("controller"),
+        "global": CRITICAL,
         "replicaCount": 2,
         "crds": {"enabled": True, "keep": True},
         "prometheus": {"enabled": True},
@@ -55,14 +67,18 @@ def external_secrets(facts: ClusterFacts) -> dict[str, object]:
     image = facts.mirror("external-secrets").image("ghcr.io/external-secrets/external-secrets")
     part = {
         **SYSTEM,
+        **CRITICAL,
         "image": {"repository": image},
+        "resources": resources("256Mi"),
         "podSecurityContext": {"enabled": True, **POD},
         "securityContext": {"enabled": True, **CONTAINER},
     }
     return {
         **part,
         "replicaCount": 2,
+        "leaderElect": True,
         "installCRDs": True,
+        "crds": {"annotations": KEPT},
         "serviceAccount": {"create": True, "name": "external-secrets"},
         "webhook": {**part, "replicaCount": 2},
         "certController": part,
@@ -70,9 +86,10 @@ def external_secrets(facts: ClusterFacts) -> dict[str, object]:
 
 
 def policy_controller(facts: ClusterFacts) -> dict[str, object]:
-    """Fails closed: without it no pod of ours is admitted. The chart has one node selector for all its pods.
+    """Values of the webhook that admits signed images alone, and fails closed.
 
-    In this chart `podSecurityContext` is the container's, and `securityContext` the pod's.
+    In this chart `podSecurityContext` is the container's, and `securityContext` the pod's. A key needs no TUF, and
+    the program ends itself if Sigstore's public mirror can't be reached at its start.
     """
     mirror = facts.mirror("policy-controller")
     return {
@@ -81,10 +98,17 @@ def policy_controller(facts: ClusterFacts) -> dict[str, object]:
             "replicaCount": 2,
             "image": {"repository": mirror.image("ghcr.io/sigstore/policy-controller/policy-controller")},
             "failurePolicy": "Fail",
+            "extraArgs": {"disable-tuf": True},
+            "priorityClass": CRITICAL["priorityClassName"],
             "serviceAccount": {"create": True, "name": "policy-controller"},
             "securityContext": {"enabled": True, **POD, "runAsUser": 65532},
             "podSecurityContext": {"enabled": True, **CONTAINER, "runAsUser": 65532},
         },
-        "leasescleanup": {"image": {"repository": mirror.image("cgr.dev/chainguard/kubectl")}},
+        "leasescleanup": {
+            "image": {"repository": mirror.image("cgr.dev/chainguard/kubectl"), "version": KUBECTL_COPY},
+            "priorityClass": CRITICAL["priorityClassName"],
+            "resources": resources("64Mi"),
+            "podSecurityContext": {"enabled": True, **CONTAINER, "runAsUser": 65532},
+        },
         "cosign": {"webhookName": "policy.sigstore.dev"},
     }

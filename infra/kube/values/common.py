@@ -26,6 +26,16 @@ CONTAINER: Mapping[str, object] = {
 }
 
 
+CRITICAL: Mapping[str, str] = {"priorityClassName": "system-cluster-critical"}
+KEPT: Mapping[str, str] = {"helm.sh/resource-policy": "keep"}
+"""On a CRD: a release that goes does not take every object of that kind with it."""
+
+
+def resources(memory: str, cpu: str = "50m") -> dict[str, object]:
+    """Requests, and memory as limit: an operator without requests is evicted first and makes no node look full."""
+    return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
     """What operators must know of the cluster they run in."""
@@ -36,6 +46,7 @@ class ClusterFacts:
     vpc_cidr: str
     interruption_queue: pulumi.Input[str]
     alarm_topic_arn: pulumi.Input[str]
+    watchdog_topic_arn: pulumi.Input[str]
     pools: tuple[Pool, ...]
 
     def mirror(self, chart: str) -> Mirror:

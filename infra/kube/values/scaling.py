@@ -1,6 +1,6 @@
 """Cluster Autoscaler for node groups, Karpenter for burst and spot, KEDA for pods."""
 
-from infra.kube.values.common import CONTAINER, POD, SYSTEM, ClusterFacts
+from infra.kube.values.common import CONTAINER, CRITICAL, KEPT, POD, SYSTEM, ClusterFacts, resources
 
 LONGEST_DRAIN_MARGIN_S = 120
 
@@ -20,6 +20,7 @@ def cluster_autoscaler(facts: ClusterFacts, *, drain_s: int) -> dict[str, object
         "image": {"repository": mirror.image("registry.k8s.io/autoscaling/cluster-autoscaler")},
         "securityContext": {**POD, "runAsUser": 65534},
         "containerSecurityContext": CONTAINER,
+        "resources": resources("600Mi", cpu="100m"),
         "extraArgs": {
             "balance-similar-node-groups": True,
             "balancing-ignore-label": "penstock.io/zone",
@@ -32,7 +33,7 @@ def cluster_autoscaler(facts: ClusterFacts, *, drain_s: int) -> dict[str, object
 
 
 def karpenter(facts: ClusterFacts) -> dict[str, object]:
-    """It hears interruptions by queue and never swaps one spot machine for another on price."""
+    """It hears interruptions by queue, leaves a zone that was shifted away, and swaps no spot machine on price."""
     return {
         **SYSTEM,
         "replicas": 2,
@@ -40,10 +41,14 @@ def karpenter(facts: ClusterFacts) -> dict[str, object]:
         "settings": {
             "clusterName": facts.name,
             "interruptionQueue": facts.interruption_queue,
+            "enableZonalShift": True,
             "featureGates": {"spotToSpotConsolidation": False, "staticCapacity": False},
         },
         "serviceAccount": {"create": True, "name": "karpenter"},
-        "controller": {"image": {"repository": facts.mirror("karpenter").image("public.ecr.aws/karpenter/controller")}},
+        "controller": {
+            "image": {"repository": facts.mirror("karpenter").image("public.ecr.aws/karpenter/controller")},
+            "resources": resources("1Gi", cpu="500m"),
+        },
     }
 
 
@@ -52,6 +57,9 @@ def keda(facts: ClusterFacts) -> dict[str, object]:
     parts = ("operator", "metricServer", "webhooks")
     return {
         **SYSTEM,
+        **CRITICAL,
+        "crds": {"additionalAnnotations": KEPT},
+        "prometheus": {"operator": {"enabled": True}, "metricServer": {"enabled": True}},
         "operator": {"replicaCount": 2},
         "metricsServer": {"replicaCount": 2},
         "webhooks": {"replicaCount": 2},

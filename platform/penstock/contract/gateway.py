@@ -34,6 +34,7 @@ GATEWAY = Process(
             number=8080,
             callers=("clients",),
             meaning="The inference APIs, and yes or no to sending requests here, or to this region; nothing else.",
+            paths=("/v1/*", "/v2", "/v2/*", "/docs", "/docs/*", "/openapi.json", pages.REGION),
         ),
         Port(
             name="grpc",

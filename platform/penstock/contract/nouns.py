@@ -27,6 +27,8 @@ class Port:
     callers: tuple[str, ...]
     """The permitted callers: processes of the contract, or ``clients``, ``operators``, ``probes``, ``metrics``."""
     meaning: str
+    paths: tuple[str, ...] = ()
+    """What may be asked for from outside, as patterns: a proxy before the port passes these on, and no others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

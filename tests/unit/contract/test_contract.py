@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ import pytest
 from penstock.apps.keys import check_files
 from penstock.apps.settings import SettingKind
 from penstock.apps.settings.told import named
+from penstock.contract.gateway import GATEWAY
 from penstock.contract.nouns import Process
 from penstock.contract.written import PROCESSES, text
 from penstock.domain.command_error import CommandError
+from penstock.gateway.app.openapi import document
+from penstock.telemetry import pages
 from tests.support import tree
 
 KEPT = tree.ROOT / "infra/contract.json"
@@ -122,3 +126,14 @@ def test_a_secret_that_is_not_mounted_is_refused_by_name(tmp_path: Path, process
     with pytest.raises(CommandError, match=f"PENSTOCK_{setting.upper()} at {tmp_path}/nowhere") as refused:
         check_files(told, process.settings)
     assert "Mount the file" in refused.value.do
+
+
+def test_a_balancer_passes_on_every_path_that_clients_ask_for() -> None:
+    """The public port's patterns hold each route of the gateway's description but pages of a process's own state."""
+    (public,) = [port for port in GATEWAY.ports if port.name == "public"]
+    paths = document()["paths"]
+    assert isinstance(paths, dict)
+    routes = [re.sub(r"\{[^}]*\}", "x", path) for path in paths]
+    kept_in = {path for path in routes if not any(fnmatch(path, pattern) for pattern in public.paths)}
+    assert kept_in == {"/healthz", "/readyz", "/health", "/ping", "/version"}
+    assert not [path for path in (pages.METRICS, pages.READY) for pattern in public.paths if fnmatch(path, pattern)]

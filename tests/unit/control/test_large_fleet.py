@@ -5,12 +5,23 @@ import timeit
 from collections.abc import Callable
 
 from loadtests.fleets import catalogue, heartbeats, table
+from penstock.control.autoscaler.bounds import Bounds
+from penstock.control.autoscaler.reports import Reports
+from penstock.control.autoscaler.stage import FleetScene, Scaled, State, scale
+from penstock.control.autoscaler.work import Curve
+from penstock.control.capacity.steps import StepModel
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.publish.build import build
+from penstock.domain.fleet.demand import Counted, GatewayReport
 from penstock.domain.fleet.table import EMPTY, validate
 from penstock.domain.fleet.versions import FleetView
+from penstock.domain.models.model import Tier
+from penstock.domain.serving.slo import SloTier
+from penstock.domain.tenancy.standing import Standing
 
 WORKERS, VERSIONS = 5_000, 20
+CURVE = Curve(steps=StepModel(fixed_s=0.02, token_s=1e-4, context_s=1e-6, sequence_s=1e-3), seqs_most=64)
+CHAT = SloTier(tier=Tier.CHAT, says="chat", window_days=28, deadline_s=60.0, objectives=())
 
 
 def cpu_s(operation: Callable[[], object], rounds: int = 5) -> float:
@@ -53,3 +64,27 @@ def test_loads_come_with_whatever_else_is_told() -> None:
     assert build(known, later[:-1], latest, 0.1, silence_s=5.0) is latest
     told = build(known, later, latest, 0.1, silence_s=5.0)
     assert [w.load for w in told.versions[0].workers] == [one.report.load for one in later]
+
+
+def test_scaling_costs_less_than_writing_the_table_down() -> None:
+    """The numbers of 20 versions for 5,000 workers, gateways' reports merged, cost less than making their entries."""
+    seen = heartbeats(WORKERS, VERSIONS, 0)
+    versions = sorted({one.report.version for one in seen})
+    reports, one_s = Reports(), 1.0
+    for second in range(60):
+        counted = tuple(
+            Counted(
+                version=version, standing=standing, requests=second, prompt_tokens=100 * second, output_tokens=second
+            )
+            for version in versions
+            for standing in Standing
+        )
+        reports.take(GatewayReport(gateway="g", began=0.0, number=second + 1, counted=counted), one_s * second)
+    bounds = Bounds(versions="*", least=1, most=1000)
+    scaled = [Scaled(version=one, bounds=bounds, tier=CHAT, curve=CURVE, deployed=250) for one in versions]
+
+    def scene() -> FleetScene:
+        return FleetScene(scaled=scaled, seen=seen, running=(), demand=reports.demand(59.0), lease_s=5.0)
+
+    state = scale(State(), scene(), 1.0).state
+    assert cpu_s(lambda: scale(state, scene(), 1.5)) < cpu_s(lambda: table(WORKERS))

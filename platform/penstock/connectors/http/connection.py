@@ -144,13 +144,14 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if not self._kept and self._reads.takes(len(data)):
+        if self._kept or self._paused:
+            self._kept.append(memoryview(data))
+            self._wait()
+        elif len(data) <= SLICE_BYTES and self._reads.takes(len(data)):
             self._read(data)
-            return
-        if not self._kept and not self._paused:
-            self._hold_reading()
-        self._kept.append(memoryview(data))
-        self._wait()
+        else:
+            self._kept.append(memoryview(data))
+            self._pass_slices()
 
     def pass_slice(self) -> bool:
         self._is_waiting = False
@@ -162,6 +163,15 @@ class Connection(asyncio.Protocol):
         elif not self._paused:
             self._read_on()
         return self._is_waiting
+
+    def _pass_slices(self) -> None:
+        """Pass on slices while this turn of the loop has time for them; keep the others."""
+        while self._kept and not self._paused and self._reads.takes(min(SLICE_BYTES, len(self._kept[0]))):
+            self._read(self._slice())
+        if self._kept or self._paused:
+            self._hold_reading()
+        if self._kept:
+            self._wait()
 
     def _slice(self) -> memoryview:
         data = self._kept.popleft()

@@ -1,8 +1,8 @@
 """Processes answers in slices, so that fast streams do not delay another stream's next token.
 
 One read can be 256 KiB, a thousand tokens, and the event loop reads all ready connections before anything else runs. So
-a large read is deferred, and any but a small one once this iteration has read enough. Deferred bytes are passed on
-slice by slice, one connection after another, and these connections are not read meanwhile.
+any but a small read, and the rest of a large one, is deferred once this iteration has read enough. Deferred bytes are
+passed on slice by slice, one connection after another, and these connections are not read meanwhile.
 
 Trade-off: an answer of megabytes takes some more iterations. Small reads are never deferred: a stream of tokens
 consists of them.
@@ -39,8 +39,6 @@ class ReadScheduler:
     def takes(self, size: int) -> bool:
         if size <= SMALL_BYTES:
             return True
-        if size > SLICE_BYTES:
-            return False
         now = self._clock()
         if self._began is None:
             self._begin(now)

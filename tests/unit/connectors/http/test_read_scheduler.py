@@ -4,11 +4,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from unittest.mock import Mock
 
 import pytest
 import uvloop
 
 from penstock.connectors.http import HttpClient
+from penstock.connectors.http.connection import Connection, WorkerExchange
 from penstock.connectors.http.read_scheduler import BUSY_S, SLICE_BYTES, SMALL_BYTES, ReadScheduler
 from tests.support.clock import ManualClock
 from tests.support.patience import patient
@@ -144,6 +146,31 @@ async def test_what_follows_a_large_answer_is_nobodys() -> None:
         await client.close()
 
 
+@pytest.mark.parametrize(("slice_s", "at_once"), [(0.0, 4), (BUSY_S / 2, 2), (BUSY_S, 1)])
+async def test_a_turn_passes_the_slices_that_fit_its_time(slice_s: float, at_once: int, clock: ManualClock) -> None:
+    """The socket is paused only if some are left, and read again after the last."""
+    size, slices = 4 * SLICE_BYTES, list[int]()
+    transport, receiver = Mock(is_closing=Mock(return_value=False)), Mock()
+
+    def takes(data: bytes) -> None:
+        slices.append(len(data))
+        clock.advance(slice_s)
+
+    receiver.on_body = takes
+    connection = Connection(ReadScheduler(clock.monotonic), Mock(), Mock())
+    connection.connection_made(transport)
+    connection.run(WorkerExchange(receiver, b"x"))
+    connection.data_received(f"HTTP/1.1 200 OK\r\ncontent-length: {2 * size}\r\n\r\n".encode())
+    connection.data_received(bytes(size))
+    assert len(slices) == at_once
+    assert transport.pause_reading.called is (at_once < 4)
+    for _ in range(8):
+        clock.advance(BUSY_S)
+        await asyncio.sleep(0)
+    assert sum(slices) == size
+    assert transport.resume_reading.call_count == transport.pause_reading.call_count
+
+
 @pytest.mark.parametrize(
     ("size", "spent_s", "takes"),
     [
@@ -151,11 +178,10 @@ async def test_what_follows_a_large_answer_is_nobodys() -> None:
         (SMALL_BYTES + 1, 0.0, True),
         (SMALL_BYTES + 1, BUSY_S, False),
         (SLICE_BYTES, 0.0, True),
-        (SLICE_BYTES + 1, 0.0, False),
     ],
 )
 async def test_small_reads_never_wait(size: int, spent_s: float, takes: bool, clock: ManualClock) -> None:
-    """A token is passed on at once; more of a turn is for those that came first, and a full buffer is for none."""
+    """A token is passed on at once; more of a turn is for those that came first, until the turn has read enough."""
     turns = ReadScheduler(clock.monotonic)
     assert turns.takes(SLICE_BYTES) is True
     clock.advance(spent_s)

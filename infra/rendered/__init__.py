@@ -1,0 +1,1 @@
+"""Facts about the pinned charts: Helm renders them with our values, and what they bring is checked in with its date."""

@@ -1,0 +1,151 @@
+"""The bounds of scaling by version: least and most workers, floors by clock, idle time, price. Parsed, or refused.
+
+A floor by clock is on from its ``start`` line's last firing until its ``end`` line's: a level, so the hour that summer
+time repeats changes nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from penstock.control.autoscaler.constants import IDLE_S
+from penstock.domain.ids import VersionId
+from penstock.domain.serving.spec import SpecReader, SpecRefused
+
+MOST_WORKERS = 1_000
+"""As many as a deployment may have (``registry/rules.py``)."""
+_KEYS = ("versions", "least", "most", "idle_s", "parked", "price_per_hour", "clock")
+_CLOCK_KEYS = ("start", "end", "zone", "least")
+_MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockFloor:
+    """A least number of workers from one cron line's firing to the other's, in a time zone."""
+
+    start: str
+    end: str
+    zone: str
+    least: int
+
+    def is_on(self, now: float) -> bool:
+        """Tell whether the floor is on at Unix second ``now``."""
+        return _is_on(self, int(now // _MINUTE_S))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """``versions`` is a pattern of version ids; the first that matches binds."""
+
+    versions: str
+    least: int
+    most: int
+    idle_s: float = IDLE_S
+    parked: int = 0
+    """Workers that stay asleep beside those awake; at least one if ``least`` is 0, so that requests can be held."""
+    price_per_hour: float = 0.0
+    """Dollars of one worker; 0 if unknown."""
+    clock: tuple[ClockFloor, ...] = ()
+
+    def floor(self, now: float) -> int:
+        return max((self.least, *(one.least for one in self.clock if one.is_on(now))))
+
+
+def of(version: VersionId, known: tuple[Bounds, ...]) -> Bounds | None:
+    return next((one for one in known if fnmatchcase(version, one.versions)), None)
+
+
+def parse(raw: object, source: str) -> tuple[Bounds, ...]:
+    """Return the bounds in order, or raise ``SpecRefused``, which names source, field and remedy."""
+    spec = SpecReader(source, "", raw)
+    spec.only(("scale",))
+    return tuple(_bounds(one) for one in spec.each("scale"))
+
+
+def _bounds(spec: SpecReader) -> Bounds:
+    spec.only(_KEYS)
+    keys = spec.keys
+    most = _count(spec, "most", 1)
+    least = _count(spec, "least", 0)
+    if least > most:
+        raise spec.wrong("least", f"{least} is more than most, {most}: lower least or raise most")
+    clock = tuple(_clock(one, most) for one in spec.each("clock")) if "clock" in keys else ()
+    parked = _count(spec, "parked", 0) if "parked" in keys else 0
+    return Bounds(
+        versions=spec.text("versions"),
+        least=least,
+        most=most,
+        idle_s=spec.number("idle_s", lambda n: n > 0, "seconds above 0") if "idle_s" in keys else IDLE_S,
+        parked=max(parked, 1 if least == 0 else 0),
+        price_per_hour=_price(spec) if "price_per_hour" in keys else 0.0,
+        clock=clock,
+    )
+
+
+def _count(spec: SpecReader, key: str, least: int) -> int:
+    says = f"a whole number of workers, {least} to {MOST_WORKERS}"
+    return int(spec.number(key, lambda n: n == int(n) and least <= n <= MOST_WORKERS, says))
+
+
+def _price(spec: SpecReader) -> float:
+    return spec.number("price_per_hour", lambda n: n > 0, "dollars above 0; leave it out if it is not known")
+
+
+def _clock(spec: SpecReader, most: int) -> ClockFloor:
+    spec.only(_CLOCK_KEYS)
+    least = _count(spec, "least", 1)
+    if least > most:
+        raise spec.wrong("least", f"{least} is more than most, {most}: lower this floor or raise most")
+    zone = spec.text("zone")
+    try:
+        ZoneInfo(zone)
+    except (KeyError, ValueError, OSError) as error:
+        raise spec.wrong(
+            "zone", f"{zone!r} is no time zone of this machine; write for example Europe/Berlin"
+        ) from error
+    found = ClockFloor(start=_line(spec, "start", zone), end=_line(spec, "end", zone), zone=zone, least=least)
+    if found.start == found.end:
+        raise spec.wrong("end", "it fires with start, so that the floor is never on; give it another time")
+    return found
+
+
+def _line(spec: SpecReader, key: str, zone: str) -> str:
+    line = spec.text(key)
+    try:
+        next(CronSim(line, datetime(2026, 1, 1, tzinfo=ZoneInfo(zone))))
+    except (CronSimError, StopIteration) as error:
+        remedy = "is no cron line of five fields, or it never fires; 0 8 * * 1-5 is 08:00 on weekdays"
+        raise spec.wrong(key, f"{line!r} {remedy}") from error
+    return line
+
+
+@lru_cache(maxsize=1024)
+def _is_on(floor: ClockFloor, minute: int) -> bool:
+    """Compare the last firings. A firing in this very minute counts: lines are asked from the next one backwards."""
+    zone = ZoneInfo(floor.zone)
+    after = datetime.fromtimestamp((minute + 1) * _MINUTE_S, UTC).astimezone(zone)
+    return _last(floor.start, after) > _last(floor.end, after)
+
+
+def _last(line: str, before: datetime) -> float:
+    """Return the last firing, forwards from the noon of the day before: backwards a repeated hour is lost."""
+    noon = (before - timedelta(days=1)).replace(hour=12, minute=0, second=0, microsecond=0, fold=0)
+    last, until = _first(CronSim(line, noon, reverse=True)), before.timestamp()
+    for fired in CronSim(line, noon):
+        if fired.timestamp() >= until:  # of one zone datetimes compare by their wall time
+            break
+        last = fired.timestamp()
+    return last
+
+
+def _first(fired: Iterator[datetime]) -> float:
+    found = next(fired, None)
+    return found.timestamp() if found is not None else 0.0
+
+
+__all__ = ["Bounds", "ClockFloor", "SpecRefused", "of", "parse"]

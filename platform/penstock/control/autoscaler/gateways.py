@@ -1,0 +1,35 @@
+"""The number of gateway processes: requests a second against a process's measured rate, and its loop's delay. Pure.
+
+Apart from the engines: a gateway has no GPU, starts within seconds, and is bound by its own event loop. A missing
+gateway's requests have gone to the others, so what is known is whole enough to add, and never enough to take away.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from penstock.control.autoscaler.constants import GATEWAY_LAG_MOST_S, GATEWAY_TARGET_LOAD
+from penstock.control.autoscaler.pace import Pace
+from penstock.domain.fleet.demand import Demand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayBounds:
+    """``rate_per_s``: requests of one process a second, as ``make bench-gateway`` measured on such a machine."""
+
+    least: int
+    most: int
+    rate_per_s: float
+
+
+def gateways(pace: Pace, demand: Demand, bounds: GatewayBounds, now: float) -> Pace:
+    """Return the pace after a tick: out at once, in as workers go."""
+    requests = sum(rate.requests for one in demand.versions.values() for rate in one.rates.values())
+    need = requests / (bounds.rate_per_s * GATEWAY_TARGET_LOAD)
+    if demand.loop_lag_s > GATEWAY_LAG_MOST_S:
+        need = max(need, float(demand.gateways + 1))
+    pace = pace.noting(need, demand.gateways, now) if demand.is_known else pace.holding(demand.gateways, now)
+    number = max(bounds.least, min(bounds.most, math.ceil(need - 1e-9)))
+    if number > pace.workers:
+        return replace(pace, workers=number)
+    count = pace.steps_in(now, bounds.least) if demand.is_known else 0
+    return replace(pace, workers=pace.workers - count, in_at=now) if count else pace

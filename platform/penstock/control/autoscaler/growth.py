@@ -1,0 +1,43 @@
+"""The quantile of demand's growth over a start, learned from the last hour. Pure.
+
+No forecast: the last value times that quantile covers 93 % of ten-minute windows of ServeGen's fortnight, and no
+predictor of the mean did better (ADR 0110). Floors by clock serve what no history knows.
+"""
+
+import math
+from dataclasses import dataclass
+
+from penstock.control.autoscaler.constants import (
+    GROWTH_LEAST_SAMPLES,
+    GROWTH_MOST,
+    GROWTH_QUANTILE,
+    SAMPLE_S,
+    SAMPLES,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Asked work, one sample each ``SAMPLE_S``; a tick that came late leaves its samples out."""
+
+    samples: tuple[float, ...] = ()
+    sampled_at: float = -math.inf
+    lead_s: float = 0.0
+    growth: float = 1.0
+    """The learned quantile over ``lead_s``, as of the last sample."""
+
+    def after(self, work: float, now: float, lead_s: float) -> "History":
+        if now - self.sampled_at < SAMPLE_S:
+            return self
+        samples = (*self.samples, work)[-SAMPLES:]
+        return History(samples=samples, sampled_at=now, lead_s=lead_s, growth=quantile(samples, lead_s))
+
+
+def quantile(samples: tuple[float, ...], lead_s: float) -> float:
+    """Return the growth over ``lead_s`` that all but 5 % of the samples stayed within, from 1 to ``GROWTH_MOST``."""
+    ahead = max(1, round(lead_s / SAMPLE_S))
+    grown = sorted(after / before for before, after in zip(samples, samples[ahead:], strict=False) if before > 0.0)
+    if len(grown) < GROWTH_LEAST_SAMPLES:
+        return 1.0
+    at = min(len(grown) - 1, math.ceil(GROWTH_QUANTILE * len(grown)) - 1)
+    return min(GROWTH_MOST, max(1.0, grown[at]))

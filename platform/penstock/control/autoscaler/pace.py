@@ -1,0 +1,59 @@
+"""From needs to a number over time: out at once, in slowly, never on missing numbers. Pure.
+
+Trade-off: the largest wish of five minutes holds what a crowd brought for five minutes after it, at its price. Without
+that the next crowd of the same size meets a start.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from penstock.control.autoscaler import constants as c
+from penstock.domain.ids import WorkerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """A version's number over time: what it wants, the largest needs lately, and when it last changed."""
+
+    workers: int
+    deployed: int = 0
+    """The number that a person or a rollout set last."""
+    needs: tuple[tuple[float, float], ...] = ()
+    """Times and needs, each larger than all after it."""
+    in_at: float = -math.inf
+    ready: int = 0
+    ready_at: float = -math.inf
+    """When more workers than before began to serve."""
+    cordoned: dict[WorkerId, float] = field(default_factory=dict)
+    """Since when each has been out of the table."""
+
+    @classmethod
+    def adopting(cls, workers: int, now: float, deployed: int = 0) -> Self:
+        """Return the pace of a new leader: what runs is held for a window, as its needs were not seen."""
+        return cls(workers=workers, deployed=deployed, in_at=now + c.IN_WINDOW_S - c.IN_EVERY_S)
+
+    def noting(self, need: float, ready: int, now: float) -> "Pace":
+        recent = [(at, kept) for at, kept in self.needs if kept > need and now - at < c.IN_WINDOW_S]
+        ready_at = now if ready > self.ready else self.ready_at
+        return replace(self, needs=(*recent, (now, need)), ready=ready, ready_at=ready_at)
+
+    def holding(self, ready: int, now: float) -> "Pace":
+        """Count the present number as needed now: what is missing is no reason to have fewer."""
+        return self.noting(self.workers / (1.0 + c.DEAD_BAND), ready, now)
+
+    def is_settled(self, now: float) -> bool:
+        """Tell whether all answers of the window of judgement are of the workers that serve now."""
+        return now - self.ready_at >= c.JUDGED_S
+
+    def lowest(self) -> int:
+        """Return the number that the largest recent need allows: its dead band is within."""
+        largest = max((need for _, need in self.needs), default=0.0)
+        return math.ceil(largest * (1.0 + c.DEAD_BAND) - 1e-9)
+
+    def steps_in(self, now: float, floor: int) -> int:
+        """Return the workers that may go now: a tenth, not below the floor or the largest recent need."""
+        if now - self.in_at < c.IN_EVERY_S:
+            return 0
+        least = max(floor, self.lowest())
+        return max(0, min(self.workers - least, max(1, math.floor(self.workers * c.IN_PART))))

@@ -1,0 +1,157 @@
+"""Gateways' reports, merged into demand: increments by second, silent gateways by name. Pure but for its own memory.
+
+Seconds are the controller's: a gateway's clock can't place its requests in the past or the future. Counters that begin
+anew count from zero; a report that is not newer counts nothing. Increments of a gap are spread over it.
+
+Trade-off: nothing is stored. A new leader's rates are too low for ``RATE_S``, and it holds what runs for longer.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from penstock.control.autoscaler.constants import GONE_S, JUDGED_S, MOST_GATEWAYS, RATE_S, SILENT_S
+from penstock.domain.fleet.demand import Counted, Demand, GatewayReport, HeldNow, Rate, VersionDemand
+from penstock.domain.ids import VersionId
+from penstock.domain.tenancy.standing import Standing
+
+BUYS = frozenset({Standing.FREE, Standing.PAID, Standing.INTERACTIVE})
+"""Standings whose requests ask for workers. Batch work, yielding requests and shadow copies use what others leave."""
+Key = tuple[VersionId, Standing]
+
+
+class _Added(NamedTuple):
+    """Increments of one version's and standing's counters in one second."""
+
+    requests: float = 0.0
+    prompt_tokens: float = 0.0
+    output_tokens: float = 0.0
+    answered: float = 0.0
+    late: float = 0.0
+
+    def plus(self, other: "_Added", part: float = 1.0) -> "_Added":
+        return _Added(*(mine + part * its for mine, its in zip(self, other, strict=True)))
+
+
+@dataclass(slots=True)
+class _Gateway:
+    report: GatewayReport
+    heard_at: float
+    counted: Mapping[Key, Counted]
+
+
+@dataclass(slots=True)
+class Reports:
+    """The newest report of each gateway, and increments of the last ``JUDGED_S`` by whole second."""
+
+    _known: dict[str, _Gateway] = field(default_factory=dict)
+    _added: dict[Key, dict[int, _Added]] = field(default_factory=lambda: defaultdict(dict))
+    refused: int = 0
+    """Reports that counted nothing: repeated, late, unsound, or of one gateway too many."""
+
+    def take(self, report: GatewayReport, now: float) -> bool:
+        """Take a report at ``now``, in awake seconds; return whether it counts."""
+        known = self._known.get(report.gateway)
+        if not _is_sound(report) or (known is None and len(self._known) >= MOST_GATEWAYS) or _is_old(known, report):
+            self.refused += 1
+            return False
+        counted = {(one.version, one.standing): one for one in report.counted}
+        if known is not None or report.number == 1:
+            before = known.counted if known is not None and known.report.began == report.began else {}
+            heard_at = known.heard_at if known is not None else now
+            for key, one in counted.items():
+                self._add(key, _increment(before.get(key), one), heard_at, now)
+        if report.has_ended:
+            self._known.pop(report.gateway, None)
+        else:
+            self._known[report.gateway] = _Gateway(report, now, counted)
+        return True
+
+    def demand(self, now: float) -> Demand:
+        """Return what is asked at ``now``; increments and gateways beyond their time are dropped."""
+        self._known = {name: one for name, one in self._known.items() if now - one.heard_at < GONE_S}
+        self._forget(now)
+        silent = tuple(sorted(name for name, one in self._known.items() if now - one.heard_at >= SILENT_S))
+        speaking = [one for name, one in self._known.items() if name not in silent]
+        return Demand(
+            versions=self._versions(speaking, now),
+            missing=silent,
+            gateways=len(speaking),
+            loop_lag_s=max((one.report.loop_lag_s for one in speaking), default=0.0),
+            age_s=max((now - one.heard_at for one in self._known.values()), default=0.0),
+        )
+
+    def _add(self, key: Key, added: _Added, heard_at: float, now: float) -> None:
+        """Spread increments over the seconds since the report before."""
+        if not any(added):
+            return
+        seconds = range(math.floor(heard_at) + 1, math.floor(now) + 1) or range(math.floor(now), math.floor(now) + 1)
+        of = self._added[key]
+        for second in seconds[-JUDGED_S:]:
+            of[second] = of.get(second, _Added()).plus(added, 1 / len(seconds))
+
+    def _forget(self, now: float) -> None:
+        oldest = math.floor(now) - JUDGED_S
+        for key, seconds in list(self._added.items()):
+            kept = {second: added for second, added in seconds.items() if second > oldest}
+            if kept:
+                self._added[key] = kept
+            else:
+                del self._added[key]
+
+    def _versions(self, speaking: list[_Gateway], now: float) -> Mapping[VersionId, VersionDemand]:
+        found: dict[VersionId, VersionDemand] = defaultdict(VersionDemand)
+        for (version, standing), seconds in self._added.items():
+            known, judged = found[version], _sum(seconds, 0)
+            lately = _sum(seconds, math.floor(now - RATE_S))
+            rate = Rate(
+                requests=lately.requests / RATE_S,
+                prompt_tokens=lately.prompt_tokens / RATE_S,
+                output_tokens=lately.output_tokens / RATE_S,
+            )
+            buys = standing in BUYS
+            found[version] = replace(
+                known,
+                rates={**known.rates, standing: rate},
+                answered=known.answered + round(judged.answered * buys),
+                late=known.late + round(judged.late * buys),
+            )
+        for held in _held(speaking):
+            known = found[held.version]
+            found[held.version] = replace(
+                known,
+                held_requests=known.held_requests + held.requests,
+                held_tokens=known.held_tokens + held.tokens,
+                held_s=max(known.held_s, held.oldest_s),
+            )
+        return dict(found)
+
+
+def _held(speaking: list[_Gateway]) -> Iterator[HeldNow]:
+    for one in speaking:
+        yield from one.report.held
+
+
+def _sum(seconds: Mapping[int, _Added], after: int) -> _Added:
+    chosen = [added for second, added in seconds.items() if second > after]
+    return _Added(*map(sum, zip(*chosen, strict=True))) if chosen else _Added()
+
+
+def _increment(before: Counted | None, after: Counted) -> _Added:
+    """Return the growth of counters. A counter that shrank within one process is unsound and adds nothing."""
+    was = before or Counted(version=after.version, standing=after.standing)
+    return _Added(*(max(0, getattr(after, name) - getattr(was, name)) for name in _Added._fields))
+
+
+def _is_old(known: _Gateway | None, report: GatewayReport) -> bool:
+    """Tell whether a report is repeated, overtaken, or of a process that another one replaced."""
+    return known is not None and (report.began, report.number) <= (known.report.began, known.report.number)
+
+
+def _is_sound(report: GatewayReport) -> bool:
+    numbers = (report.began, report.loop_lag_s, *(one.oldest_s for one in report.held))
+    counts = [getattr(one, name) for one in report.counted for name in _Added._fields]
+    counts += [count for one in report.held for count in (one.requests, one.tokens)]
+    return bool(report.gateway) and all(math.isfinite(one) and one >= 0 for one in (*numbers, *counts))

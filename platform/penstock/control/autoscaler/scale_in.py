@@ -1,0 +1,45 @@
+"""The two phases of scale-in: cordon (out of the table), then end, once nothing runs. Pure.
+
+A worker with a running stream is never ended, however long its stream is: a cordoned worker costs its price until then.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.control.autoscaler.constants import RESIDENCY_TIMES, SETTLE_S
+from penstock.domain.fleet.versions import Seen
+from penstock.domain.ids import WorkerId
+
+
+def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tuple[WorkerId, ...]:
+    """Return the workers to cordon: each the idlest of the zone that has most then; none before its residency."""
+    stayed = [one for one in ready if now - one.since >= RESIDENCY_TIMES * start_s]
+    zones = Counter(one.report.zone for one in ready)
+    idlest = sorted(stayed, key=lambda one: (work(one), one.report.load.queued_tokens, one.report.worker), reverse=True)
+    found: list[WorkerId] = []
+    while idlest and len(found) < count:
+        fullest = max(zones[one.report.zone] for one in idlest)
+        one = next(one for one in reversed(idlest) if zones[one.report.zone] == fullest)
+        idlest.remove(one)
+        zones[one.report.zone] -= 1
+        found.append(one.report.worker)
+    return tuple(found)
+
+
+def drained(cordoned: Iterable[Seen], since: Mapping[WorkerId, float], heard_after: float) -> tuple[WorkerId, ...]:
+    """Return the cordoned workers that were idle in a fresh report, made after all gateways knew."""
+    return tuple(
+        one.report.worker
+        for one in cordoned
+        if work(one) == 0 and one.at > heard_after and one.at - since[one.report.worker] >= SETTLE_S
+    )
+
+
+def taken_back(cordoned: Sequence[Seen], count: int) -> tuple[WorkerId, ...]:
+    """Return the workers to take back: the busiest first, as they would end last."""
+    busiest = sorted(cordoned, key=lambda one: (-work(one), one.report.worker))
+    return tuple(one.report.worker for one in busiest[:count])
+
+
+def work(one: Seen) -> int:
+    return one.report.load.running + one.report.load.waiting

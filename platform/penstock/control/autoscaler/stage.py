@@ -1,0 +1,262 @@
+"""The autoscaler's stage of a tick: state, demand and workers in; state, targets and records out. Pure.
+
+Out in one step, in slowly and in two phases. Missing numbers hold: what is known may add, and nothing scales in.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from penstock.control.autoscaler import constants as c
+from penstock.control.autoscaler import law, scale_in
+from penstock.control.autoscaler.bounds import Bounds
+from penstock.control.autoscaler.growth import History
+from penstock.control.autoscaler.pace import Pace
+from penstock.control.autoscaler.supply import Supply, supplies
+from penstock.control.autoscaler.work import Curve, Shape
+from penstock.domain.fleet.demand import Demand, VersionDemand
+from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
+from penstock.domain.fleet.versions import Running, Seen
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.serving.slo import SloTier
+
+NO_CURVE = "no curve: `penstock bench engine` measures this version's speed"
+MISSING = "gateways are silent, and silence is not zero"
+NO_BATCH = "one request alone is slower than the ITL objective, which more workers do not mend"
+BY_HAND = "set by hand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaled:
+    """A version that is scaled: its bounds, its objectives, its speed (None: not known)."""
+
+    version: VersionId
+    bounds: Bounds
+    tier: SloTier
+    curve: Curve | None
+    deployed: int = 0
+    uncached_ratio: float = 1.0
+    """Part of the prompt tokens that the prefix cache lacks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracked:
+    """What a tick keeps of a version for the next."""
+
+    pace: Pace
+    at: float
+    history: History = field(default_factory=History)
+    starts: tuple[float, ...] = ()
+    """The newest measured starts, in seconds."""
+    shape: Shape | None = None
+    used_at: float = -math.inf
+
+    @property
+    def start_s(self) -> float:
+        return max(self.starts, default=c.START_DEFAULT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    versions: Mapping[VersionId, Tracked] = field(default_factory=dict)
+
+    @property
+    def cordoned(self) -> frozenset[WorkerId]:
+        return frozenset(worker for one in self.versions.values() for worker in one.pace.cordoned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetScene:
+    """Heartbeats, processes and demand, for all versions that are scaled."""
+
+    scaled: Sequence[Scaled]
+    seen: Sequence[Seen]
+    running: Sequence[Running]
+    demand: Demand
+    lease_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    state: State
+    targets: tuple[Target, ...]
+    records: tuple[ScaleRecord, ...]
+
+
+def scale(state: State, scene: FleetScene, now: float) -> Step:
+    """Decide at ``now`` (Unix seconds). A version that is scaled no more leaves nothing behind."""
+    found = supplies(scene.seen, scene.running, state.cordoned, now, scene.lease_s)
+    versions: dict[VersionId, Tracked] = {}
+    targets, records = [], []
+    for one in scene.scaled:
+        supply = found.get(one.version) or Supply()
+        tracked = _follow(state.versions.get(one.version), one, supply, now)
+        demand = scene.demand.versions.get(one.version) or VersionDemand()
+        look = _VersionScene(one, supply, demand, scene.demand, tracked, now, now - scene.lease_s)
+        versions[one.version], target, record = _decide(look)
+        targets.append(target)
+        records.append(record)
+    return Step(state=State(versions=versions), targets=tuple(targets), records=tuple(records))
+
+
+def _follow(before: Tracked | None, scaled: Scaled, supply: Supply, now: float) -> Tracked:
+    """Return what is known of a version now; a new leader adopts what runs, and holds it for a window."""
+    if before is None:
+        counted = supply.counted(now, c.START_DEFAULT_S) or scaled.deployed
+        pace = Pace.adopting(counted, now, scaled.deployed)
+        starts = tuple(supply.starts_s(-math.inf))[-c.STARTS :]
+        return Tracked(pace=pace, at=now, starts=starts, used_at=now)
+    still = {one.report.worker for one in supply.cordoned}
+    cordoned = {worker: since for worker, since in before.pace.cordoned.items() if worker in still}
+    starts = (*before.starts, *supply.starts_s(before.at))[-c.STARTS :]
+    return replace(before, at=now, starts=starts, pace=replace(before.pace, cordoned=cordoned))
+
+
+class _VersionScene(NamedTuple):
+    """One version's workers, demand and history at the present tick."""
+
+    scaled: Scaled
+    supply: Supply
+    demand: VersionDemand
+    all: Demand
+    tracked: Tracked
+    now: float
+    heard_after: float
+
+    @property
+    def counted(self) -> int:
+        return self.supply.counted(self.now, self.tracked.start_s)
+
+    @property
+    def is_used(self) -> bool:
+        """Tell whether requests come, of any standing, or an answer still runs."""
+        if self.demand.held_requests or any(rate.requests for rate in self.demand.rates.values()):
+            return True
+        return any(scale_in.work(one) for one in (*self.supply.ready, *self.supply.cordoned))
+
+
+def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
+    tracked, need, slots = _needed(look)
+    least, is_idle = _least(look, tracked)
+    before = tracked.pace
+    pace, act, reason = _paced(look, before, need, least, is_idle=is_idle)
+    tracked = replace(tracked, pace=pace)
+    target = _target(look, pace, slots)
+    most, price = look.scaled.bounds.most, look.scaled.bounds.price_per_hour
+    cut = f"most {most}" if need.wish > most else f"floor {least}" if least > need.wish else ""
+    age_s = look.all.age_s
+    return (
+        tracked,
+        target,
+        ScaleRecord(
+            version=look.scaled.version,
+            at=look.now,
+            act=act,
+            before=before.workers,
+            after=pace.workers,
+            wish=max(need.workers, need.guard),
+            reason=reason,
+            cut=cut,
+            signals=tuple(replace(signal, age_s=age_s) for signal in need.signals),
+            per_hour_before=price * (before.workers + len(before.cordoned)),
+            per_hour_after=price * target.workers,
+        ),
+    )
+
+
+def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
+    """Return what is tracked, the workers that are needed, and the slots that batch work may hold."""
+    scaled, supply, tracked, now = look.scaled, look.supply, look.tracked, look.now
+    if look.is_used:
+        tracked = replace(tracked, used_at=now)
+    if scaled.curve is None:
+        held = max(float(tracked.pace.workers), float(look.demand.held_requests > 0))
+        return tracked, law.Need(workers=held, reason=NO_CURVE), None
+    load = law.load_of(scaled.curve, look.demand, scaled.tier, tracked.shape, scaled.uncached_ratio)
+    history = tracked.history
+    if look.all.is_known:
+        history = history.after(load.work, now, supply.lead_s(now, tracked.start_s))
+    need = law.need(
+        load,
+        law.engines_of(supply.ready, load, scaled.curve),
+        look.demand,
+        scaled.tier,
+        history.growth,
+        is_settled=tracked.pace.is_settled(now),
+    )
+    if not load.speed.meets_itl:
+        need = replace(need, reason=f"{need.reason}; {NO_BATCH}")
+    slots = law.batch_slots(load, len(supply.ready), history.growth) if look.all.is_known else None
+    return replace(tracked, history=history, shape=load.shape), need, slots
+
+
+def _least(look: _VersionScene, tracked: Tracked) -> tuple[int, bool]:
+    """Return the floor, and whether the version goes to zero: no request came in its idle time."""
+    floor = look.scaled.bounds.floor(look.now)
+    is_idle = floor == 0 and look.all.is_known and look.now - tracked.used_at >= look.scaled.bounds.idle_s
+    return max(floor, 0 if is_idle or not tracked.pace.workers else 1), is_idle
+
+
+def _paced(look: _VersionScene, pace: Pace, need: law.Need, least: int, *, is_idle: bool) -> tuple[Pace, Act, str]:
+    now, most, serving = look.now, look.scaled.bounds.most, len(look.supply.ready)
+    if look.scaled.deployed != pace.deployed:
+        by_hand = max(least, min(most, look.scaled.deployed))
+        pace = replace(pace, deployed=look.scaled.deployed)
+        need, least = replace(need, workers=float(by_hand), reason=BY_HAND), by_hand
+    known = look.all.is_known and look.scaled.curve is not None
+    pace = pace.noting(max(need.workers, need.guard), serving, now) if known else pace.holding(serving, now)
+    number = min(most, max(need.wish, least))
+    if number > pace.workers:
+        return _out(look, pace, number, need.reason)
+    if is_idle and pace.workers:
+        return _in(look, pace, pace.workers, 0.0, f"idle for {look.scaled.bounds.idle_s:g} s")
+    if not look.all.is_known:
+        return pace, Act.HOLD, MISSING
+    if pace.workers > most:
+        return _in(look, pace, pace.workers - most, 0.0, f"most {most}")
+    count = pace.steps_in(now, least)
+    if count:
+        return _in(look, pace, count, look.tracked.start_s, need.reason)
+    return pace, Act.HOLD, need.reason
+
+
+def _out(look: _VersionScene, pace: Pace, number: int, reason: str) -> tuple[Pace, Act, str]:
+    more = number - pace.workers
+    back = scale_in.taken_back(look.supply.cordoned, more)
+    cordoned = {worker: since for worker, since in pace.cordoned.items() if worker not in back}
+    act = Act.TAKE_BACK if len(back) == more else Act.OUT
+    return replace(pace, workers=number, cordoned=cordoned), act, reason
+
+
+def _in(look: _VersionScene, pace: Pace, count: int, start_s: float, reason: str) -> tuple[Pace, Act, str]:
+    """Cordon workers; those that still start have nothing to lose and are drained by their number alone."""
+    chosen = scale_in.chosen(look.supply.ready, count, look.now, start_s)
+    spare = min(count - len(chosen), max(0, pace.workers - len(look.supply.ready)))
+    if not chosen and not spare:
+        return pace, Act.HOLD, f"{reason}; every worker is younger than its residency"
+    cordoned = pace.cordoned | dict.fromkeys(chosen, look.now)
+    return (
+        replace(pace, workers=pace.workers - len(chosen) - spare, in_at=look.now, cordoned=cordoned),
+        Act.IN,
+        reason,
+    )
+
+
+def _target(look: _VersionScene, pace: Pace, slots: int | None) -> Target:
+    supply, now = look.supply, look.now
+    cordoned = [one for one in supply.cordoned if one.report.worker in pace.cordoned]
+    idle = scale_in.drained(cordoned, pace.cordoned, look.heard_after)
+    woken = tuple(one.report.worker for one in supply.parked[: max(0, pace.workers - look.counted)])
+    asleep = min(len(supply.parked), look.scaled.bounds.parked) - len(woken)
+    slept = idle[: max(0, look.scaled.bounds.parked - len(supply.parked))]
+    staying = len(pace.cordoned) - (len(idle) - len(slept))
+    return Target(
+        version=look.scaled.version,
+        workers=pace.workers + max(0, asleep) + staying + supply.overdue(now, look.tracked.start_s),
+        cordoned=frozenset(pace.cordoned),
+        ended=idle[len(slept) :],
+        slept=slept,
+        woken=woken,
+        batch_slots=slots,
+    )

@@ -1,0 +1,88 @@
+"""The workers of each version as supply: serving, coming, parked, cordoned, silent. Pure.
+
+A worker that starts and reports is coming, however slow. One that never reported is coming until it is overdue; a
+silent one is neither supply nor a reason to scale in.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.control.autoscaler.constants import OVERDUE_TIMES
+from penstock.domain.fleet.versions import Running, Seen
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.ids import VersionId, WorkerId
+
+_READY, _SLEEPING, _WAKING = WorkerState.READY, WorkerState.SLEEPING, WorkerState.WAKING
+
+
+@dataclass(slots=True)
+class Supply:
+    """One version's workers; ``unheard`` have a process and sent no report yet."""
+
+    ready: list[Seen] = field(default_factory=list)
+    coming: list[Seen] = field(default_factory=list)
+    parked: list[Seen] = field(default_factory=list)
+    cordoned: list[Seen] = field(default_factory=list)
+    silent: list[WorkerId] = field(default_factory=list)
+    unheard: list[Running] = field(default_factory=list)
+    oldest_start: float = math.inf
+    """When the process of the oldest worker on its way to serve began."""
+
+    def counted(self, now: float, start_s: float) -> int:
+        """Return the workers that serve, or will within a start."""
+        return len(self.ready) + len(self.coming) + len(self.unheard) - self.overdue(now, start_s)
+
+    def overdue(self, now: float, start_s: float) -> int:
+        return sum(now - one.started_at > OVERDUE_TIMES * start_s for one in self.unheard)
+
+    def starts_s(self, since: float) -> Iterator[float]:
+        """Yield the seconds of starts, wakes apart, that ended after ``since``."""
+        for one in self.ready:
+            if one.since >= since and one.report.phases and one.report.phases[0].phase is not _WAKING:
+                yield sum(phase.seconds for phase in one.report.phases)
+
+    def lead_s(self, now: float, start_s: float) -> float:
+        """Return the seconds until one more worker serves: a wake's, a start's, or those of a start that goes on."""
+        waking = [one.report.restart_s for one in self.parked if one.report.restart_s]
+        return min(waking) if waking else max(start_s, now - self.oldest_start)
+
+
+def supplies(
+    seen: Sequence[Seen], running: Iterable[Running], cordoned: Collection[WorkerId], now: float, lease_s: float
+) -> Mapping[VersionId, Supply]:
+    found: dict[VersionId, Supply] = defaultdict(Supply)
+    heard: dict[WorkerId, WorkerState] = {}
+    heard_after = now - lease_s
+    for one in seen:
+        report = one.report
+        heard[report.worker] = report.state
+        _count(found[report.version], one, is_fresh=one.at > heard_after, is_cordoned=report.worker in cordoned)
+    for process in running:
+        state = heard.get(process.worker)
+        if state is not _READY and not process.draining:
+            _count_start(found[process.version], process, state)
+    return found
+
+
+def _count(supply: Supply, one: Seen, *, is_fresh: bool, is_cordoned: bool) -> None:
+    state = one.report.state
+    if state is _READY:
+        if is_cordoned:
+            supply.cordoned.append(one)
+        elif is_fresh:
+            supply.ready.append(one)
+        else:
+            supply.silent.append(one.report.worker)
+    elif is_fresh and state is _SLEEPING:
+        supply.parked.append(one)
+    elif is_fresh and state.is_starting:
+        supply.coming.append(one)
+
+
+def _count_start(supply: Supply, process: Running, state: WorkerState | None) -> None:
+    if state is None:
+        supply.unheard.append(process)
+    elif state.is_starting and state is not _WAKING:
+        supply.oldest_start = min(supply.oldest_start, process.started_at)

@@ -1,0 +1,100 @@
+"""What is asked of each version, as numbers: gateways' reports, and their merged reading.
+
+A report holds counters since its process began, so that a lost one costs nothing and a repeated one adds nothing. The
+currency is the engine's: prompt tokens and expected output. A version has one tier, so versions and standings are keys
+enough. Silence is ``missing``, never zero.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.domain.ids import VersionId
+from penstock.domain.tenancy.standing import Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """Requests of one version and standing, since their gateway began."""
+
+    version: VersionId
+    standing: Standing
+    requests: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    """Expected output, as it was reserved."""
+    answered: int = 0
+    """Requests with a judgement of their time: a first token, a whole answer, or a deadline missed."""
+    late: int = 0
+    """Those of them beyond their tier's objective, or beyond their deadline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldNow:
+    """Requests that a gateway holds for a version without a serving worker."""
+
+    version: VersionId
+    requests: int
+    tokens: int
+    oldest_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayReport:
+    """A gateway process's counters since ``began`` (its Unix second) and its holds now; ``number`` counts reports."""
+
+    gateway: str
+    began: float
+    number: int
+    counted: tuple[Counted, ...] = ()
+    held: tuple[HeldNow, ...] = ()
+    loop_lag_s: float = 0.0
+    """The longest delay of its event loop since the report before."""
+    has_ended: bool = False
+    """True in the last report of a process that ends in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """Requests a second, with their prompt tokens and expected output."""
+
+    requests: float = 0.0
+    prompt_tokens: float = 0.0
+    output_tokens: float = 0.0
+
+    def plus(self, other: "Rate") -> "Rate":
+        return Rate(
+            requests=self.requests + other.requests,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionDemand:
+    """The demand for one version, over all gateways that report."""
+
+    rates: Mapping[Standing, Rate] = field(default_factory=dict)
+    answered: int = 0
+    late: int = 0
+    """Of those answered in the window of judgement, for standings that buy capacity."""
+    held_requests: int = 0
+    held_tokens: int = 0
+    held_s: float = 0.0
+    """The wait of the oldest held request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """All gateways' reports at one time; ``age_s`` is of the oldest one that still counts."""
+
+    versions: Mapping[VersionId, VersionDemand] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    """Gateways that reported and are silent: their requests may have gone elsewhere, or not."""
+    gateways: int = 0
+    loop_lag_s: float = 0.0
+    age_s: float = 0.0
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether the numbers are whole: at least one gateway reports, and none of them is silent."""
+        return bool(self.gateways) and not self.missing

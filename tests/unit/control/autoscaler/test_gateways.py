@@ -1,0 +1,52 @@
+"""Gateway processes by requests a second and by their loops' delay."""
+
+from dataclasses import replace
+
+from penstock.control.autoscaler.gateways import GatewayBounds, gateways
+from penstock.control.autoscaler.pace import Pace
+from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
+from penstock.domain.ids import VersionId
+from penstock.domain.tenancy.standing import Standing
+
+BOUNDS = GatewayBounds(least=1, most=8, rate_per_s=1000.0)
+
+
+def demand(per_s: float, running: int = 1, **more: object) -> Demand:
+    """Return a demand of half batch work and half paid: a gateway carries both."""
+    half = Rate(requests=per_s / 2)
+    versions = {VersionId("m@0"): VersionDemand(rates={Standing.BATCH: half, Standing.PAID: half})}
+    return replace(Demand(versions=versions, gateways=running), **more)  # type: ignore[arg-type]
+
+
+def test_a_process_takes_its_rate_at_the_target_load() -> None:
+    """At 1,000 a second each and a load of 0.6, 1,200 need two and 1,201 three; the bound cuts."""
+    assert [gateways(Pace.adopting(1, 0.0), demand(rate), BOUNDS, 0.0).workers for rate in (600, 1200, 1201, 9e9)] == [
+        1,
+        2,
+        3,
+        8,
+    ]
+
+
+def test_a_late_loop_asks_for_one_more() -> None:
+    """More than 100 ms of delay is one process more than speak, whatever the rate."""
+    assert gateways(Pace.adopting(2, 0.0), demand(10, 2, loop_lag_s=0.101), BOUNDS, 0.0).workers == 3
+    assert gateways(Pace.adopting(2, 0.0), demand(10, 2, loop_lag_s=0.1), BOUNDS, 0.0).workers == 2
+
+
+def test_in_after_the_window_and_one_at_a_time() -> None:
+    """Four processes go to one by single steps, fifteen seconds apart, five minutes after they were needed."""
+    pace, changes = Pace.adopting(4, 0.0), list[tuple[float, int]]()
+    pace = gateways(pace, demand(2400, 4), BOUNDS, 0.0)
+    for second in range(1, 400):
+        before, pace = pace, gateways(pace, demand(10, 4), BOUNDS, float(second))
+        if pace.workers < before.workers:
+            changes.append((float(second), pace.workers))
+    assert changes == [(300.0, 3), (315.0, 2), (330.0, 1)]
+
+
+def test_a_missing_gateway_holds() -> None:
+    """A silent process may be working: none goes while one is silent, and more may come."""
+    pace = gateways(Pace.adopting(4, 0.0), demand(10, 3, missing=("g",)), BOUNDS, 1000.0)
+    assert pace.workers == 4
+    assert gateways(pace, demand(3600, 3, missing=("g",)), BOUNDS, 1001.0).workers == 6

@@ -1,0 +1,69 @@
+"""Starts of workers: which count as supply, for how long, and what the measured ones are used for."""
+
+from dataclasses import replace
+
+from penstock.domain.fleet.scaling import Act
+from penstock.domain.fleet.versions import Running
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.ids import WorkerId
+from tests.unit.control.autoscaler.test_stage import LONG, V, Version, asked, fleet, worker
+
+
+def test_a_young_worker_stays() -> None:
+    """A worker serves for twice its start before it may go."""
+    version = Version()
+    young = fleet(2, LONG, since=LONG - 2 * 40.0 + 1, start_s=40.0)
+    version.tick(0.0, asked(0.1), *fleet(2, 0.0, start_s=40.0))
+    record = version.tick(LONG, asked(0.1), *young)
+    assert (record.act, "residency" in record.reason) == (Act.HOLD, True)
+    assert version.tick(LONG + 1, asked(0.1), *[replace(one, at=LONG + 1) for one in young]).act is Act.IN
+
+
+def test_those_coming_are_supply() -> None:
+    """Five wanted, one serves and four start: nothing more is started, for as long as they report."""
+    version = Version()
+    version.tick(0.0, asked(8.0), *fleet(1, 0.0))
+    coming = [worker(f"c{number}", 500.0, WorkerState.LOADING) for number in range(4)]
+    record = version.tick(500.0, asked(8.0), *fleet(1, 500.0), *coming)
+    assert (record.act, version.target.workers) == (Act.HOLD, 5)
+
+
+def test_a_worker_that_never_reports_is_replaced_in_the_number() -> None:
+    """Past three times its start a process without a report counts no more; before, it does."""
+    version = Version()
+    stuck = (Running(worker=WorkerId("p"), version=V, started_at=0.0),)
+    version.tick(0.0, asked(3.0), *fleet(1, 0.0, start_s=20.0))
+    version.tick(60.0, asked(3.0), *fleet(1, 60.0, start_s=20.0), running=stuck)
+    assert version.target.workers == 2
+    version.tick(60.5, asked(3.0), *fleet(1, 60.5, start_s=20.0), running=stuck)
+    assert version.target.workers == 3
+    draining = (replace(stuck[0], draining=True),)
+    version.tick(61.0, asked(3.0), *fleet(1, 61.0, start_s=20.0), running=draining)
+    assert version.target.workers == 2
+
+
+def test_the_longest_known_start_is_expected() -> None:
+    """Starts are measured when they end; wakes are none; before the first, the default."""
+    version = Version()
+    version.tick(0.0, asked(0.1), *fleet(1, 0.0))
+    assert version.state.versions[V].start_s == 120.0
+    version.tick(10.0, asked(0.1), *fleet(1, 10.0, since=9.0, start_s=30.0))
+    version.tick(20.0, asked(0.1), *fleet(1, 20.0, since=19.0, start_s=20.0))
+    assert version.state.versions[V].start_s == 30.0
+    for number in range(8):
+        at = 30.0 + number
+        version.tick(at, asked(0.1), *fleet(1, at, since=at, start_s=25.0))
+    assert version.state.versions[V].start_s == 25.0
+
+
+def test_a_wake_is_the_lead_if_one_sleeps() -> None:
+    """Growth is provided for over the time that the next worker takes: a wake's, else a start's, else one under way."""
+    version = Version()
+    sleeping = worker("s", 0.0, WorkerState.SLEEPING, restart_s=3.0)
+    version.tick(0.0, asked(1.0), *fleet(1, 0.0), sleeping)
+    assert version.state.versions[V].history.lead_s == 3.0
+    version.tick(20.0, asked(1.0), *fleet(1, 20.0, since=19.0, start_s=30.0))
+    assert version.state.versions[V].history.lead_s == 30.0
+    slow = (Running(worker=WorkerId("c"), version=V, started_at=-100.0),)
+    version.tick(40.0, asked(1.0), *fleet(1, 40.0), worker("c", 40.0, WorkerState.LOADING), running=slow)
+    assert version.state.versions[V].history.lead_s == 140.0
