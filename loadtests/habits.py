@@ -14,7 +14,7 @@ from loadtests import orders
 from loadtests.orders import QueueOrder
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel, StepCost
+from penstock.simulator.engine import CHUNK_TOKENS, SMOLLM2_ONE_CORE, EngineModel
 from penstock.simulator.worker import Arrival, TenantRecord, run
 from penstock.worker.engines.stepping import Stepping, prompt_bound
 from penstock.worker.gate.queueing.constants import OVERBOOKED_PART
@@ -77,24 +77,23 @@ class Scene:
     tenants: int = 1
     looks_s: float = 0.3
     span_s: float = 300.0
-    engine: StepCost = SMOLLM2_ONE_CORE
     slots: int = 32
     shares_steps: bool = True
     """Behind a fair queue the tenants share the engine's steps."""
 
     def play(self, order: QueueOrder) -> "Played":
         shares = order is QueueOrder.FAIR and self.shares_steps
-        bound = prompt_bound(self.engine.chunk_tokens) if shares else self.engine.long_prefill_tokens
+        bound = prompt_bound(CHUNK_TOKENS) if shares else 0
         size = EngineSize(
             max_seqs=self.slots,
             kv_blocks=4000,
             block_size=32,
-            prefill_tokens=self.engine.chunk_tokens,
+            prefill_tokens=CHUNK_TOKENS,
             long_prefill_tokens=bound,
             preempts=shares,
         )
         most = round(self.slots * (1 + OVERBOOKED_PART)) if shares else self.slots
-        engine = EngineModel(self.engine, most, Stepping() if shares else None)
+        engine = EngineModel(SMOLLM2_ONE_CORE, most, Stepping() if shares else None)
         arrivals = [self._reader(), *self._crowd()]
         records = run(arrivals, orders.make(order, size), engine, self.span_s)
         return Played(reader=records.pop(READER), crowd=list(records.values()))

@@ -84,6 +84,13 @@ GPU_TIER = Row(
             query(gauge(names.DOOR_SATURATION, "version", take="avg"), "{{version}}"),
         ),
         lines(
+            "Error of the predicted TTFT",
+            "At workers, in parts of the real one: by the step model of each engine.",
+            "percentunit",
+            query(quantile(0.5, names.TTFT_ERROR_RATIO, "version"), "{{version}} median"),
+            query(quantile(0.9, names.TTFT_ERROR_RATIO, "version"), "{{version}} p90"),
+        ),
+        lines(
             "TTFT, p95", "Of streams, by model.", "s", query(quantile(0.95, names.TTFT_SECONDS, "model"), "{{model}}")
         ),
     ),

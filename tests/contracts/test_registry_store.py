@@ -1,5 +1,7 @@
 """The registry's store: the memory twin and Postgres keep the same promises."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.connectors.postgres.audit import PostgresAudit
@@ -13,6 +15,7 @@ from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.tenancy.owners import Owned
 from tests.support.samples import adapter_versions
 from tests.support.samples import control_plane as things
+from tests.support.samples.curves import curve
 from tests.twins.audit import MemoryAudit
 from tests.twins.registry import MemoryRegistry
 
@@ -142,3 +145,19 @@ async def test_whose_a_version_is_comes_back_and_can_be_changed(stores: Stores) 
     assert "model.tenants" in [act.what for act in await audit.newest(5)]
     with pytest.raises(Conflict):
         await store.put_owners(VersionId("no@1"), None, things.act())
+
+
+async def test_a_version_has_one_curve_of_each_hardware(stores: Stores) -> None:
+    """A newer measurement replaces the older one of the same hardware; another version has none."""
+    store, audit = stores
+    one, other = things.version(), things.version(name="other")
+    for version in (one, other):
+        await store.add_version(version, "sig", things.act())
+    first, second, newer = curve("cpu x1"), curve("H100 x1"), replace(curve("cpu x1"), error_median=0.01)
+    for measured in (first, second, newer):
+        await store.put_curve(one.id, measured, things.act("model.curve"))
+    assert await store.curves(one.id) == (second, newer)
+    assert await store.curves(other.id) == ()
+    assert [act.what for act in await audit.newest(3)] == ["model.curve"] * 3
+    with pytest.raises(Conflict):
+        await store.put_curve(VersionId("gone@000000000000"), first, things.act())

@@ -10,11 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock.control.capacity.steps import StepModel
+
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.reports import Reports
 from penstock.control.autoscaler.stage import FleetScene, Scaled, State, Step, scale
 from penstock.control.autoscaler.work import Curve
-from penstock.control.capacity.steps import StepModel
 from penstock.domain.fleet.demand import Counted, GatewayReport, HeldNow
 from penstock.domain.fleet.scaling import Act, ScaleRecord
 from penstock.domain.fleet.versions import Running, Seen

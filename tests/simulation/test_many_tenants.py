@@ -10,7 +10,8 @@ from loadtests import orders
 from loadtests.habits import CHAT, DOCUMENTS, LONG, LONG_FLOOD, SHORT, Habit, Scene, crowd
 from loadtests.orders import QueueOrder
 from penstock.domain.ids import TenantId
-from penstock.simulator.engine import LLAMA_8B_H100, SMOLLM2_ONE_CORE, Batch, EngineModel
+from penstock.domain.models.steps import Batch, pairs_of
+from penstock.simulator.engine import LLAMA_8B_H100, SMOLLM2_ONE_CORE, EngineModel
 from penstock.simulator.worker import Arrival, Worker, run
 from penstock.worker.gate.queueing.slots import EngineSize
 
@@ -21,7 +22,9 @@ RESEARCH = Habit(name="research", prompts=(200, 2100), output=210)
 def waits(order: QueueOrder, tenants: int) -> list[float]:
     """Return all times to first token on an engine at half load, its tenants by Zipf's law."""
     arrivals = crowd(RESEARCH, 8.0, tenants, 120.0)
-    records = run(arrivals, orders.make(order, H100, pace=5000.0), EngineModel(LLAMA_8B_H100, 128), 120.0)
+    records = run(
+        arrivals, orders.make(order, H100, pace=5000.0), EngineModel(LLAMA_8B_H100, 128, chunk_tokens=2048), 120.0
+    )
     return [ttft_s for record in records.values() for ttft_s in record.ttft_s]
 
 
@@ -123,7 +126,5 @@ def test_the_simulated_engine_is_the_measured_one() -> None:
     measured_ms = {(1, 74, 0): 18.3, (8, 522, 0): 37.0, (32, 522, 0): 103.0, (64, 522, 0): 194.0, (32, 1510, 0): 234.0}
     measured_ms |= {(0, 0, 512): 435.0}
     for (sequences, context, prompt), took_ms in measured_ms.items():
-        batch = Batch(
-            sequences=sequences, context_tokens=sequences * context, prompt_tokens=prompt, prompt_pairs=prompt**2 / 2
-        )
+        batch = Batch(decoding=sequences, prompt=prompt, context=sequences * context, pairs=pairs_of(prompt))
         assert 1e3 * SMOLLM2_ONE_CORE.of(batch) == pytest.approx(took_ms, rel=0.1)

@@ -4,6 +4,7 @@ from penstock.domain.errors import Conflict
 from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.versions import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId
+from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import ModelVersion
 from penstock.domain.serving.auto import Auto, PastAuto
 from penstock.domain.tenancy.audit import Act
@@ -20,6 +21,7 @@ class MemoryRegistry:
         self._routes: dict[Alias, list[PastRoute]] = {}
         self._autos: dict[Alias, list[PastAuto]] = {}
         self._deployments: dict[VersionId, Deployment] = {}
+        self._curves: dict[VersionId, dict[str, Curve]] = {}
         self._owners: dict[VersionId, Owners] = {}
 
     async def versions(self) -> tuple[ModelVersion, ...]:
@@ -90,6 +92,15 @@ class MemoryRegistry:
         if deployment.version not in self._versions:
             raise Conflict("there is no such version")
         self._deployments[deployment.version] = deployment
+        await self._audit.note(act)
+
+    async def curves(self, version: VersionId) -> tuple[Curve, ...]:
+        return tuple(curve for _, curve in sorted(self._curves.get(version, {}).items()))
+
+    async def put_curve(self, version: VersionId, curve: Curve, act: Act) -> None:
+        if version not in self._versions:
+            raise Conflict("there is no such version")
+        self._curves.setdefault(version, {})[curve.hardware] = curve
         await self._audit.note(act)
 
     async def catalogue(self) -> Catalogue:

@@ -12,6 +12,7 @@ from penstock.cli import (
     aliases,
     ask,
     audit,
+    bench,
     budgets,
     classic,
     diagnose,
@@ -63,6 +64,7 @@ app.add_typer(tenants.orgs, name="orgs")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
 app.add_typer(plan.app, name="plan")
+app.add_typer(bench.app, name="bench")
 app.add_typer(promises.app, name="slo")
 app.add_typer(imports.app, name="import")
 app.command()(audit.audit)

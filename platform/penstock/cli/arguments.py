@@ -20,7 +20,8 @@ ENGINE_NUMBERS = tuple(
     one.name for one in fields(EngineSettings) if one.type is int and one.name != "tensor_parallel_size"
 )
 """Engine settings that are whole numbers; the number of GPUs has a separate option."""
-DTYPES = ("bfloat16", "float16", "float32")
+ENGINE_WORDS = {"dtype": ("bfloat16", "float16", "float32"), "kv_cache_dtype": ("auto", "bfloat16", "fp8")}
+"""Engine settings that are names, and those names."""
 MOST_MICRO = 2**53
 """More micro-dollars than meters count exactly."""
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
@@ -93,19 +94,20 @@ def price(text: str) -> Price:
 
 
 def engine_settings(texts: Sequence[str]) -> dict[str, int | str]:
-    """Return engine settings by name from ``NAME=NUMBER`` and ``dtype=NAME``."""
+    """Return engine settings by name from ``NAME=VALUE``."""
     found: dict[str, int | str] = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name == "dtype" and value in DTYPES:
+        if value in ENGINE_WORDS.get(name, ()):
             found[name] = value
         elif name in ENGINE_NUMBERS and value.isdecimal():
             found[name] = int(value)
         else:
+            words = " and ".join(f"{one} ({', '.join(known)})" for one, known in ENGINE_WORDS.items())
             raise CommandError(
                 f"{text!r} is no setting of an engine.",
-                do=f"Write NAME=NUMBER, for example max_num_seqs=64; there are {', '.join(ENGINE_NUMBERS)}, "
-                f"and dtype, which is one of {', '.join(DTYPES)}.",
+                do="Write NAME=NUMBER, for example max_num_seqs=64; "
+                f"there are {', '.join(ENGINE_NUMBERS)}, and the names {words}.",
             )
     return found
 

@@ -10,6 +10,7 @@ from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, err, explained, out, tell_json
 from penstock.domain.command_error import CommandError
+from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import ModelName
 from penstock.local.connections import operator
 from penstock.views import versions
@@ -24,7 +25,9 @@ Tenants = Annotated[
 ]
 Golden = Annotated[
     Path | None,
-    typer.Option(help="A JSON file of questions with known answers; a worker must answer them correctly to be ready."),
+    typer.Option(
+        help='A JSON file of questions that a worker must answer to be ready: [{"prompt": "2+2=", "expect": "4"}].'
+    ),
 ]
 
 
@@ -74,6 +77,10 @@ def push_model(  # noqa: PLR0913  one for each option
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node over which each worker spreads the weights.")] = 1,
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
+    plan: Annotated[
+        str, typer.Option(help="Engine settings by the memory plan on this GPU, as L40S, with reasons; --engine wins.")
+    ] = "",
+    itl_ms: Annotated[float, typer.Option(min=0.1, max=1e6, help="For --plan: the ITL objective, in ms.")] = 50.0,
 ) -> None:
     """Sign a model and register it as an immutable version.
 
@@ -83,13 +90,8 @@ def push_model(  # noqa: PLR0913  one for each option
 
     * `penstock models push ./my-model --name my-model … --engine max_num_seqs=64 --engine max_num_batched_tokens=1024`
 
-    * `penstock models push ./my-model --name my-model … --golden golden.json`, with
-      `[{"prompt": "What is the capital of Japan?", "expect": "Tokyo"}]`
-
     * `penstock models push ./my-lora --name my-lora --base my-model … --workers 1`, served by the workers of its base,
       which was pushed with `--engine adapter_slots=2 --engine adapter_rank=8`
-
-    * `penstock models push ./my-lora --name my-lora --base my-model … --tenants acme --workers 1`, for acme alone
 
     * `penstock aliases set my-model my-model@0123456789ab`
     """
@@ -103,13 +105,14 @@ def push_model(  # noqa: PLR0913  one for each option
     with explained():
         settings = load()
         api = operator(settings)
+        planned = _planned(source, plan, itl_ms / 1e3, gpus) if plan else {}
         choices = Choices(
             name=ModelName(name),
             price=arguments.price(price),
             licence=licence,
             origin=origin or source.name,
             tensor_parallel_size=gpus,
-            engine_changes=arguments.engine_settings(engine or []),
+            engine_changes=planned | arguments.engine_settings(engine or []),
             golden=read(golden) if golden else (),
         )
         own, beside = arguments.tenants(tenants, api), arguments.base(base, api) if base else None
@@ -189,3 +192,14 @@ def unpin_model(version: Annotated[str, typer.Argument(help="A pinned version as
 
 def _report(text: str) -> None:
     err.print(text, style="dim", highlight=False, markup=False)
+
+
+def _planned(source: Path, gpu: str, itl_s: float, gpus: int) -> dict[str, int | str]:
+    from penstock.cli.planned import settings_for
+
+    try:
+        return settings_for(source, gpu, itl_s, gpus, _report)
+    except ArtifactRefused as error:
+        raise CommandError(
+            f"There is no plan for {source}: {error}.", do=f"See penstock plan memory {source}."
+        ) from error

@@ -11,13 +11,17 @@ from penstock.cli import screen
 from penstock.cli.terminal import AsJson, explained
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
-from penstock.views import plans
+from penstock.views import plans, plots
 
 if TYPE_CHECKING:
-    from penstock.domain.models.architecture import Architecture
+    from penstock.control.capacity.capacity_plan import Demand
+    from penstock.control.capacity.gpus import Gpu
+    from penstock.control.capacity.memory_plan import Target
+    from penstock.control.capacity.traffic import Traffic
+    from penstock.domain.models.curves import Curve
+    from penstock.views.elements import Record
 
 app = typer.Typer(no_args_is_help=True, help="Plans by formulas and curves; nothing is asked or started.")
-_CONFIG = "config.json"
 _TOKENS = 1 << 24
 Model = Annotated[str, typer.Argument(help="A known model, a folder in Hugging Face layout, or its config.json.")]
 GpuName = Annotated[str, typer.Option(help="The GPU, or a MIG slice of it: H100, L40S, A100-80/3g.40gb.")]
@@ -27,6 +31,8 @@ Context = Annotated[int, typer.Option(min=1, max=_TOKENS, help="The longest cont
 Prompt = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Prompt tokens of a typical request.")]
 Output = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Output tokens of a typical request.")]
 ItlMs = Annotated[float, typer.Option(min=0.1, max=1e6, help="The ITL objective, in milliseconds.")]
+Version = Annotated[str, typer.Option(help="A version as name@digest: for its measured curve, and its ledger.")]
+Days = Annotated[int, typer.Option(min=0, max=400, help="Days of the version's ledger for peak and lengths.")]
 Cache = Annotated[str, typer.Option(help="The KV cache's numbers: bfloat16 or fp8.")]
 
 
@@ -50,6 +56,7 @@ def memory(  # noqa: PLR0913  one for each option
 
     For example: penstock plan memory Llama-3.1-8B --gpu L40S --itl-ms 40
     """
+    from penstock.cli import planned
     from penstock.control.capacity import nearest, told
     from penstock.control.capacity.gpus import gpu as known
     from penstock.control.capacity.memory_plan import Lengths, Target, plan
@@ -68,7 +75,7 @@ def memory(  # noqa: PLR0913  one for each option
         adapter_rank=rank,
     )
     with _planned():
-        name, shape, size = _model(model)
+        name, shape, size = planned.shape_of(model)
         on = known(gpu)
         found = plan(shape, size, on, target)
         record = told.told(
@@ -85,8 +92,10 @@ def memory(  # noqa: PLR0913  one for each option
 def capacity(  # noqa: PLR0913  one for each option
     model: Model,
     gpu: GpuName,
-    peak: Annotated[float, typer.Option(help="Requests a second at the peak.")],
     *,
+    peak: Annotated[float, typer.Option(help="Requests a second at the peak.", show_default="the ledger's")] = 0.0,
+    version: Version = "",
+    from_ledger: Days = 0,
     tensor_parallel: TensorParallel = 1,
     pipeline_parallel: PipelineParallel = 1,
     context: Context = 8192,
@@ -99,41 +108,86 @@ def capacity(  # noqa: PLR0913  one for each option
     zones: Annotated[int, typer.Option(min=1, max=16, help="Zones of which any one may be lost; 1 survives none.")] = 3,
     other_region: Annotated[float, typer.Option(help="Requests a second that a lost region sends here.")] = 0.0,
     price: Annotated[float, typer.Option(min=0.0, max=1e6, help="Dollars an hour of one such GPU.")] = 0.0,
+    plot: Annotated[Path | None, typer.Option(help="Also write replicas over traffic to this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the sheet from a peak of traffic to replicas, GPUs and dollars, with its formulas and its error.
 
+    Steps are by the curve that was measured for the version on this GPU, else by the maker's data sheet.
+
     For example: penstock plan capacity Llama-3.1-8B --gpu H100 --peak 100 --price 6.88
     """
-    from penstock.control.capacity import told
-    from penstock.control.capacity.capacity_plan import Demand, plan
+    from penstock.control.capacity.capacity_plan import Demand
     from penstock.control.capacity.gpus import gpu as known
     from penstock.control.capacity.memory_plan import Lengths, Target
-    from penstock.control.capacity.memory_plan import plan as plan_memory
 
     _check_cache(kv)
-    target = Target(
-        context_tokens=context,
-        lengths=Lengths(pairs=((prompt, output),)),
-        itl_s=itl_ms / 1e3,
-        tensor_parallel=tensor_parallel,
-        pipeline_parallel=pipeline_parallel,
-        kv_dtype=kv,
-    )
-    demand = Demand(
-        requests_per_s=peak,
-        prompt_tokens=prompt,
-        output_tokens=output,
-        ttft_s=ttft_ms / 1e3,
-        target_load=load,
-        zones=zones,
-        other_region_per_s=other_region,
-    )
     with _planned():
-        name, shape, size = _model(model)
-        held = plan_memory(shape, size, known(gpu), target)
-        record = told.sheet(name, demand, plan(demand, held, price), held)
+        curve = _curve(version, gpu, tensor_parallel * pipeline_parallel)
+        if from_ledger:
+            past = _past(version, from_ledger)
+            peak, prompt, output = past.requests_per_s, past.prompt_tokens, past.output_tokens
+        target = Target(
+            context_tokens=context,
+            lengths=Lengths(pairs=((prompt, output),)),
+            itl_s=itl_ms / 1e3,
+            tensor_parallel=tensor_parallel,
+            pipeline_parallel=pipeline_parallel,
+            kv_dtype=kv,
+        )
+        demand = Demand(
+            requests_per_s=peak,
+            prompt_tokens=prompt,
+            output_tokens=output,
+            ttft_s=ttft_ms / 1e3,
+            target_load=load,
+            zones=zones,
+            other_region_per_s=other_region,
+        )
+        record = _sheet(model, demand, target, known(gpu), curve, price, plot)
         screen.tell(record, lambda: plans.capacity(record), as_json=as_json)
+
+
+def _sheet(  # noqa: PLR0913, PLR0917  the parts of a sheet
+    model: str, demand: "Demand", target: "Target", on: "Gpu", curve: "Curve | None", price: float, plot: Path | None
+) -> "Record":
+    from penstock.cli import planned
+    from penstock.control.capacity import told
+    from penstock.control.capacity.capacity_plan import DATASHEET_ERROR, plan, sizes
+    from penstock.control.capacity.memory_plan import plan as plan_memory
+
+    name, shape, size = planned.shape_of(model)
+    held = plan_memory(shape, size, on, target, curve.model if curve else None)
+    found = plan(demand, held, price, curve.error_median if curve else DATASHEET_ERROR)
+    if plot is not None:
+        peak = demand.requests_per_s
+        title = f"{name} on {on.name}: {found.replicas} replicas for {peak:,.4g} requests/s"
+        plot.write_text(plots.replicas(sizes(demand, held), (peak, found.replicas), title))
+    return told.sheet(name, demand, found, held, curve)
+
+
+def _curve(version: str, gpu: str, gpus: int) -> "Curve | None":
+    """Return the version's measured curve on this GPU; None if no version is named, or it has none there."""
+    from penstock.apps.settings import load
+    from penstock.cli import planned
+    from penstock.local.connections import operator
+
+    if not version:
+        return None
+    return planned.curve_on(operator(load()).get(f"/models/{version}/curves")["curves"], gpu, gpus)
+
+
+def _past(version: str, days: int) -> "Traffic":
+    from penstock.apps.settings import load
+    from penstock.cli import planned
+    from penstock.cli.usage import rows_of
+    from penstock.domain.clock import SystemClock
+    from penstock.local.connections import operator
+
+    if not version:
+        raise typer.BadParameter("needs --version", param_hint="--from-ledger")
+    now = SystemClock().now()
+    return planned.traffic_of(rows_of(operator(load()), "", now - days * 86_400.0, now), version)
 
 
 @contextmanager
@@ -151,25 +205,6 @@ def _check_cache(kv: str) -> None:
 
     if kv not in KV_BYTES:
         raise typer.BadParameter(f"{' or '.join(KV_BYTES)}", param_hint="--kv")
-
-
-def _model(text: str) -> tuple[str, "Architecture", int]:
-    """Return the model's name, its architecture, and the bytes of its weights: of its files if they are here."""
-    from penstock.control.capacity.memory_plan import stored_bytes
-    from penstock.packaging.architecture import architecture_of
-    from penstock.packaging.known_models import MODELS
-    from penstock.packaging.reading import read_json
-    from penstock.packaging.weights import weight_bytes
-
-    if (known := MODELS.get(text)) is not None:
-        shape = architecture_of(known)
-        return text, shape, stored_bytes(shape)
-    path = Path(text)
-    folder = path.parent if path.name == _CONFIG else path
-    if not (folder / _CONFIG).is_file():
-        raise ArtifactRefused(f"{text!r} is no folder with a config.json and no known model: {', '.join(MODELS)}")
-    shape = architecture_of(read_json(folder, _CONFIG))
-    return folder.resolve().name, shape, weight_bytes(folder) or stored_bytes(shape)
 
 
 def _adapters(text: str) -> tuple[int, int]:

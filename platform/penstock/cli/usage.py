@@ -74,7 +74,7 @@ def export_usage(
     * `penstock usage export --tenant shop --format json | jq .cost`
     """
     with explained():
-        rows = _rows(operator(load()), tenant, seconds(since), seconds(until))
+        rows = rows_of(operator(load()), tenant, seconds(since), seconds(until))
         with output.open("w", newline="") if output else nullcontext(sys.stdout) as file:
             count = _write(rows, form, file)
         err.print(f"{count} row{'' if count == 1 else 's'}", style="dim")
@@ -123,7 +123,8 @@ def _undelivered(spool: Path) -> None:
         raise typer.Exit(1)
 
 
-def _rows(api: Operator, tenant: str, begin: float, end: float) -> Iterator[dict[str, Any]]:
+def rows_of(api: Operator, tenant: str, begin: float, end: float) -> Iterator[dict[str, Any]]:
+    """Return the ledger's rows, page by page; an empty tenant is all."""
     after = ""
     while True:
         query = {"tenant": tenant, "begin": begin, "end": end, "after": after, "limit": PAGE_ROWS}

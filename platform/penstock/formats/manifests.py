@@ -26,6 +26,8 @@ MOST_GOLDEN_TOKENS = 256
 """Tokens of all golden prompts, which every worker answers before it is ready."""
 DTYPES = frozenset({"auto", "half", "float16", "bfloat16", "float", "float32", "float64"})
 """vLLM 0.32's dtypes (``ModelDType``), and torch's double for handlers."""
+KV_DTYPES = frozenset({"auto", "bfloat16", "fp8"})
+"""Those of vLLM's that the memory plan knows."""
 Range = tuple[float, float]
 _ENGINE: dict[str, Range] = {
     "max_model_len": (1, MOST_TOKENS),
@@ -54,6 +56,8 @@ def check(manifest: Manifest) -> None:
     _check_ranges("engine", manifest.engine, _ENGINE)
     if manifest.engine.dtype not in DTYPES:
         _refuse("engine.dtype", f"must be one of {', '.join(sorted(DTYPES))}")
+    if manifest.engine.kv_cache_dtype not in KV_DTYPES:
+        _refuse("engine.kv_cache_dtype", f"must be one of {', '.join(sorted(KV_DTYPES))}")
     _check_ranges("sampling", manifest.sampling, _SAMPLING)
     if manifest.handler is not None:
         _check_handler(manifest.handler, manifest.task)

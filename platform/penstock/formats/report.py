@@ -61,7 +61,7 @@ def decode(value: bytes) -> Report:
         return SILENT
     batched = _part(_BATCHED, parts.batched, "waited_s", "prepared_s", "computed_s")
     return Report(
-        load=_part(_LOAD, parts.load, "running", "waiting", "queued_tokens", "kv_used_ratio", "wait_s"),
+        load=_part(_LOAD, parts.load, "running", "waiting", "queued_tokens", "kv_used_ratio", "wait_s", "pace_per_s"),
         waited=_part(_WAITED, parts.waited, "predicted_s", "waited_s", "waiting", "tenants"),
         adapted=_part(_ADAPTED, parts.adapted, "waited_s"),
         batched=batched if batched is not None and batched.size > 0 else None,

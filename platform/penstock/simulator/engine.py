@@ -1,93 +1,45 @@
 """A continuous-batching engine in virtual time: the cost of its steps, and each request's part of them.
 
-A step costs a base, and more per decoding sequence, per token of their context, and per prompt token of its chunks
-(chunked prefill, as in vLLM and Sarathi-Serve), for which attention grows with the prompt so far. On a GPU the first
-tokens of a step are free, since a step reads all weights in any case. Decodes go first, then prompts in order; while
-other requests run, a prompt takes a bounded part of a step, as in vLLM. Requests beyond the batch wait first come,
-first served. Between steps only sums change: simulating a step takes time only for the requests that begin, end or are
-reported in it. Trade-off: scheduler, tokenizer and HTTP are part of the base.
+A step costs what the step model says of its batch. Prompts are read in chunks (chunked prefill, as in vLLM and
+Sarathi-Serve). Decodes go first, then prompts in order; beside other requests a prompt takes a bounded part of a step,
+as in vLLM. Requests beyond the batch wait first come, first served.
+Between steps only sums change: simulating a step takes time for the requests that begin, end or are reported in it,
+however many sequences decode.
+Trade-off: scheduler, tokenizer and HTTP are part of the fixed seconds.
 """
 
 import heapq
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.domain.ids import RequestId
+from penstock.domain.models.steps import Batch, StepModel, pairs_of
 from penstock.worker.engines.stepping import EVERYBODY, Inside, Stepping, Turnout
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate.queueing.work import cost as cost_of
 
 TOLD_EVERY = 16
-"""Tokens of an answer between reports to the queue, as from the gate."""
+"""After so many tokens of an answer the queue hears of it, as the gate tells it."""
+CHUNK_TOKENS = 512
+"""The most tokens of a step where nothing else is said: as a version's settings."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Work of a step: decoding sequences, their context tokens, prompt tokens, and pairs of prompt tokens."""
-
-    sequences: int
-    context_tokens: int
-    prompt_tokens: int
-    prompt_pairs: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepCost:
-    """Seconds per step and per unit of its work; token limits of a step, for all prompts and for one."""
-
-    base_s: float
-    per_sequence_s: float
-    per_prompt_token_s: float
-    per_context_token_s: float = 0.0
-    per_prompt_pair_s: float = 0.0
-    free_tokens: int = 0
-    """Tokens of a step, prompt or decoded, included in its base."""
-    chunk_tokens: int = 512
-    long_prefill_tokens: int = 0
-    """The most tokens of one prompt in a step, if its request isn't the only one; 0 is no bound."""
-
-    def of(self, batch: Batch) -> float:
-        paid = max(0, batch.prompt_tokens + (batch.sequences - self.free_tokens if self.free_tokens else 0))
-        return (
-            self.base_s
-            + self.per_sequence_s * batch.sequences
-            + self.per_context_token_s * batch.context_tokens
-            + self.per_prompt_token_s * paid
-            + self.per_prompt_pair_s * batch.prompt_pairs
-        )
-
-
-SMOLLM2_ONE_CORE = StepCost(
-    base_s=0.0172,
-    per_sequence_s=0.000765,
-    per_prompt_token_s=0.000671,
-    per_context_token_s=3.62e-6,
-    per_prompt_pair_s=5.4e-7,
+SMOLLM2_ONE_CORE = StepModel(
+    fixed_s=0.0172, token_s=0.000671, context_s=3.62e-6, sequence_s=0.000094, attention_s=5.4e-7, rides=False
 )
 """SmolLM2-135M, bfloat16, one thread, as ``penstock up`` starts it on two cores: least squares over 36 batches of real
 vLLM 0.32 (1 to 64 sequences, contexts to 1,500, chunks to 512); 3.6 % median error, 4.4 % for a batch left out."""
 
 
-SMOLLM2_TWO_CORES = replace(
-    SMOLLM2_ONE_CORE,
-    per_sequence_s=0.00038,
-    per_prompt_token_s=0.00034,
-    per_context_token_s=1.8e-6,
-    per_prompt_pair_s=2.7e-7,
+SMOLLM2_TWO_CORES = StepModel(
+    fixed_s=0.0172, token_s=0.00034, context_s=1.8e-6, sequence_s=0.00004, attention_s=2.7e-7, rides=False
 )
 """The same on two otherwise idle cores: costs that grow with the batch are halved."""
 
 
-LLAMA_8B_H100 = StepCost(
-    base_s=0.0064,
-    per_sequence_s=1e-5,
-    per_prompt_token_s=2.78e-5,
-    per_context_token_s=6.5e-8,
-    free_tokens=230,
-    chunk_tokens=2048,
-)
+LLAMA_8B_H100 = StepModel(fixed_s=0.0064, token_s=2.78e-5, context_s=6.5e-8, sequence_s=1e-5)
 """Llama-3.1-8B, bfloat16, one H100, from the datasheet: 6.5 ms a token alone (published: 6.48), 36,000 prompt tokens a
 second. It is for simulations, not a promise.
 """
@@ -139,9 +91,11 @@ class EngineModel:
     modelled: a preempted sequence resumes.
     """
 
-    cost: StepCost
+    model: StepModel
     max_seqs: int = 10**9
     stepping: Stepping | None = None
+    chunk_tokens: int = CHUNK_TOKENS
+    """The most tokens of a step."""
     _waiting: deque[Sequence] = field(default_factory=deque)
     _prefilling: dict[RequestId, Sequence] = field(default_factory=dict)
     _decoding: dict[RequestId, Sequence] = field(default_factory=dict)
@@ -197,7 +151,7 @@ class EngineModel:
         done += [sequence for sequence in first if sequence.output_tokens <= 1]
         for sequence in done:
             self._end(sequence)
-        seconds = self.cost.of(batch)
+        seconds = self.model.of(batch)
         self._seconds += seconds
         return Step(seconds=seconds, first=first, told=told, done=done)
 
@@ -211,7 +165,7 @@ class EngineModel:
         """Decode and prefill participating sequences; return the step's work, and finished prompts."""
         decoding, context = sum(one.batch for one in groups.values()), sum(one.context for one in groups.values())
         tokens, pairs, ready = 0, 0.0, list[Sequence]()
-        room, most = self.cost.chunk_tokens - decoding, self._most_of_a_prompt(turnout)
+        room, most = self.chunk_tokens - decoding, int(self.chunk_tokens * turnout.prompt_part)
         read = dict.fromkeys(groups, 0)
         for sequence in self._prefilling.values():
             name = self._name(sequence.work)
@@ -224,21 +178,15 @@ class EngineModel:
             sequence.prompt_left -= chunk
             tokens += chunk
             read[name] += chunk
-            pairs += chunk * (before + chunk / 2)
+            pairs += pairs_of(chunk, before)
             if not sequence.prompt_left:
                 ready.append(sequence)
         for name, group in groups.items():
             group.context += group.batch
             if self.stepping is not None:
                 self.stepping.served(name, cost_of(read[name], group.batch), self._seconds)
-        batch = Batch(sequences=decoding, context_tokens=context, prompt_tokens=tokens, prompt_pairs=pairs)
+        batch = Batch(decoding=decoding, prompt=tokens, context=context, pairs=pairs)
         return batch, ready
-
-    def _most_of_a_prompt(self, turnout: Turnout) -> int:
-        bounds = [int(self.cost.chunk_tokens * turnout.prompt_part)]
-        if self.cost.long_prefill_tokens and len(self._prefilling) + len(self._decoding) + len(self._waiting) > 1:
-            bounds.append(self.cost.long_prefill_tokens)
-        return min(bounds)
 
     def _due(self, groups: Iterable[_Group]) -> tuple[list[Sequence], list[Sequence]]:
         told, done = list[Sequence](), list[Sequence]()

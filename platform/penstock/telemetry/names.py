@@ -328,6 +328,13 @@ GATE_SECONDS = Metric(
     labels=(Label.VERSION, Label.STAGE),
     buckets=LATENCY_S,
 )
+TTFT_ERROR_RATIO = Metric(
+    name="penstock_ttft_error_ratio",
+    kind=MetricKind.HISTOGRAM,
+    help="Error of the worker's predicted time to first token, in parts of the real one: queue and prefill.",
+    labels=(Label.VERSION,),
+    buckets=(0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0),
+)
 WORKER_INFO = Metric(
     name="penstock_worker_info",
     kind=MetricKind.GAUGE,

@@ -1,5 +1,6 @@
 """Plans: memory of a GPU with the resulting settings, and a capacity plan from peak traffic to machines and money."""
 
+import datetime as dt
 from collections.abc import Iterator, Sequence
 
 from penstock.views.elements import Cell, Listing, Record, Shown, Style, line, listing, of, prose, table
@@ -79,9 +80,21 @@ def capacity(found: Record) -> Iterator[Shown]:
     if found["misses_ttft"]:
         yield line(("misses TTFT: ", Style.BAD), "a prompt alone takes longer than the objective on this GPU")
     yield prose(_survived(found), Style.MUTED)
-    yield prose(
-        f"Steps are by {found['curve']}, not measured: within {found['curve_error']:.0%} of published runs.",
-        Style.UNSURE,
+    yield _curve(found)
+
+
+def _curve(found: Record) -> Shown:
+    if found["curve_measured_at"] is None:
+        return prose(
+            f"A default: steps are by data sheet, not measured: within {found['curve_error']:.0%} of published runs. "
+            "penstock bench engine measures them.",
+            Style.UNSURE,
+        )
+    day = dt.datetime.fromtimestamp(found["curve_measured_at"], dt.UTC)
+    return prose(
+        f"Steps are measured on {found['curve']}, {day:%Y-%m-%d} ({found['curve_origin']}): "
+        f"within {found['curve_error']:.1%} at points held out.",
+        Style.MUTED,
     )
 
 

@@ -1,13 +1,20 @@
 """`penstock plan memory` answers for models that are known, here or impossible, for people and programs."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
+from penstock.cli.planned import curve_on, settings_for
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.models.model import EngineSettings
 from penstock.packaging.known_models import MODELS
+from tests.support.samples.curves import curve
 
 RUNNER = CliRunner()
 
@@ -97,3 +104,44 @@ def test_a_peak_that_no_traffic_has_is_a_sentence(peak: str) -> None:
     """Exit code 1 and what is wrong."""
     done = RUNNER.invoke(app, ["plan", "capacity", "Llama-3.1-8B", "--gpu", "H100", f"--peak={peak}"])
     assert (done.exit_code, "peak" in done.output) == (1, True)
+
+
+def test_the_sheet_calls_a_data_sheet_a_default() -> None:
+    """No curve was measured: the record and the screen say so."""
+    words = ["plan", "capacity", "Llama-3.1-8B", "--gpu", "H100", "--peak", "100"]
+    told = json.loads(RUNNER.invoke(app, [*words, "--json"]).output)
+    assert (told["curve"], told["curve_origin"], told["curve_measured_at"]) == ("data sheet", "default", None)
+    assert "A default" in RUNNER.invoke(app, words).output
+
+
+def test_the_plot_has_the_planned_point(tmp_path: Path) -> None:
+    """A picture that any browser shows: replicas never fall over traffic."""
+    file = tmp_path / "plan.svg"
+    words = ["plan", "capacity", "Llama-3.1-8B", "--gpu", "H100", "--peak", "100", "--plot", str(file)]
+    assert RUNNER.invoke(app, words).exit_code == 0
+    drawn = ET.fromstring(file.read_text())  # noqa: S314  written by ourselves
+    line = drawn.findall("{http://www.w3.org/2000/svg}polyline")[1].attrib["points"]
+    heights = [float(point.split(",")[1]) for point in line.split()]
+    assert heights == sorted(heights, reverse=True)
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}circle")) == 1
+
+
+def test_a_curve_belongs_to_its_hardware() -> None:
+    """H100 is not H200, one GPU is not two, and a CPU is no GPU."""
+    curves = [msgspec.to_builtins(curve(name)) for name in ("NVIDIA H100 80GB HBM3 x1", "NVIDIA H200 x2", "Xeon x1")]
+    assert [
+        found.hardware if (found := curve_on(curves, gpu, gpus)) else None
+        for gpu, gpus in (("H100", 1), ("H100", 2), ("H200", 2), ("H200", 1), ("A100-80", 1))
+    ] == ["NVIDIA H100 80GB HBM3 x1", None, "NVIDIA H200 x2", None, None]
+
+
+def test_a_push_takes_the_plans_settings(tmp_path: Path) -> None:
+    """Each with its reason; a model that does not fit is refused."""
+    (tmp_path / "config.json").write_text(json.dumps(dict(MODELS["Llama-3.1-8B"])))
+    said: list[str] = []
+    found = settings_for(tmp_path, "L40S", 0.04, 1, said.append)
+    assert set(found) >= {"max_num_seqs", "max_num_batched_tokens", "kv_cache_bytes", "kv_cache_dtype"}
+    assert len(said) == len(found) + 1
+    assert set(found) <= {one.name for one in fields(EngineSettings)}
+    with pytest.raises(ArtifactRefused, match="does not fit"):
+        settings_for(tmp_path, "T4", 0.04, 1, said.append)

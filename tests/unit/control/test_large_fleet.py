@@ -4,12 +4,13 @@ import time
 import timeit
 from collections.abc import Callable
 
+from penstock.control.capacity.steps import StepModel
+
 from loadtests.fleets import catalogue, heartbeats, table
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.reports import Reports
 from penstock.control.autoscaler.stage import FleetScene, Scaled, State, scale
 from penstock.control.autoscaler.work import Curve
-from penstock.control.capacity.steps import StepModel
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.publish.build import build
 from penstock.domain.fleet.demand import Counted, GatewayReport

@@ -10,6 +10,7 @@ from penstock.domain.errors import Conflict
 from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.versions import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, TenantId, VersionId
+from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import Manifest, ModelVersion, canonical
 from penstock.domain.serving.auto import Auto, PastAuto
 from penstock.domain.tenancy.audit import Act
@@ -23,6 +24,7 @@ _AUTO = msgspec.json.Decoder(Auto)
 _OWNED = msgspec.json.Decoder(tuple[Owned, ...])
 _TENANTS = msgspec.json.Decoder(tuple[TenantId, ...])
 _DEPLOYMENTS = msgspec.json.Decoder(tuple[Deployment, ...])
+_CURVE = msgspec.json.Decoder(Curve)
 _MANIFEST = msgspec.json.Decoder(Manifest)
 
 
@@ -104,6 +106,16 @@ class PostgresRegistry:
         async with self._database.transaction() as session:
             text = msgspec.json.encode(deployment).decode()
             await session.run(_SQL["put_deployment"], deployment.version, text)
+            await note(session, act)
+
+    async def curves(self, version: VersionId) -> tuple[Curve, ...]:
+        rows = await self._database.rows(_SQL["curves"], version)
+        return tuple(_CURVE.decode(row["curve"]) for row in rows)
+
+    async def put_curve(self, version: VersionId, curve: Curve, act: Act) -> None:
+        async with self._database.transaction() as session:
+            text = msgspec.json.encode(curve).decode()
+            await session.run(_SQL["put_curve"], version, curve.hardware, text)
             await note(session, act)
 
     async def catalogue(self) -> Catalogue:

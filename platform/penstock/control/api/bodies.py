@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from penstock.domain.fleet.table import Override, Share
 from penstock.domain.ids import Alias, OrgId, TenantId, VersionId
+from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import Manifest
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
 from penstock.domain.serving.auto import Rule
@@ -35,6 +36,12 @@ class NewOwners(Strict):
     """The only tenants that have a version; null is every tenant."""
 
     tenants: tuple[TenantId, ...] | None
+
+
+class NewCurve(Strict):
+    """A curve of a version, as measured on its hardware."""
+
+    curve: Curve
 
 
 class NewShares(Strict):

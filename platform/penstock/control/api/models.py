@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from fastapi import APIRouter, Response
 
 from penstock.control.api.acts import ActRoute
-from penstock.control.api.bodies import NewModel, NewOwners, NewReplicas
+from penstock.control.api.bodies import NewCurve, NewModel, NewOwners, NewReplicas
 from penstock.control.api.deps import Control, Controlled, Operator
 from penstock.control.api.wire import Sent
 from penstock.control.registry import adapters
@@ -16,6 +16,7 @@ from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.versions import Deployment
 from penstock.domain.ids import NO_VERSION, Alias, ModelName, TenantId, VersionId, WorkerId
 from penstock.domain.models.adapter import bases_of
+from penstock.domain.models.curves import Curve, best
 from penstock.domain.models.model import EngineSettings, ModelVersion, Task, Tier
 from penstock.domain.money import Price
 from penstock.domain.tenancy.owners import Owners
@@ -66,6 +67,13 @@ class OwnersShown:
     version: VersionId
     tenants: Owners
     aliases: tuple[Alias, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurveList:
+    """A version's curves, one of each hardware."""
+
+    curves: tuple[Curve, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +134,20 @@ async def models(control: Controlled, _: Operator) -> ModelList:
 async def model(control: Controlled, _: Operator, version: VersionId) -> ModelVersion:
     """Show a version with its manifest."""
     return await control.registry.version(version)
+
+
+@router.get("/models/{version}/curves")
+async def curves(control: Controlled, _: Operator, version: VersionId) -> CurveList:
+    """List a version's curves by hardware: the measured ones, and those that its workers report."""
+    stored = await control.registry.curves(version)
+    seen = await control.heartbeats.seen()
+    return CurveList(curves=best(stored, [one.report.curve for one in seen if one.report.version == version]))
+
+
+@router.put("/models/{version}/curves")
+async def put_curve(control: Controlled, caller: Operator, version: VersionId, body: Sent[NewCurve]) -> Curve:
+    """Set a version's curve of its hardware, as `penstock bench engine` measured it."""
+    return await control.registry.put_curve(version, body.curve, control.act(caller, "model.curve", version))
 
 
 @router.put("/models/{version}/tenants")

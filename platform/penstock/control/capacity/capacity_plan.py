@@ -17,6 +17,9 @@ from penstock.domain.errors import ArtifactRefused
 DATASHEET_ERROR = 0.15
 """Median error of predicted steps (from data sheets) against published runs; for a batch in balance it is as large."""
 
+STEPS = 40
+"""Points of a plot up to the peak."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
@@ -103,6 +106,13 @@ def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float =
         next_tenth_per_hour=fraction * gpus * gpu_per_hour,
         misses_ttft=prefill_s > demand.ttft_s,
     )
+
+
+def sizes(demand: Demand, memory: MemoryPlan) -> list[tuple[float, int]]:
+    """Return the replicas at parts of the peak, up to half as much again: the points of a plot."""
+    rate, _, _ = _replica(demand, memory)
+    peaks = [demand.requests_per_s * part / STEPS for part in range(1, STEPS + STEPS // 2 + 1)]
+    return [(peak, _replicas(peak + demand.other_region_per_s, rate, demand)) for peak in peaks]
 
 
 def _check(demand: Demand, memory: MemoryPlan) -> None:

@@ -8,11 +8,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.control.capacity.datasheet import from_datasheet
 from penstock.control.capacity.gpus import GIB, Gpu
 from penstock.control.capacity.kv import CacheSettings, Layout, layout
-from penstock.control.capacity.steps import StepModel, from_datasheet
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
+from penstock.domain.models.steps import StepModel
 
 USED_RATIO = 0.90
 """vLLM's default of ``gpu_memory_utilization``: the rest is for driver and fragmentation."""
@@ -111,14 +112,19 @@ def stored_bytes(model: Architecture) -> int:
     return math.ceil((wide + held.dense * model.bits + held.experts * model.expert_bits) / 8)
 
 
-def plan(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> MemoryPlan:
+def plan(
+    model: Architecture, weight_bytes: int, on: Gpu, target: Target, measured: StepModel | None = None
+) -> MemoryPlan:
     """Return the plan of one engine over ``tensor_parallel * pipeline_parallel`` GPUs of this kind.
 
-    ``weight_bytes`` is the size of all weights in the model's files. Raises ``ArtifactRefused`` for GPUs beyond one
-    node, a context beyond the model's, and layers without a known layout in vLLM.
+    ``weight_bytes`` is the size of all weights in the model's files. Steps are ``measured``, or by data sheet. Raises
+    ``ArtifactRefused`` for GPUs beyond one node, a context beyond the model's, and layers without a known layout in
+    vLLM.
     """
     _check(model, target)
-    steps = from_datasheet(model, on, tensor_parallel=target.tensor_parallel, kv_bytes=KV_BYTES[target.kv_dtype])
+    steps = measured or from_datasheet(
+        model, on, tensor_parallel=target.tensor_parallel, kv_bytes=KV_BYTES[target.kv_dtype]
+    )
     typical = target.lengths.typical
     tokens, tokens_because = _step_tokens(steps, target, typical)
     lines = _lines(model, weight_bytes, on, target, tokens)
@@ -134,19 +140,19 @@ def plan(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> Mem
     )
     cache = layout(model, settings)
     least = cache.request_bytes(target.context_tokens)
-    kv_bytes = max(0, left)
-    at_lengths = _surely(cache, kv_bytes, target.lengths)
+    pool_bytes = max(0, left)
+    at_lengths = _surely(cache, pool_bytes, target.lengths)
     by_itl = steps.batch(target.itl_s, context=typical, most=MOST_SEQUENCES)
     seqs = max(1, min(at_lengths, by_itl, MOST_SEQUENCES))
     return MemoryPlan(
         gpu=on,
         target=target,
         lines=lines,
-        kv_bytes=kv_bytes,
+        kv_bytes=pool_bytes,
         missing_bytes=max(0, least - left),
         cache=cache,
         steps=steps,
-        at_longest=cache.concurrency(kv_bytes, target.context_tokens),
+        at_longest=cache.concurrency(pool_bytes, target.context_tokens),
         at_lengths=at_lengths,
         max_num_seqs=seqs,
         seqs_because=_seqs_because(seqs, at_lengths, by_itl),

@@ -6,6 +6,7 @@ from typing import Any
 from penstock.control.capacity.capacity_plan import DATASHEET_ERROR, CapacityPlan, Demand
 from penstock.control.capacity.memory_plan import USED_RATIO, MemoryPlan
 from penstock.control.capacity.nearest import Way
+from penstock.domain.models.curves import Curve
 
 
 def told(
@@ -43,6 +44,7 @@ def settings(found: MemoryPlan) -> list[Mapping[str, Any]]:
         ("max_num_seqs", found.max_num_seqs, found.seqs_because),
         ("max_num_batched_tokens", found.max_num_batched_tokens, found.tokens_because),
         ("kv_cache_bytes", found.kv_bytes, "what weights and the rest leave"),
+        ("kv_cache_dtype", target.kv_dtype if target.kv_dtype != "bfloat16" else "auto", "as asked"),
         ("block_size", target.block_tokens, "as asked"),
         ("tensor_parallel_size", target.tensor_parallel, "as asked"),
     ]
@@ -68,8 +70,10 @@ def _way(one: Way) -> Mapping[str, Any]:
     }
 
 
-def sheet(name: str, demand: Demand, found: CapacityPlan, memory: MemoryPlan) -> Mapping[str, Any]:
-    """Return a capacity plan as a record."""
+def sheet(
+    name: str, demand: Demand, found: CapacityPlan, memory: MemoryPlan, curve: Curve | None = None
+) -> Mapping[str, Any]:
+    """Return a capacity plan as a record; without a curve its steps are a data sheet's."""
     target = memory.target
     tokens_per_h = 3600 * (demand.prompt_tokens + demand.output_tokens) * demand.requests_per_s
     return {
@@ -87,8 +91,13 @@ def sheet(name: str, demand: Demand, found: CapacityPlan, memory: MemoryPlan) ->
         "per_1k_tokens": round(1000 * found.per_hour / tokens_per_h, 8),
         "next_tenth_per_hour": round(found.next_tenth_per_hour, 4),
         "misses_ttft": found.misses_ttft,
-        "curve": "data sheet",
-        "curve_error": DATASHEET_ERROR,
+        "curve": curve.hardware if curve else "data sheet",
+        "curve_error": curve.error_median if curve else DATASHEET_ERROR,
+        "curve_measured_at": curve.measured_at if curve else None,
+        "curve_origin": str(curve.origin) if curve else "default",
+        "peak_per_s": demand.requests_per_s,
+        "prompt_tokens": demand.prompt_tokens,
+        "output_tokens": demand.output_tokens,
         "other_region_per_s": demand.other_region_per_s,
         "zones": demand.zones,
     }

@@ -5,6 +5,7 @@ from typing import Protocol
 from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.versions import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId
+from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import ModelVersion
 from penstock.domain.serving.auto import Auto, PastAuto
 from penstock.domain.tenancy.audit import Act
@@ -52,6 +53,14 @@ class RegistryStore(Protocol):
 
     async def put_deployment(self, deployment: Deployment, act: Act) -> None:
         """Set a deployment; raises ``Conflict`` if there is no such version."""
+        ...
+
+    async def curves(self, version: VersionId) -> tuple[Curve, ...]:
+        """Return the version's measured curves, by hardware."""
+        ...
+
+    async def put_curve(self, version: VersionId, curve: Curve, act: Act) -> None:
+        """Set the version's curve of its hardware; raises ``Conflict`` if there is no such version."""
         ...
 
     async def catalogue(self) -> Catalogue:

@@ -8,7 +8,9 @@ from penstock.domain.errors import UnknownModel
 from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.versions import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId, WorkerId
+from penstock.domain.models import curves
 from penstock.domain.models.adapter import bases_of
+from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import Manifest, ModelVersion
 from penstock.domain.serving.auto import Auto, PastAuto
 from penstock.domain.tenancy.audit import Act
@@ -62,6 +64,17 @@ class Registry:
             if version.id == version_id:
                 return version
         raise UnknownModel(f"there is no version {version_id}")
+
+    async def curves(self, version: VersionId) -> tuple[Curve, ...]:
+        await self.version(version)
+        return await self._store.curves(version)
+
+    async def put_curve(self, version: VersionId, curve: Curve, act: Act) -> Curve:
+        """Set a version's curve of one hardware; raises ``UnknownModel``, or ``InvalidField`` for an impossible one."""
+        await self.version(version)
+        curves.check(curve, act.at)
+        await self._store.put_curve(version, curve, replace(act, detail=curve.hardware))
+        return curve
 
     async def may_ask(self, worker_of: VersionId, version: VersionId) -> bool:
         """Tell whether a worker may read a version: the one that it serves, or an adapter of it."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.models.curves import Curve
 from penstock.domain.serving.load import Load
 
 WORKER_HEADER = "x-penstock-worker"
@@ -131,3 +132,5 @@ class WorkerReport:
     """Adapters that the worker refused last, and the reasons."""
     holds_memory: bool = True
     """False if the worker sleeps and its engine's memory is free for others."""
+    curve: Curve | None = None
+    """The engine's curve, learned from the steps that it served; None until enough were seen."""

@@ -11,7 +11,12 @@ from penstock.domain.money import Price
 
 _SHA256_CHARS = 64
 _HEX = frozenset("0123456789abcdef")
-_LATER_OF_ENGINES = (("tensor_parallel_size", 1), ("adapter_slots", 0), ("adapter_rank", 0))
+_LATER_OF_ENGINES = (
+    ("tensor_parallel_size", 1),
+    ("adapter_slots", 0),
+    ("adapter_rank", 0),
+    ("kv_cache_dtype", "auto"),
+)
 """Engine settings added after the first versions, and the values that applied before."""
 
 
@@ -88,6 +93,8 @@ class EngineSettings:
     block_size: int = 32
     kv_cache_bytes: int = 268_435_456
     dtype: str = "bfloat16"
+    kv_cache_dtype: str = "auto"
+    """The KV cache's numbers; ``auto`` is those of the weights."""
     tool_parser: str = ""
     """The engine's parser of this model's tool calls; empty if it makes none."""
     tensor_parallel_size: int = 1

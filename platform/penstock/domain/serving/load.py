@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+FIRST_PACE = 500.0
+"""Tokens of service per second assumed before the engine's first work."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
@@ -15,4 +18,6 @@ class Load:
     queued_tokens: int = 0
     kv_used_ratio: float = 0.0
     wait_s: float = 0.0
-    """Seconds that the work queued at the gate will take, at the measured pace."""
+    """Seconds that the work queued at the gate will take, at its pace."""
+    pace_per_s: float = 0.0
+    """Tokens of service per second with the requests inside, predicted by the step model; 0: not told."""

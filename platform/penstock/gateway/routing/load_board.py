@@ -15,8 +15,6 @@ from penstock.domain.serving.load import Load
 HALF_LIFE_S = 1.0
 BELIEVED_S = 4.0
 """Seconds for which a report counts: longer than a change takes through heartbeat and table."""
-DRAIN_SMOOTHING = 0.2
-DEFAULT_DRAIN_TOKENS_PER_S = 500.0
 _NOTHING = Load()
 
 
@@ -32,7 +30,6 @@ class _Entry:
     load: Load
     at: float
     sent_tokens: int = 0
-    drain_per_s: float = DEFAULT_DRAIN_TOKENS_PER_S
 
 
 class LoadBoard:
@@ -46,10 +43,6 @@ class LoadBoard:
         if entry is None:
             self._entries[worker] = _Entry(load, now)
             return
-        passed = now - entry.at
-        done = entry.load.queued_tokens + entry.sent_tokens - load.queued_tokens
-        if passed > 0.0 and done > 0:
-            entry.drain_per_s += DRAIN_SMOOTHING * (done / passed - entry.drain_per_s)
         entry.load, entry.at, entry.sent_tokens = load, now, 0
 
     def dispatched(self, worker: WorkerId, tokens: int, now: float) -> None:
@@ -70,11 +63,6 @@ class LoadBoard:
         age_s = now - at
         work = queued * math.exp2(-age_s / HALF_LIFE_S) if queued and age_s > 0.0 else float(queued)
         return SeenLoad(newest if age_s <= BELIEVED_S else _NOTHING, work)
-
-    def drain_per_s(self, worker: WorkerId) -> float:
-        """Return the tokens that this worker processes per second, smoothed."""
-        entry = self._entries.get(worker)
-        return entry.drain_per_s if entry is not None else DEFAULT_DRAIN_TOKENS_PER_S
 
     def forget(self, gone: Iterable[WorkerId]) -> None:
         for worker in gone:

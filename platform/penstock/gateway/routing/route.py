@@ -13,7 +13,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import Overloaded
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, TenantId, VersionId, WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.load import FIRST_PACE, Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.gateway.calls.demand import ANY, Demand
@@ -259,7 +259,7 @@ class WorkerRouter:
             load, work_tokens = seen(worker.id, worker.load, at, ask.now)
             if load.waiting < most_waiting:
                 cached = ask.held.get(worker.id, 0) * ask.block_size
-                found.append(Candidate(worker, work_tokens, cached, load.kv_used_ratio, load.wait_s))
+                found.append(Candidate(worker, work_tokens, cached, load.kv_used_ratio, load.wait_s, load.pace_per_s))
         return found
 
     def _best(self, open_: Sequence[Candidate], ask: _Ask) -> tuple[WorkerEntry, Sequence[float]]:
@@ -279,11 +279,8 @@ class WorkerRouter:
     def _full(self, workers: Sequence[WorkerEntry], now: float) -> Overloaded:
         """Return the refusal with the seconds until the first full worker has processed half of its queue."""
         at = self._table.view.at
-        waits = [
-            0.5 * self._board.seen(w.id, w.load, at, now).work_tokens / max(1.0, self._board.drain_per_s(w.id))
-            for w in workers
-        ]
-        return self._refusals.full(min(waits))
+        seen = [self._board.seen(w.id, w.load, at, now) for w in workers]
+        return self._refusals.full(min(0.5 * one.work_tokens / (one.load.pace_per_s or FIRST_PACE) for one in seen))
 
     def _forget(self, before: View, after: View) -> None:
         self._board.forget(before.workers - after.workers)

@@ -11,6 +11,12 @@ from typing import NamedTuple
 
 from penstock.domain.fleet.table import WorkerEntry
 
+ALIKE = 1.5
+"""Paces within this factor are one hardware's: they change with the requests inside."""
+
+LEAST_PACE = 1.0
+"""Tokens of service per second below which a pace says nothing: some worker told none."""
+
 
 class Candidate(NamedTuple):
     entry: WorkerEntry
@@ -19,6 +25,8 @@ class Candidate(NamedTuple):
     kv_used_ratio: float = 0.0
     wait_s: float = 0.0
     """Seconds of the work queued at its gate, as reported."""
+    pace_per_s: float = 0.0
+    """Tokens of service per second by its step model; 0: not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +59,7 @@ def totals(candidates: Sequence[Candidate], weights: Weights, *, adapter: bool =
     With ``adapter`` the adapter's weight is included and its score is not: ``residency.credited`` adds it.
     """
     scale = weights.scale_tokens
+    candidates = _at_one_pace(candidates)
     most_work = min(c.work_tokens for c in candidates) + weights.slack_tokens
     whole = weights.work + weights.kv + weights.prefix + (weights.adapter if adapter else 0.0)
     return [
@@ -66,3 +75,12 @@ def totals(candidates: Sequence[Candidate], weights: Weights, *, adapter: bool =
         / whole
         for c in candidates
     ]
+
+
+def _at_one_pace(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    """Return the candidates with their work as the fastest one's: slower hardware takes longer for the same tokens."""
+    paces = [c.pace_per_s for c in candidates]
+    fastest, slowest = max(paces), min(paces)
+    if slowest < LEAST_PACE or fastest <= slowest * ALIKE:
+        return candidates
+    return [c._replace(work_tokens=c.work_tokens * fastest / c.pace_per_s) for c in candidates]

@@ -14,6 +14,7 @@ from functools import partial
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
 from penstock.domain.fleet.worker import WorkerEnd, WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId
+from penstock.domain.models.curves import Curve
 from penstock.domain.serving.load import Load
 from penstock.lateness import AwakeClock, timeout
 from penstock.telemetry.logs import logger
@@ -66,6 +67,7 @@ class Agent:
             expiry.show(ports.certificate, self._metrics.metrics)
         self._restarts = Restarts()
         self._load = Load()
+        self._curve: Curve | None = None
         self._running: Running | None = None
         self._drain_asked, self._force_asked = asyncio.Event(), asyncio.Event()
         self._heart = Heart(
@@ -88,7 +90,11 @@ class Agent:
             client=ports.client, obtain=quietly(ports.obtain), clock=ports.clock, changed=self._heart.beat_now
         )
         self._hooks = Hooks(
-            compiling=self._compiling, load=self._loaded, probed=self._metrics.probed, oom_kills=oom_kills
+            compiling=self._compiling,
+            load=self._loaded,
+            probed=self._metrics.probed,
+            oom_kills=oom_kills,
+            learned=self._learned,
         )
 
     async def run(self) -> int:
@@ -128,6 +134,7 @@ class Agent:
             adapters=self._adapters.resident,
             refused=self._adapters.refused,
             holds_memory=self._life.holds_memory,
+            curve=self._curve,
         )
 
     # -- its life ----------------------------------------------------------------------
@@ -347,3 +354,6 @@ class Agent:
 
     def _loaded(self, load: Load) -> None:
         self._load = load
+
+    def _learned(self, curve: Curve) -> None:
+        self._curve = curve

@@ -6,13 +6,14 @@ A probe takes the same path as a request and passes the same checks.
 import json
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import cast
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError
 from penstock.domain.ids import NO_VERSION, VersionId
 from penstock.domain.models.model import Task
+from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.probe import question
 from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
@@ -70,6 +71,15 @@ class GateClient:
             "still": still,
         }
         return _state(await self.ask("/penstock/observed", body, timeout_s))
+
+    async def steps(
+        self, learned: StepModel | None = None, timeout_s: float = 5.0, *, forget: bool = False
+    ) -> Mapping[str, object]:
+        """Return the engine's step log, after telling the gate what was learned. Raises ``OSError`` or
+        ``EngineError``.
+        """
+        body = {"forget": forget, "learned": asdict(learned) if learned is not None else None}
+        return await self.ask("/penstock/steps", body, timeout_s)
 
     async def drain(self, timeout_s: float = 5.0) -> GateState:
         """Close the gate for new work. Raises ``OSError`` or ``EngineError``."""
@@ -135,6 +145,7 @@ def _state(raw: Mapping[str, object]) -> GateState:
             queued_tokens=int(fields["queued_tokens"]),
             kv_used_ratio=float(fields["kv_used_ratio"]),
             wait_s=float(fields["wait_s"]),
+            pace_per_s=float(fields["pace_per_s"]),
         ),
         in_flight=int(str(raw["in_flight"])),
         draining=bool(raw["draining"]),

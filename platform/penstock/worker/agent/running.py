@@ -14,10 +14,12 @@ from typing import Any, Self
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError, PenstockError
 from penstock.domain.fleet.exit_code import how_it_ended
+from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import Manifest
 from penstock.domain.serving.load import Load
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause, cause_of
+from penstock.worker.agent.learning import Learning
 from penstock.worker.agent.log_tail import LogTail
 from penstock.worker.agent.warmup import golden, warm
 from penstock.worker.agent.watchdog import Doing, StallLimits, Watchdog, doing
@@ -60,6 +62,7 @@ class Hooks:
     load: Callable[[Load], None]
     probed: Callable[[float], None]
     oom_kills: Callable[[], int | None]
+    learned: Callable[[Curve], None]
 
 
 class Probing:
@@ -125,6 +128,7 @@ class Running:
         self._clock, self._pace = clock, pace
         self._log = LogTail(log)
         self._evidence = EngineEvidence(engine.pid, self._log)
+        self._learning = Learning(clock)
 
     async def wake(self, hooks: Hooks) -> None:
         try:
@@ -211,6 +215,8 @@ class Running:
                     raise EngineLost(Cause.HANG, dog.verdict)
                 if is_idle or dog.silent_s:
                     probing.begin(self._clock.monotonic())
+                if self._learning.is_due and not dog.silent_s:
+                    await self._learn(hooks, short_s)
                 await asyncio.sleep(pace.look_every_s)
 
     async def _look(self, dog: Watchdog, hooks: Hooks, timeout_s: float, *, is_probed: bool) -> bool:
@@ -245,6 +251,18 @@ class Running:
             return False
         hooks.load(state.load)
         return state.in_flight == 0
+
+    async def _learn(self, hooks: Hooks, timeout_s: float) -> None:
+        learning = self._learning
+        try:
+            told = await self.client.steps(timeout_s=timeout_s)
+            if await asyncio.to_thread(learning.look, told) and learning.curve is not None:
+                hooks.learned(learning.curve)
+                await self.client.steps(learning.curve.model, timeout_s)
+        except EngineError:
+            learning.stop()
+        except OSError:
+            return
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
         """Return whether the probe was answered in time; all else is judged by the engine's counters."""

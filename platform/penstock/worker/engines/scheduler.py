@@ -17,7 +17,8 @@ from vllm.v1.request import RequestStatus
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
-from penstock.worker.engines import grammar_words, log_lines, seeding
+from penstock.steps.log import StepLog
+from penstock.worker.engines import grammar_words, log_lines, seeding, step_log
 from penstock.worker.engines.stepping import Inside, Stepping, Turnout, prompt_bound
 
 _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
@@ -29,8 +30,9 @@ class _BySteps(Scheduler):
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         log_lines.install()
         grammar_words.install()
+        step_log.install()
         super().__init__(*args, **named)
-        self._clock, self._stepping = SystemClock(), Stepping()
+        self._clock, self._stepping, self.step_log = SystemClock(), Stepping(), StepLog()
         assert self._blocks_left >= 0  # noqa: S101  a place of vLLM's that is gone is found here, not beside callers
         assert all(callable(one) for one in (self._preempt_request, self._request_blocks_can_be_freed))  # noqa: S101
 
@@ -40,7 +42,16 @@ class _BySteps(Scheduler):
             planned = super().schedule(*args, **named)
         if self._stepping.is_shared:
             self._charge(planned.num_scheduled_tokens, now)
+        if self.step_log.is_on:
+            batch = step_log.batch_of(planned.num_scheduled_tokens, self.requests)
+            self.step_log.planned(batch, now, step_log.waited_s())
         return planned
+
+    def update_from_output(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401
+        outputs = super().update_from_output(*args, **named)
+        if self.step_log.is_on:
+            self.step_log.ended(self._clock.monotonic(), step_log.waited_s())
+        return outputs
 
     def _charge(self, step: dict[str, int], now: float) -> None:
         served: dict[str, float] = {}

@@ -191,7 +191,8 @@ def _wall(engine: EngineSettings) -> tuple[str, ...]:
 def _kv(engine: EngineSettings, place: Place) -> tuple[str, ...]:
     """Bound the KV cache on a CPU: vLLM would take nearly all memory, or refuse to start."""
     size_bytes = engine.kv_cache_bytes or (CPU_KV_BYTES if place.device == "cpu" else 0)
-    return ("--kv-cache-memory-bytes", str(size_bytes)) if size_bytes else ()
+    size = ("--kv-cache-memory-bytes", str(size_bytes)) if size_bytes else ()
+    return (*size, "--kv-cache-dtype", engine.kv_cache_dtype) if engine.kv_cache_dtype != "auto" else size
 
 
 def _ranks(engine: EngineSettings) -> tuple[str, ...]:

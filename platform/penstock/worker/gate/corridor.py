@@ -38,6 +38,7 @@ class EngineEntry:
     report: Report
     work: Work | None = None
     """The queue's entry; None for the platform's own probes, which do not wait."""
+    first_token_s: float | None = None
 
 
 class Gate:
@@ -119,7 +120,7 @@ class Gate:
         visit.meter.waited_s = wait.waited.waited_s
         if refused is None:
             self.tally.queue_s.observe(wait.waited.waited_s)
-            return EngineEntry(wait.receive, wait.report, work)
+            return EngineEntry(wait.receive, wait.report, work, wait.first_token_s)
         if refused.why is None:
             return None
         refusal = OF_QUEUE[refused.why]
@@ -130,7 +131,9 @@ class Gate:
         work = admitted.work
         if work is not None and work.part < 1.0:
             visit.meter.share = Share(work.sequences)
-        connection = RequestChannels(scope["path"], admitted.receive, send, self.clock.monotonic, admitted.report)
+        connection = RequestChannels(
+            scope["path"], admitted.receive, send, self.clock.monotonic, admitted.report, admitted.first_token_s
+        )
         in_flight = InFlight(visit, connection, self.tally)
         try:
             await self._app({**scope, TICKET: visit.ticket}, in_flight.receive, in_flight.send)

@@ -44,13 +44,14 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class RequestChannels:
-    """A request's path, the server's channels, a clock in seconds, and the report for each response head."""
+    """A request's path, the server's channels, a clock in seconds, the report for each head, the predicted TTFT."""
 
     path: str
     receive: Receive
     send: Send
     clock: Callable[[], float]
     report: Report
+    first_token_s: float | None = None
 
 
 class InFlight:
@@ -161,6 +162,14 @@ class InFlight:
             self._has_first, self._first_at = True, now
             self._tally.book.prefilled(self._prompt)
             self._tally.prefill_s.observe(now - self._entered_at)
+            self._judge(now)
             if self._meter.prompts >= self._prompts:
                 queue.counted(self._request, self._meter.prompt_tokens)
         queue.progressed(self._request, tokens, now)
+
+    def _judge(self, now: float) -> None:
+        """Count the error of the predicted time to first token."""
+        predicted_s, waited = self._connection.first_token_s, self._connection.report.waited
+        took_s = now - self._entered_at + (waited.waited_s if waited is not None else 0.0)
+        if predicted_s is not None and took_s > 0:
+            self._tally.ttft_error.observe(abs(predicted_s / took_s - 1))

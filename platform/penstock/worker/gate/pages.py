@@ -7,11 +7,13 @@ called inside the engine's process: the gate forwards no request to its endpoint
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import msgspec
 
 from penstock.domain.clock import Clock
 from penstock.telemetry.metrics import CONTENT_TYPE
+from penstock.worker.gate import step_page
 from penstock.worker.gate.adapters import AdapterPages
 from penstock.worker.gate.asgi import OK, ASGIApp, Receive, Scope, Send, answer, call
 from penstock.worker.gate.entry import Entry
@@ -52,6 +54,7 @@ class Pages:
             WAKE: self._sleep_or_wake,
             "/penstock/observed": self._observed,
             "/penstock/usage": self._usage,
+            step_page.PATH: partial(step_page.answer, self.tally.queue.forecast),
         }
         if self.adapters is not None:
             orders |= {path: _as_json(order) for path, order in self.adapters.orders.items()}

@@ -82,6 +82,7 @@ class QueueWait:
         "_receive",
         "_waiting",
         "_work",
+        "first_token_s",
         "waited",
     )
 
@@ -94,6 +95,9 @@ class QueueWait:
         self._has_waited = False
         slots = queue.adapters if work.adapter else None
         self._adapter = AdapterWait(slots, work, self._came_at) if slots is not None else None
+        reading_s = queue.forecast.reading_s(work)
+        self.first_token_s = None if reading_s is None else self._predicted_s + reading_s
+        """The time to the first token as it was predicted on arrival; None without a step model."""
         self.waited = AT_ONCE
         """How it fared, once it may enter or has to go."""
 

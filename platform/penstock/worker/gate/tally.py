@@ -18,6 +18,7 @@ from penstock.worker.gate_config import GateConfig
 CATALOGUE = (
     names.GATE_REFUSALS,
     names.GATE_SECONDS,
+    names.TTFT_ERROR_RATIO,
     names.ABORTS,
     names.TOKENS_AFTER_DISCONNECT,
     names.QUEUED_TOKENS,
@@ -38,6 +39,7 @@ class Tally:
         self.queue_s = metrics.histogram(names.GATE_SECONDS).labels(version, Stage.QUEUE)
         self.prefill_s = metrics.histogram(names.GATE_SECONDS).labels(version, Stage.PREFILL)
         self.decode_s = metrics.histogram(names.GATE_SECONDS).labels(version, Stage.DECODE)
+        self.ttft_error = metrics.histogram(names.TTFT_ERROR_RATIO).labels(version)
         self.aborts = metrics.counter(names.ABORTS).labels(version)
         self.late_tokens = metrics.counter(names.TOKENS_AFTER_DISCONNECT).labels(version)
         self._shed = metrics.counter(names.DOOR_SHED)
@@ -56,11 +58,13 @@ class Tally:
     @property
     def load(self) -> Load:
         inside, queue = self.book.load, self.queue
+        pace = queue.forecast.pace.per_s
         return replace(
             inside,
             waiting=inside.waiting + len(queue),
             queued_tokens=inside.queued_tokens + round(queue.waiting_cost),
-            wait_s=queue.waiting_cost / self.queue.forecast.pace.per_s,
+            wait_s=queue.waiting_cost / pace,
+            pace_per_s=round(pace, 1),
         )
 
     def headers(self, report: Report) -> Headers:

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from penstock.control.capacity.steps import StepModel
 
 from penstock.control.autoscaler import law
 from penstock.control.autoscaler.law import Engines, Load, Need
 from penstock.control.autoscaler.work import Curve, Shape, Speed
-from penstock.control.capacity.steps import StepModel
 from penstock.domain.fleet.demand import Rate, VersionDemand
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from penstock.control.capacity.steps import StepModel
 
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.stage import (
@@ -17,7 +18,6 @@ from penstock.control.autoscaler.stage import (
     scale,
 )
 from penstock.control.autoscaler.work import Curve
-from penstock.control.capacity.steps import StepModel
 from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
 from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
 from penstock.domain.fleet.versions import Running, Seen

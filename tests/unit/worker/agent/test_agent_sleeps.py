@@ -21,6 +21,7 @@ from penstock.domain.errors import EngineError
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import GoldenPrompt, Manifest, Task
+from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load
 from penstock.worker.agent.agent import Agent
 from penstock.worker.agent.gate_client import GateClient, GateState
@@ -52,6 +53,9 @@ class StubGate:
         return True
 
     async def numbers(self, timeout_s: float = 5.0) -> EngineNumbers:
+        raise ConnectionError
+
+    async def steps(self, learned: StepModel | None = None, timeout_s: float = 5.0) -> Mapping[str, object]:
         raise ConnectionError
 
     async def ask(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:

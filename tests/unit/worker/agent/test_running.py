@@ -55,7 +55,13 @@ async def given_up(tmp_path: Path, clock: ManualClock, program: str, lines: list
     log = tmp_path / "engine.log"
     log.touch()
     gate = Gate(clock, log, lines)
-    hooks = Hooks(compiling=lambda: None, load=lambda _: None, probed=lambda _: None, oom_kills=lambda: 0)
+    hooks = Hooks(
+        compiling=lambda: None,
+        load=lambda _: None,
+        probed=lambda _: None,
+        oom_kills=lambda: 0,
+        learned=lambda _: None,
+    )
     with process(program) as pid:
         engine = EngineProcess(pid, lambda: None, -1)
         pace = RunIntervals(start_still_s=STILL_S)

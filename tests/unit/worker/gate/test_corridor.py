@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.load import FIRST_PACE, Load
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
 from penstock.domain.serving.waited import Waited
 from penstock.domain.tenancy.standing import Standing
@@ -162,7 +162,8 @@ async def test_the_load_follows_a_request_through_its_life(gate: Gate, engine: E
     client = Client(gate)
     task = await started(client, [])
     assert gate.tally.book.load.queued_tokens == 110
-    assert decode(client.headers["x-penstock-report"].encode()).load == Load(running=1, queued_tokens=110)
+    load = Load(running=1, queued_tokens=110, pace_per_s=FIRST_PACE)
+    assert decode(client.headers["x-penstock-report"].encode()).load == load
     assert client.headers["x-penstock-worker"] == "w1"
     engine.steps.release()
     await settle(lambda: len(client.sent) == 2)
@@ -353,7 +354,14 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     ]
     await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
     assert client.body == {
-        "load": {"running": 0, "waiting": 0, "queued_tokens": 0, "kv_used_ratio": 0.25, "wait_s": 0.0},
+        "load": {
+            "running": 0,
+            "waiting": 0,
+            "queued_tokens": 0,
+            "kv_used_ratio": 0.25,
+            "wait_s": 0.0,
+            "pace_per_s": FIRST_PACE,
+        },
         "in_flight": 0,
         "inside": 0,
         "draining": False,

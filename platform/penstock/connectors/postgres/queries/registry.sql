@@ -47,6 +47,13 @@ select body from deployment order by version
 insert into deployment (version, body) values ($1, $2::jsonb)
 on conflict (version) do update set body = excluded.body
 
+-- name: curves
+select curve from version_curve where version = $1 order by hardware
+
+-- name: put_curve
+insert into version_curve (version, hardware, curve) values ($1, $2, $3::jsonb)
+on conflict (version, hardware) do update set curve = excluded.curve
+
 -- name: catalogue
 select
     (select coalesce(jsonb_agg(route order by alias), '[]') from (

@@ -35,7 +35,7 @@ grant insert, select (id, what, target) on audit_event to penstock_gateway;
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;
 grant insert on model_version, alias_route, auto_alias, version_tenants, audit_event to penstock_controller;
-grant insert, update on api_key, tenant, org, deployment, platform to penstock_controller;
+grant insert, update on api_key, tenant, org, deployment, version_curve, platform to penstock_controller;
 grant insert, update, delete on worker_lease to penstock_controller;
 grant delete on arm_second, alias_minute, rule_agreement to penstock_controller;
 grant insert, update on rollout to penstock_controller;

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.domain.ids import RequestId, TenantId, VersionId
+from penstock.domain.serving.load import FIRST_PACE
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.anticipation import Anticipation
-from penstock.worker.gate.queueing.constants import FIRST_PACE, LEAST_LOOK_S, LEAST_RETRY_S
+from penstock.worker.gate.queueing.constants import LEAST_LOOK_S, LEAST_RETRY_S
 from penstock.worker.gate.queueing.entered import Entered
 from penstock.worker.gate.queueing.estimates import ServiceRate
 from penstock.worker.gate.queueing.fair_queue import Bounds, FairQueue, oldest

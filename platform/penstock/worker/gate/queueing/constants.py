@@ -119,9 +119,6 @@ RESERVE_PART = 0.375
 
 # -- estimates -----------------------------------------------------------------------------
 
-FIRST_PACE = 500.0
-"""Tokens of service per second assumed before the engine's first work."""
-
 FOLD_S = 0.25
 """Shortest sample of the pace, in seconds: steps come in bursts."""
 

@@ -1,26 +1,34 @@
-"""Estimates of the engine's pace and a request's stay: always measured, never configured.
+"""The engine's pace: predicted, and corrected by what it does; and a request's stay, which is measured.
 
 Capacity is measured only while requests wait; other times can raise the estimate, not lower it.
 """
 
 import math
+from collections.abc import Callable
 
 from penstock.worker.gate.queueing.constants import FOLD_S, REMEMBERED
 
 
 class ServiceRate:
-    """A full engine's tokens of service per second, averaged with a half-life."""
+    """A full engine's tokens of service per second: those predicted, times the measured part of them, averaged with a
+    half-life.
+    """
 
     def __init__(self, *, initial: float, half_life_s: float = 10.0) -> None:
-        self._rate = initial
+        self._predicted: Callable[[], float] = lambda: initial
         self._half_life_s = half_life_s
+        self._ratio = 1.0
         self._done = 0.0
         self._since: float | None = None
         self._is_full = True
 
     @property
     def per_s(self) -> float:
-        return max(self._rate, 1.0)
+        return max(self._ratio * self._predicted(), 1.0)
+
+    def predict(self, predicted: Callable[[], float]) -> None:
+        """Predict by a model from now on, instead of the first guess; it is right until it was seen to be wrong."""
+        self._predicted, self._ratio = predicted, 1.0
 
     def busy(self, now: float) -> None:
         if self._since is None:
@@ -41,10 +49,11 @@ class ServiceRate:
     def _fold(self, now: float) -> None:
         if self._since is None or now <= self._since or self._done == 0.0:
             return
-        span, sample = now - self._since, self._done / (now - self._since)
+        span = now - self._since
+        sample = self._done / span / self._predicted()
         keep = math.exp2(-span / self._half_life_s)
-        if self._is_full or sample > self._rate:
-            self._rate = keep * self._rate + (1 - keep) * sample
+        if self._is_full or sample > self._ratio:
+            self._ratio = keep * self._ratio + (1 - keep) * sample
         self._done, self._since, self._is_full = 0.0, now, True
 
 

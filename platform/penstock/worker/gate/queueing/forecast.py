@@ -1,11 +1,12 @@
 """A request's expected wait, whether it is too long, and the time at which a refused caller should retry. Pure.
 
-Expected wait = work before it ÷ measured pace, or the time until its adapter is loaded; in the queue's seconds and
-tokens of service.
+Expected wait = work before it ÷ the pace that the step model predicts and the engine corrects, or the time until its
+adapter is loaded; in the queue's seconds and tokens of service.
 
 Trade-off: an O(1) estimate with headroom for later requests that go first, instead of a simulation.
 """
 
+from penstock.domain.models.steps import StepModel
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.constants import (
     LEAST_LOOK_S,
@@ -20,6 +21,7 @@ from penstock.worker.gate.queueing.estimates import ServiceRate, Stay
 from penstock.worker.gate.queueing.fair_queue import FairQueue
 from penstock.worker.gate.queueing.may_enter import MayEnter
 from penstock.worker.gate.queueing.retries import Retries
+from penstock.worker.gate.queueing.step_forecast import StepForecast
 from penstock.worker.gate.queueing.work import Fit, Work
 
 
@@ -27,6 +29,16 @@ class Forecast:
     def __init__(self, fair: FairQueue, rules: MayEnter, pace: ServiceRate, adapters: AdapterSlots | None) -> None:
         self._fair, self._rules, self._slots, self._adapters = fair, rules, rules.slots, adapters
         self.pace, self.stay, self.retries = pace, Stay(), Retries()
+        self._steps: StepForecast | None = None
+
+    def learn(self, model: StepModel) -> None:
+        """Forecast by this model of the engine's steps from now on."""
+        self._steps = StepForecast(model, self._slots, self.pace.per_s)
+        self.pace.predict(self._steps.pace_per_s)
+
+    def reading_s(self, work: Work) -> float | None:
+        """Return the seconds from a request's entry to its first token; None before a model was learned."""
+        return None if self._steps is None else self._steps.reading_s(work)
 
     def wait_s(self, work: Work, now: float) -> float:
         return max(self._ahead_of(work) / self.pace.per_s, self._adapter_s(work, now))

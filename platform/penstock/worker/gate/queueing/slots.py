@@ -84,6 +84,23 @@ class Room(NamedTuple):
         return self.minus(held).takes(need)
 
 
+class Mix(NamedTuple):
+    """The expected tokens of all requests inside: prompts, outputs."""
+
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def context_tokens(self) -> float:
+        """Mean context over their decoding."""
+        return self.prompt_tokens + self.output_tokens / 2
+
+    def plus(self, work: Work, sign: int = 1) -> "Mix":
+        return Mix(
+            self.prompt_tokens + sign * work.prompt_at_once, self.output_tokens + sign * work.expected_output_tokens
+        )
+
+
 NOTHING = Room()
 _FROM = {one: tuple(other for other in Standing if other >= one) for one in Standing}
 
@@ -107,7 +124,9 @@ class Slots:
         self._by_tenant: dict[TenantId, Room] = {}
         self._up_to = dict.fromkeys(Standing, NOTHING)
         self._prefilling: dict[RequestId, int] = {}
-        self._prefill_tokens = 0
+        self.prefill_tokens = 0
+        """Prompt tokens of a step that are on their way through prefill."""
+        self.mix = Mix()
         self._cost = 0.0
 
     def __len__(self) -> int:
@@ -129,7 +148,7 @@ class Slots:
 
     @property
     def is_full(self) -> bool:
-        no_prefill = bool(self._prefilling) and self._prefill_tokens >= self.size.prefill_tokens
+        no_prefill = bool(self._prefilling) and self.prefill_tokens >= self.size.prefill_tokens
         return bool(self._slots) and (self.saturation >= 1.0 or no_prefill)
 
     @property
@@ -165,21 +184,22 @@ class Slots:
         if not self.whole.takes_one_more(self.held, self.need(work)):
             return Fit.NO_ROOM
         own = self.size.in_a_step(work.prompt_at_once) if self.held_by(work.tenant).slots else 0
-        crowded = self._prefill_tokens + own > self.size.prefill_tokens * prefill_part
+        crowded = self.prefill_tokens + own > self.size.prefill_tokens * prefill_part
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
         """Book the request's slots and blocks; its prompt prefills until ``prefilled``."""
         tokens = self.size.in_a_step(work.prompt_at_once)
         self._prefilling[work.request] = tokens
-        self._prefill_tokens += tokens
+        self.prefill_tokens += tokens
         need = self.need(work)
         self._slots[work.request] = _Seat(work, int(need.blocks))
         self._cost += work.cost
+        self.mix = self.mix.plus(work)
         self._count(work, need)
 
     def prefilled(self, request: RequestId) -> None:
-        self._prefill_tokens -= self._prefilling.pop(request, 0)
+        self.prefill_tokens -= self._prefilling.pop(request, 0)
 
     def grow(self, work: Work, output_tokens: int) -> None:
         slot, blocks = self._slots[work.request], self.size.blocks_of(work, output_tokens)
@@ -193,6 +213,7 @@ class Slots:
         blocks = self.size.blocks_of(work, max(work.expected_output_tokens, output_tokens))
         self._count(work, Room(0, blocks - slot.blocks))
         self._cost += work.cost - slot.work.cost
+        self.mix = self.mix.plus(slot.work, -1).plus(work)
         slot.work, slot.blocks = work, blocks
 
     def leave(self, request: RequestId) -> None:
@@ -201,6 +222,7 @@ class Slots:
         slot = self._slots.pop(request, None)
         if slot is not None:
             self._cost = self._cost - slot.work.cost if self._slots else 0.0
+            self.mix = self.mix.plus(slot.work, -1)
             self._count(slot.work, Room(-slot.work.sequences, -slot.blocks))
 
     def _count(self, work: Work, change: Room) -> None:

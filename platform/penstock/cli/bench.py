@@ -1,0 +1,46 @@
+"""`penstock bench …`: measures a running engine, for plans and predictions that are its own."""
+
+from typing import Annotated, Any
+
+import typer
+
+from penstock.apps.settings import load
+from penstock.cli import screen
+from penstock.cli.terminal import AsJson, err, explained
+from penstock.local.connections import operator
+from penstock.views import curves as view
+
+app = typer.Typer(no_args_is_help=True, help="Measurements of running engines.")
+
+
+@app.callback()
+def _bench() -> None: ...
+
+
+@app.command("engine")
+def engine(
+    version: Annotated[str, typer.Argument(help="A version with a ready worker, as name@digest.")],
+    *,
+    worker: Annotated[str, typer.Option(help="The worker to measure; default: the first that is ready.")] = "",
+    minutes: Annotated[float, typer.Option(min=0.1, max=120.0, help="The longest time to measure.")] = 5.0,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the steps of a running engine, fit its curve, and store it beside the version.
+
+    The worker computes made-up prompts of many lengths, alone and in batches, for some minutes; take it out of service
+    or choose a quiet hour, since tenants' requests wait beside them. Run it on the platform's own machine: the worker
+    answers only to a holder of the platform's key.
+
+    For example: penstock bench engine smollm2-135m-instruct@0123456789ab
+    """
+    import asyncio
+
+    from penstock.apps.bench import measured
+
+    with explained():
+        settings = load()
+        api = operator(settings)
+        note = lambda text: err.print(text, style="dim", highlight=False, markup=False)  # noqa: E731
+        found: dict[str, Any] = asyncio.run(measured(settings, api, version, worker, minutes * 60.0, note))
+        api.put(f"/models/{version}/curves", {"curve": found["curve"]})
+        screen.tell(found, lambda: view.measured(version, found), as_json=as_json)

@@ -1,0 +1,81 @@
+"""Inputs of plans for the command line: a model's shape, a version's measured curve, its traffic in the ledger, and the
+engine settings that a plan gives a push.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penstock.control.capacity import told
+from penstock.control.capacity.gpus import gpu as known
+from penstock.control.capacity.memory_plan import Lengths, Target, plan, stored_bytes
+from penstock.control.capacity.traffic import Asked, Traffic, busiest
+from penstock.domain.errors import ArtifactRefused
+from penstock.domain.models.architecture import Architecture
+from penstock.domain.models.curves import Curve
+from penstock.packaging.architecture import architecture_of
+from penstock.packaging.known_models import MODELS
+from penstock.packaging.reading import context_of, read_json
+from penstock.packaging.weights import weight_bytes
+
+_CONFIG = "config.json"
+Json = Mapping[str, Any]
+
+
+def shape_of(text: str) -> tuple[str, Architecture, int]:
+    """Return the model's name, its shape, and the bytes of its weights: of its files if they are here."""
+    if (model := MODELS.get(text)) is not None:
+        shape = architecture_of(model)
+        return text, shape, stored_bytes(shape)
+    path = Path(text)
+    folder = path.parent if path.name == _CONFIG else path
+    if not (folder / _CONFIG).is_file():
+        raise ArtifactRefused(f"{text!r} is no folder with a config.json and no known model: {', '.join(MODELS)}")
+    shape = architecture_of(read_json(folder, _CONFIG))
+    return folder.resolve().name, shape, weight_bytes(folder) or stored_bytes(shape)
+
+
+def curve_on(curves: Iterable[Json], gpu: str, gpus: int) -> Curve | None:
+    """Return the curve that was measured on this number of these GPUs; None if there is none."""
+    wanted = gpu.partition("/")[0].partition("-")[0]
+    for one in curves:
+        curve = msgspec.convert(one, Curve)
+        name, _, part = curve.hardware.rpartition(" x")
+        if wanted in name.replace("-", " ").split() and part == str(gpus):
+            return curve
+    return None
+
+
+def traffic_of(rows: Iterable[Json], version: str) -> Traffic:
+    """Return the busiest minute of a version's rows in the ledger, and their mean lengths."""
+    asked = (
+        Asked(
+            at=one["opened_at"],
+            prompt_tokens=one["prompt_tokens"] - one["cached_tokens"],
+            output_tokens=one["output_tokens"],
+        )
+        for one in rows
+        if one["version"] == version
+    )
+    return busiest(asked, version)
+
+
+def settings_for(
+    folder: Path, gpu: str, itl_s: float, gpus: int, report: Callable[[str], None]
+) -> dict[str, int | str]:
+    """Return the engine settings that the memory plan gives this model on such GPUs, and report their reasons."""
+    _, shape, size = shape_of(str(folder))
+    target = Target(
+        context_tokens=context_of(folder), lengths=Lengths(pairs=((1155, 211),)), itl_s=itl_s, tensor_parallel=gpus
+    )
+    found = plan(shape, size, known(gpu), target)
+    if not found.fits:
+        raise ArtifactRefused(
+            f"it does not fit {gpus} x {gpu}: penstock plan memory {folder} --gpu {gpu} says what would"
+        )
+    rows = told.settings(found)
+    for one in rows:
+        report(f"{one['name']}={one['value']}: {one['because']}")
+    return {one["name"]: one["value"] for one in rows if one["name"] != "tensor_parallel_size"}

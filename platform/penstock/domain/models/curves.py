@@ -1,0 +1,81 @@
+"""A version's curve: its step model as measured on one hardware, with date and error."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from penstock.domain.errors import InvalidField
+from penstock.domain.models.steps import LEAST_POINTS, StepModel
+
+MOST_DISTURBED = 0.5
+"""The largest part of steps that waited for a core: beyond it the machine was measured, not the engine."""
+AHEAD_S = 60.0
+"""Seconds that the clock of a measuring machine may be ahead."""
+AGAIN = "measure again with penstock bench engine"
+
+
+class Origin(StrEnum):
+    """The measurement behind a curve."""
+
+    BENCH = "bench"
+    """``penstock bench engine``."""
+    SERVED = "served"
+    """The steps of a worker that served."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """The step model of a version, its engine settings included, on one hardware."""
+
+    model: StepModel
+    hardware: str
+    """The processor and the part of it that an engine has: ``NVIDIA H100 x1``, ``Xeon x1 thread``."""
+    measured_at: float
+    points: int
+    """Compositions measured, each by the median of its steps."""
+    error_median: float
+    """Relative, at compositions that the fit had not seen."""
+    error_p90: float
+    disturbed: float
+    """The part of steps that waited for a core, and were left out."""
+    origin: Origin
+
+
+def best(stored: Iterable[Curve], reported: Iterable[Curve | None]) -> tuple[Curve, ...]:
+    """Return one curve of each hardware: the stored one, or a worker's that knows as many compositions.
+
+    A measurement varies what traffic may not; a worker that saw as much saw it later, under its own settings.
+    """
+    found = {curve.hardware: curve for curve in stored}
+    for curve in reported:
+        if curve is not None:
+            known = found.get(curve.hardware)
+            if known is None or curve.points >= known.points:
+                found[curve.hardware] = curve
+    return tuple(curve for _, curve in sorted(found.items()))
+
+
+def check(curve: Curve, now: float) -> Curve:
+    """Return the curve; ``InvalidField`` names its first impossible field and the remedy."""
+    for field, fault in _faults(curve, now):
+        raise InvalidField(f"{fault}: {AGAIN}", param=field)
+    return curve
+
+
+def _faults(curve: Curve, now: float) -> Iterator[tuple[str, str]]:
+    seconds = [(f"model.{name}", value, "number of seconds") for name, value in asdict(curve.model).items()]
+    ratios = [(name, getattr(curve, name), "ratio") for name in ("error_median", "error_p90", "disturbed")]
+    for field, value, kind in seconds + ratios:
+        if not math.isfinite(value) or value < 0:
+            yield field, f"{value:g} is no {kind}"
+    if curve.model.fixed_s + curve.model.token_s <= 0:
+        yield "model.fixed_s", "a step takes no time"
+    if curve.points < LEAST_POINTS:
+        yield "points", f"{curve.points} points are fewer than {LEAST_POINTS}"
+    if curve.disturbed > MOST_DISTURBED:
+        yield "disturbed", f"{curve.disturbed:.0%} of the steps waited for a core, so not the engine was measured"
+    if not curve.hardware:
+        yield "hardware", "it has no name"
+    if not 0 < curve.measured_at <= now + AHEAD_S:
+        yield "measured_at", "that time is not in the past"

@@ -1,0 +1,87 @@
+"""Learns the engine's curve from the steps that it serves, in the agent's process: a fit takes milliseconds that are
+the token path's in the gate.
+
+An engine is asked from its first look on, so after its warm-up: a cold worker's steps are not in the log. A curve is
+made anew once the log has grown by half, and then the gate predicts with it and the controller hears of it.
+
+Trade-off: a worker that sees few compositions has no curve, and predicts with the one that it had.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import InvalidField
+from penstock.domain.models.curves import Curve, Origin, check
+from penstock.domain.models.steps import Batch, Point
+from penstock.steps.fit import fit, held_out
+
+EVERY_S = 10.0
+"""Seconds between looks at the log: a fit and its held-out error take a fifth of a second."""
+GROWN = 1.5
+"""Growth of the steps seen that makes a new fit: so few are made, and the first ones come early."""
+FIRST_STEPS = 64
+MOST_ERROR = 0.5
+"""Median held-out error above which a curve says nothing, and is not told."""
+
+
+def points_of(told: Mapping[str, Any]) -> list[Point]:
+    """Return the points of a log as the engine told it."""
+    return [Point(Batch(int(b), int(p), int(c), float(a)), float(s)) for b, p, c, a, s in told["points"]]
+
+
+def curve_of(told: Mapping[str, Any], origin: Origin, now: float) -> Curve:
+    """Return the curve of a log; ``InvalidField`` for too few or impossible points, or a busy machine."""
+    points = points_of(told)
+    model, errors = fit(points), held_out(points)
+    curve = Curve(
+        model=model,
+        hardware=str(told["hardware"]),
+        measured_at=now,
+        points=len({one.batch for one in points}),
+        error_median=round(errors.median, 4),
+        error_p90=round(errors.p90, 4),
+        disturbed=round(int(told["disturbed"]) / max(1, int(told["steps"])), 4),
+        origin=origin,
+    )
+    return check(curve, now)
+
+
+@dataclass(slots=True)
+class Learning:
+    """One engine's."""
+
+    clock: Clock
+    curve: Curve | None = None
+    _next: float = FIRST_STEPS
+    _seen: int = 0
+    _look_at: float = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        return self.clock.monotonic() >= self._look_at
+
+    def stop(self) -> None:
+        """Look no more: the engine keeps no log."""
+        self._look_at = math.inf
+
+    def look(self, told: Mapping[str, Any]) -> bool:
+        """Take a look at the engine's log; return whether it gave a new curve."""
+        self._look_at = self.clock.monotonic() + EVERY_S
+        steps = int(told["steps"])
+        if steps < self._seen:  # a measurement began it anew
+            self._next = FIRST_STEPS
+        self._seen = steps
+        if steps < self._next:
+            return False
+        self._next = steps * GROWN
+        try:
+            curve = curve_of(told, Origin.SERVED, self.clock.now())
+        except InvalidField:
+            return False
+        if curve.error_median > MOST_ERROR:
+            return False
+        self.curve = curve
+        return True

@@ -1,0 +1,95 @@
+"""The engine's side of the step log: what a step of vLLM holds, and how the gate's process asks for the log.
+
+The scheduler plans each step and hears its result in the engine core's process, so it alone knows both composition and
+duration. The gate's process calls the core through vLLM's own utility calls. Written for vLLM 0.32.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from penstock.domain.models.steps import Batch, pairs_of
+from penstock.steps.log import StepLog
+
+METHOD = "penstock_steps"
+_WAITED = Path("/proc/thread-self/schedstat")
+Told = dict[str, Any]
+
+
+def batch_of(step: Mapping[str, int], requests: Mapping[str, Any]) -> Batch:
+    """Return the composition of a planned step; vLLM has already counted the step's tokens as computed."""
+    decoding = prompt = context = 0
+    pairs = 0.0
+    for name, tokens in step.items():
+        request = requests[name]
+        before = request.num_computed_tokens - tokens
+        if tokens == 1 and before >= request.num_prompt_tokens:
+            decoding += 1
+            context += before
+        else:
+            prompt += tokens
+            pairs += pairs_of(tokens, before)
+    return Batch(decoding, prompt, context, pairs)
+
+
+def waited_s() -> float:
+    """Return the seconds for which this thread wanted a core and had none; 0 if the kernel does not count them.
+
+    The thread that steps computes itself, or waits asleep for those that do: their waits are not in this number.
+    """
+    with suppress(OSError, ValueError, IndexError):
+        return int(_WAITED.read_text().split()[1]) / 1e9
+    return 0.0
+
+
+def told(log: StepLog, hardware: str, *, forget: bool) -> Told:
+    """Return the log for another process; the first call says that the engine is warm."""
+    log.is_on = True
+    if forget:
+        log.forget()
+    return {
+        "hardware": hardware,
+        "steps": log.steps,
+        "disturbed": log.disturbed,
+        "points": [[*one.batch, one.seconds] for one in log.points()],
+    }
+
+
+async def ask(app: Any, *, forget: bool) -> Told | None:  # noqa: ANN401  vLLM's FastAPI application
+    """Return the log of the engine that this application serves; None if it keeps none."""
+    core = getattr(getattr(getattr(app, "state", None), "engine_client", None), "engine_core", None)
+    if core is None:
+        return None
+    found: Told = await core.call_utility_async(METHOD, forget)
+    return found
+
+
+def hardware(ranks: int) -> str:
+    """Return the name of the processor and the part that this engine has: GPUs, or threads of a CPU."""
+    import torch
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu():
+        return f"{_processor()} x{torch.get_num_threads()}"
+    return f"{current_platform.get_device_name()} x{ranks}"
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return os.uname().machine
+
+
+def install() -> None:
+    """Let the core's process answer; called in that process."""
+    from vllm.v1.engine.core import EngineCore
+
+    def penstock_steps(self: Any, forget: bool) -> Told:  # noqa: ANN401, FBT001  vLLM passes positions
+        return told(self.scheduler.step_log, hardware(self.vllm_config.parallel_config.world_size), forget=forget)
+
+    setattr(EngineCore, METHOD, penstock_steps)
