@@ -10,8 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.control.capacity.steps import StepModel
-
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.reports import Reports
 from penstock.control.autoscaler.stage import FleetScene, Scaled, State, Step, scale
@@ -22,6 +20,7 @@ from penstock.domain.fleet.versions import Running, Seen
 from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Tier
+from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.slo import Indicator, Objective, SloTier
 from penstock.domain.tenancy.standing import Standing

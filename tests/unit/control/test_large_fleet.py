@@ -4,8 +4,6 @@ import time
 import timeit
 from collections.abc import Callable
 
-from penstock.control.capacity.steps import StepModel
-
 from loadtests.fleets import catalogue, heartbeats, table
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.reports import Reports
@@ -17,6 +15,7 @@ from penstock.domain.fleet.demand import Counted, GatewayReport
 from penstock.domain.fleet.table import EMPTY, validate
 from penstock.domain.fleet.versions import FleetView
 from penstock.domain.models.model import Tier
+from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.slo import SloTier
 from penstock.domain.tenancy.standing import Standing
 

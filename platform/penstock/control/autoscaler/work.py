@@ -7,8 +7,8 @@ Trade-off: mean lengths stand for all requests; target load covers their spread.
 
 from dataclasses import dataclass
 
-from penstock.control.capacity.steps import StepModel
 from penstock.domain.fleet.demand import Rate
+from penstock.domain.models.steps import StepModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -256,7 +256,7 @@ class Running:
         learning = self._learning
         try:
             told = await self.client.steps(timeout_s=timeout_s)
-            if await asyncio.to_thread(learning.look, told) and learning.curve is not None:
+            if learning.look(told) and learning.curve is not None:
                 hooks.learned(learning.curve)
                 await self.client.steps(learning.curve.model, timeout_s)
         except EngineError:

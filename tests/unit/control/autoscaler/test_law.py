@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from penstock.control.capacity.steps import StepModel
 
 from penstock.control.autoscaler import law
 from penstock.control.autoscaler.law import Engines, Load, Need
@@ -13,6 +12,7 @@ from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Tier
+from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load as EngineLoad
 from penstock.domain.serving.slo import Indicator, Objective, SloTier
 from penstock.domain.tenancy.standing import Standing

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from penstock.control.capacity.steps import StepModel
 
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.stage import (
@@ -23,6 +22,7 @@ from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
 from penstock.domain.fleet.versions import Running, Seen
 from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load
 from penstock.domain.tenancy.standing import Standing
 from tests.unit.control.autoscaler.test_law import TIER

@@ -1,10 +1,10 @@
 """Asked work by the step model: the batch that objectives and memory allow, and what a request costs there."""
 
 import pytest
-from penstock.control.capacity.steps import StepModel
 
 from penstock.control.autoscaler.work import Curve, Shape, shape_of, speed
 from penstock.domain.fleet.demand import Rate
+from penstock.domain.models.steps import StepModel
 
 STEPS = StepModel(fixed_s=0.010, token_s=0.0001, context_s=1e-6, sequence_s=0.0005, rides=False)
 SHAPE = Shape(prompt=100.0, output=50.0, context=125.0)
