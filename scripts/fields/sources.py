@@ -83,7 +83,7 @@ BESIDE: Mapping[Api, Schema] = {
     Api.COMPLETIONS: _GUIDED | _TIER,
     Api.EMBEDDINGS: _CHAT | _STREAM | _TIER,
     Api.CLASSIFY: _CHAT | _STREAM | _TIER,
-    Api.RESPONSES: {"input": {"type": "array", "items": _SAID}} | _TIER,
+    Api.RESPONSES: {"input": {"type": "array", "items": _SAID}, "background_options": {"type": "object"}} | _TIER,
 }
 """Fields of ours, and what clients send beyond all sources: answers sent back as they came, older names."""
 

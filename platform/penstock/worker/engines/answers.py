@@ -25,6 +25,7 @@ def install() -> None:
     from vllm.parser.abstract_parser import DelegatingParser
 
     serving.ResponseCompletedEvent = _ended(serving.ResponseCompletedEvent)
+    serving.ResponsesResponse.from_request = staticmethod(with_cut_item(serving.ResponsesResponse.from_request))
     DelegatingParser.extract_tool_calls = or_as_streamed(DelegatingParser.extract_tool_calls)
     AnthropicServingMessages.messages_full_converter = with_inputs(AnthropicServingMessages.messages_full_converter)
     converter = AnthropicServingMessages.message_stream_converter
@@ -43,6 +44,20 @@ def _ended(completed: Any) -> Callable[..., Any]:  # noqa: ANN401  vLLM is untyp
         return completed(**fields)
 
     return ended
+
+
+def with_cut_item(respond: Any) -> Any:  # noqa: ANN401
+    """Wrap the making of a Responses answer: the last item of a truncated one is incomplete as well."""
+
+    @wraps(respond)
+    def responded(*args: Any, **fields: Any) -> Any:  # noqa: ANN401
+        response = respond(*args, **fields)
+        for item in response.output[-1:] if response.status == "incomplete" else ():
+            if getattr(item, "status", None) == "completed":
+                item.status = "incomplete"
+        return response
+
+    return responded
 
 
 # -- tool calls ------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from penstock.worker import meter
-from penstock.worker.engines.answers import cached_in
+from penstock.worker.engines.answers import cached_in, with_cut_item
 
 
 @pytest.mark.parametrize(("cached", "created"), [(0, 128), (96, 0)])
@@ -26,3 +27,20 @@ def test_the_first_event_tells_cached_tokens(cached: int, created: int) -> None:
 def test_what_is_no_chunk_passes() -> None:
     """Neither the end of a stream nor an answer without a meter is touched."""
     assert cached_in("data: [DONE]\n\n") == "data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "items", "expected"),
+    [
+        ("incomplete", ["completed", "completed"], ["completed", "incomplete"]),
+        ("completed", ["completed"], ["completed"]),
+        ("incomplete", [], []),
+    ],
+)
+def test_the_last_item_of_a_truncated_response_is_incomplete(
+    status: str, items: list[str], expected: list[str]
+) -> None:
+    """A function call that was cut is no call to make."""
+    response = SimpleNamespace(status=status, output=[SimpleNamespace(status=one) for one in items])
+    made = with_cut_item(lambda: response)()
+    assert [item.status for item in made.output] == expected
