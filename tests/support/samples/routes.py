@@ -54,6 +54,8 @@ CONTROLLER: Mapping[Route, For] = {
             ("GET", f"{ADMIN}/models"),
             ("POST", f"{ADMIN}/models"),
             ("GET", f"{ADMIN}/models/{{version}}"),
+            ("GET", f"{ADMIN}/models/{{version}}/curves"),
+            ("PUT", f"{ADMIN}/models/{{version}}/curves"),
             ("PUT", f"{ADMIN}/models/{{version}}/tenants"),
             ("GET", f"{ADMIN}/aliases"),
             ("GET", f"{ADMIN}/aliases/{{alias}}"),
