@@ -10,9 +10,9 @@ from enum import StrEnum
 from math import inf
 
 from penstock.domain.ids import NO_VERSION, TenantId
+from penstock.domain.serving.load import FIRST_PACE
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Admit, Reject
-from penstock.worker.gate.queueing.constants import FIRST_PACE
 from penstock.worker.gate.queueing.fair_queue import Bounds
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Fit, Work

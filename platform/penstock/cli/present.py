@@ -110,7 +110,7 @@ def _of_prometheus(settings: Settings) -> tuple[tuple[str, ...], str]:
         firing = [one.labels for one in prometheus.instant(FIRING)]
         loudest = prometheus.instant(LOUDEST)
     except CommandError:
-        return (), ""
+        return ("unknown, as Prometheus does not answer",), ""
     alerts = {f"{one.get('alertname', '')} ({one.get('severity', '')})": None for one in firing}
     return tuple(sorted(alerts)), views.loudest(loudest)
 

@@ -18,6 +18,7 @@ from penstock.apps.settings import load
 from penstock.cli import app, present
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import ProcessRecord, Records
+from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.local import state
 from penstock.supervision import exposition
@@ -152,3 +153,14 @@ def test_many_circuits_leave_room_for_the_rest() -> None:
     told = [str(one) for one in views.present(found)]
     assert told[0] == f"Circuit open: worker w0 of {VERSION}, since 2027-01-15 08:00:00 (60 s)"
     assert told[-1] == "Circuits open: 22 more"
+
+
+def test_a_prometheus_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alerts that can't be asked for are no silence."""
+
+    class Away:
+        def instant(self, query: str) -> None:
+            raise CommandError(query)
+
+    monkeypatch.setattr("penstock.cli.present.observed.prometheus", lambda _: Away())
+    assert present._of_prometheus(load()) == (("unknown, as Prometheus does not answer",), "")

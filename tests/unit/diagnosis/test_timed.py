@@ -11,6 +11,7 @@ from tests.support.scenarios.diagnoses import (
     COLD_START,
     GATEWAY_BOUND,
     HEALTHY,
+    NOISY,
     SATURATED,
     VERSION,
     WORKER_LOST,
@@ -53,6 +54,13 @@ def test_a_loud_tenant_stands_in_the_command(look: Look) -> None:
     assert "acme has" in finding.judgement.says
     assert finding.judgement.remedies[0].command == "penstock tenants plan acme max_concurrent=16"
     assert not any("TENANT" in one.command for one in finding.judgement.remedies)
+
+
+def test_a_tenant_that_was_served_beside_a_flood_is_not_blamed(look: Look) -> None:
+    """A flood that waits has had little service yet: the tenant with most of it is no noisy neighbour."""
+    tenants = {"loud": Tenant(requests=20, wait_s=25.0), "shop": Tenant(requests=200, wait_s=1.0)}
+    found = judge(look(replace(NOISY, tenants=tenants))).findings
+    assert Case.STARVED_TENANTS not in [one.judgement.case for one in found]
 
 
 def test_a_lost_worker_is_no_cold_start(look: Look) -> None:

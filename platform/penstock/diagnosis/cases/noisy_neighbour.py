@@ -1,6 +1,9 @@
 """One tenant starves others within its rate limits: it gets most of the service, and the others wait.
 
 With fair queues its own requests wait longest: then engines are merely saturated.
+
+Service is counted when it ends: beside a flood that waits, a tenant of little traffic may have most of it, and harms no
+other.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
@@ -52,6 +55,12 @@ def judge(snapshot: Snapshot) -> Judgement:
                 "neither its limits nor its own queue refuse it",
                 f'{names.REQUESTS.name}{{outcome="over_limit"}}',
                 most.over_limit if most else None,
+                1.0,
+            ),
+            below(
+                "most of the requests that wait are another tenant's",
+                names.TENANT_QUEUE_SECONDS.name,
+                float(snapshot.loudest not in (None, most)),
                 1.0,
             ),
             queueing(engine_of(snapshot)),

@@ -329,6 +329,8 @@ _CANDIDATES = st.lists(
         work_tokens=st.floats(0, 1e7),
         kv_used_ratio=st.floats(-1, 2),
         cached_tokens=st.integers(0, 10**6),
+        wait_s=st.floats(0, 1e4),
+        pace_per_s=st.floats(0, 1e6),
     ),
     min_size=1,
     max_size=8,
@@ -339,6 +341,16 @@ _CANDIDATES = st.lists(
 def test_scores_are_in_range(candidates: list[Candidate]) -> None:
     """Every score is in [0, 1]."""
     assert all(0.0 <= score <= 1.0 for score in scorers.totals(candidates, Weights()))
+
+
+def test_slower_hardware_counts_its_work_for_longer() -> None:
+    """A tenth of the pace makes the same tokens ten times the work; without a pace, or with like ones, tokens count."""
+    one = Candidate(worker(W0), 1000.0, pace_per_s=1000.0)
+    for pace, is_equal in ((100.0, False), (0.0, True), (900.0, True)):
+        fast, slow = scorers.totals([one, one._replace(pace_per_s=pace)], Weights())
+        assert (fast == slow) is is_equal
+    busy, slow = scorers.totals([one._replace(work_tokens=5000.0), one._replace(pace_per_s=100.0)], Weights())
+    assert busy > slow
 
 
 @given(st.floats(0, 4_000), st.integers(1, 4_000))
