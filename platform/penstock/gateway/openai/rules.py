@@ -21,7 +21,7 @@ MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_CHARS = 16, 64, 512
 
 def check(api: Api, body: Body) -> tuple[str, ...]:
     """Return the fields without effect beside the others; raises ``InvalidField``."""
-    rules = _RULES[api]
+    rules = RULES[api]
     found = [told for name in body.keys() & rules.keys() if (told := rules[name](body)) is not None]
     return tuple(sorted(found))
 
@@ -117,7 +117,7 @@ _SAMPLED: Mapping[str, Rule] = {
 _ENCODED: Mapping[str, Rule] = {
     name: _needs(name, "encoding_format", "base64") for name in ("embed_dtype", "endianness")
 }
-_RULES: Mapping[Api, Mapping[str, Rule]] = {
+RULES: Mapping[Api, Mapping[str, Rule]] = {
     Api.CHAT: {
         **_SAMPLED,
         "max_tokens": _after("max_completion_tokens", "max_tokens"),
