@@ -20,6 +20,7 @@ from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.demand import PostgresDemand
 from penstock.connectors.postgres.leadership import PostgresLeadership, leader
 from penstock.connectors.postgres.leases import PostgresLeases
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -28,12 +29,13 @@ from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
-from penstock.connectors.postgres.wanted import PostgresWanted
 from penstock.connectors.records import DecisionFile
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
 from penstock.control.api.app import bounded, refusal
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.autoscaler.autoscaler import Autoscaler
+from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
 from penstock.control.budgets.watch import BudgetWatch
 from penstock.control.decisions import Decisions
@@ -42,7 +44,6 @@ from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy
 from penstock.control.loop import Loop
-from penstock.control.pool.demand import Demand
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
@@ -125,7 +126,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         )
         try:
             claim = partial(ownership.check, settings, database, found)
-            work = (watch.run, compared.run, partial(PostgresWanted(dsn).run, runtime.wanted))
+            work = (watch.run, compared.run, partial(PostgresDemand(dsn).run, runtime.demand.take))
             await _serve(control, _control(runtime, work, database, claim), listener, mutual)
         finally:
             for task in beside:
@@ -141,17 +142,19 @@ def _compose(
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
     heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners, awake=AwakeClock())
-    orders, demand = Orders(fleet.host), Demand(clock, on_news=signals.news.set, awake=AwakeClock())
+    orders, demand = Orders(fleet.host), HeardDemand(AwakeClock(), on_news=signals.news.set)
     policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
+    scaler = Autoscaler(fleet.scale, registry)
     loop = Loop(
         clock=clock,
         registry=registry,
         rollouts=_advance(rollouts, compared, _InAnAct(database, rules), metrics),
         leases=heartbeats,
         demand=demand,
+        scaler=scaler,
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=policy),
@@ -181,6 +184,7 @@ def _compose(
         heartbeats=heartbeats,
         orders=orders,
         decisions=decisions,
+        scaler=scaler,
         runtime=runtime,
         leader=partial(leader, database),
         metrics=metrics,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from penstock.connectors.postgres.wanted import PostgresWanted
 from tritonclient.grpc import aio as triton
 
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.tables import PostgresTables
-from penstock.connectors.postgres.wanted import PostgresWanted
 from penstock.domain.fleet.versions import Wanted
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.tenancy.tenant import Plan

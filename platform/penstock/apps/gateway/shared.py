@@ -11,7 +11,7 @@ from penstock.connectors.offload import OffloadPool
 from penstock.domain.clock import SystemClock
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
-from penstock.gateway.holding import WakeDemand
+from penstock.gateway.holding import Asked, WakeDemand
 from penstock.gateway.routing import CurrentTable
 from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.telemetry.metrics import Metrics
@@ -34,3 +34,4 @@ class Shared:
     spawn: Spawn
     offload: OffloadPool
     demand: WakeDemand
+    asked: Asked

@@ -121,6 +121,8 @@ class Pages:
             is_still=bool(raw["still"]),
         )
         self.tally.book.observe(observed, self.clock.monotonic())
+        batch_slots = raw.get("batch_slots")
+        slots.batch_slots = None if batch_slots is None else int(batch_slots)
         if observed.kv_blocks:
             slots.size = replace(slots.size, kv_blocks=observed.kv_blocks)
         return self._state()
