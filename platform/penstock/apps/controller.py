@@ -137,27 +137,24 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
 def _compose(
     settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: Hosted, url: str
 ) -> tuple[Control, Runtime]:
-    clock, metrics = SystemClock(), Metrics()
-    metrics.tell_start()
+    clock, metrics = SystemClock(), _started()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
     heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners, awake=AwakeClock())
     orders, demand = Orders(fleet.host), HeardDemand(AwakeClock(), on_news=signals.news.set)
-    policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
-    scaler = Autoscaler(fleet.scale, registry)
     loop = Loop(
         clock=clock,
         registry=registry,
         rollouts=_advance(rollouts, compared, _InAnAct(database, rules), metrics),
         leases=heartbeats,
         demand=demand,
-        scaler=scaler,
+        scaler=(scaler := Autoscaler(fleet.scale, registry)),
         fleet=orders,
         tables=tables,
-        plan=partial(fleet.plan, policy=policy),
+        plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
         pool=partial(plan_pool, pool=fleet.pool),
         build=partial(build, silence_s=2 * settings.lease_s, pool_bytes=settings.pooled_bytes),
         changes=changes,
@@ -197,6 +194,12 @@ def _compose(
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
     ), runtime
+
+
+def _started() -> Metrics:
+    metrics = Metrics()
+    metrics.tell_start()
+    return metrics
 
 
 def _budgets(settings: ControllerSettings, ledger: PostgresLedger, clock: Clock) -> LedgerBudgets:

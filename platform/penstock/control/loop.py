@@ -4,8 +4,8 @@ registry (what exists) → rollout (each version's share) → autoscaler (how ma
 are cordoned) → fleet (workers to start and to drain) → pool (awake workers, if memory is short) → publish
 ``RoutingTable(number + 1)``
 
-Each number has one author: the autoscaler for versions with bounds, a person or a rollout for others. Who is awake is
-the pool's if memory is short, for whose claims the autoscaler's wakes count, else the autoscaler's.
+Each number has one author: the autoscaler for versions with bounds, a person or a rollout for others. If memory is
+short, the pool decides which workers are awake, and the autoscaler's wakes are claims there; else the autoscaler does.
 
 Fleet, pool and publish are pure: the loop reads their ports before and acts on their results after
 them. Rollouts (``Advance`` in ``control/rollout``) read and store during the tick: changes stored before a failure
@@ -50,9 +50,7 @@ class WorkerLeases(Protocol):
 
 
 class DemandReader(Protocol):
-    def demand(self) -> Demand:
-        """Return what gateways report now."""
-        ...
+    def demand(self) -> Demand: ...
 
 
 class ScaleStage(Protocol):
@@ -65,7 +63,7 @@ class ScaleStage(Protocol):
         ...
 
     def forget(self) -> None:
-        """Forget all: another controller leads."""
+        """Forget the numbers and the cordoned workers, since another controller leads."""
         ...
 
 

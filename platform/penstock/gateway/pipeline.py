@@ -98,9 +98,7 @@ class Degrader(Protocol):
 
 
 class AskedCounts(Protocol):
-    def came(self, call: Admitted) -> None:
-        """Count the request as demand for its version."""
-        ...
+    def came(self, call: Admitted) -> None: ...
 
 
 class Held(Protocol):

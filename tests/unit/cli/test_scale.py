@@ -44,7 +44,7 @@ def test_without_a_scale_file_it_says_so(room: Room) -> None:
 
 def test_a_decision_is_told_with_its_signals(capsys: pytest.CaptureFixture[str]) -> None:
     """The wish, the bound that cuts it, ages, workers by name, price, and what is silent."""
-    screen.show(scale.explained(FOUND, FOUND["versions"][0]))  # type: ignore[index,arg-type]
+    screen.show(scale.explained(FOUND, FOUND["versions"][0]))  # type: ignore[index]
     said = capsys.readouterr().out
     for words in ("2 workers; wish 2.61, cut by most 2", "1.23 worker-seconds/s", "0.5 s", "cordoned: w1", "woken: w2"):
         assert words in said
@@ -53,6 +53,7 @@ def test_a_decision_is_told_with_its_signals(capsys: pytest.CaptureFixture[str])
 
 
 def test_numbers_and_changes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a word on gateways if none reports."""
     screen.show(scale.listed(FOUND), scale.changes([RECORD]), scale.listed({**FOUND, "silent": [], "gateways": 0}))
     said = capsys.readouterr().out
     assert "m@1" in said

@@ -163,7 +163,7 @@ class ControllerSettings(
     pool_bytes: int = Field(default=0, ge=0)
     """Memory of this machine for engines: weights, KV cache and adapters' slots of all workers that are awake. More may
     be deployed than fits: unused versions sleep. 0 turns that off; with ``fleet=kubernetes`` it does nothing."""
-    scale_file: File = ""
+    scale_file: str = ""
     """File with bounds of scaling by version (``scale:``, see how-it-decides/scaling): its versions get as many workers
     as their requests ask for. Empty scales nothing; with ``fleet=kubernetes`` it must be empty."""
     pools_file: str = ""

@@ -40,7 +40,7 @@ class CurveStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleSettings:
-    """``bounds`` empty: nothing is scaled."""
+    """The versions that are scaled are those that a pattern of ``bounds`` matches; without bounds there is none."""
 
     tiers: Mapping[Tier, SloTier]
     bounds: tuple[Bounds, ...] = ()
@@ -107,13 +107,11 @@ class Autoscaler:
         return Scaling(state=done.state, targets=targets, records=done.records)
 
     def keep(self, done: Scaling) -> None:
-        """Take over what a published tick decided."""
         self._state, self.targets = done.state, done.targets
         self.now = {one.version: one for one in done.records}
         self.history += [one for one in done.records if one.act is not Act.HOLD]
 
     def forget(self) -> None:
-        """Forget the state: another controller decides."""
         self._state, self.now, self.targets = State(), {}, {}
 
     async def _scaled(self, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView) -> tuple[Scaled, ...]:

@@ -33,12 +33,14 @@ def test_a_wait_keeps_its_age_and_ends_with_the_report_that_lacks_it(clock: Manu
 
 
 def test_the_longest_wait_comes_first(clock: ManualClock) -> None:
+    """The pool serves claims in this order."""
     demand = HeardDemand(clock)
     demand.take(told(1, (A, 1.0), (B, 3.0)))
     assert [one.version for one in wanted(demand, 100.0)] == [B, A]
 
 
 def test_gateways_waits_are_added_and_the_oldest_counts(clock: ManualClock) -> None:
+    """Two gateways hold for one version."""
     demand = HeardDemand(clock)
     demand.take(told(1, (A, 1.0)))
     demand.take(told(1, (A, 4.0), gateway="other"))
