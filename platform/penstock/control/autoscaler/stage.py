@@ -26,6 +26,7 @@ NO_CURVE = "no curve: `penstock bench engine` measures this version's speed"
 MISSING = "gateways are silent, and silence is not zero"
 NO_BATCH = "one request alone is slower than the ITL objective, which more workers do not mend"
 BY_HAND = "set by hand"
+HELD = "requests are held for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +183,9 @@ def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
     if look.is_used:
         tracked = replace(tracked, used_at=now)
     if scaled.curve is None:
-        held = max(float(tracked.pace.workers), float(look.demand.held_requests > 0))
-        return tracked, law.Need(workers=held, reason=NO_CURVE), None
+        if look.demand.held_requests and not tracked.pace.workers:
+            return tracked, law.Need(workers=1.0, reason=HELD), None
+        return tracked, law.Need(workers=float(tracked.pace.workers), reason=NO_CURVE), None
     load = law.load_of(scaled.curve, look.demand, scaled.tier, tracked.shape)
     history = tracked.history
     if look.all.is_known:

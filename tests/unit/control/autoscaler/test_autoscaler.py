@@ -7,6 +7,7 @@ import pytest
 from penstock.control.autoscaler.autoscaler import curve_of
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.constants import IN_WINDOW_S
+from penstock.control.autoscaler.stage import HELD
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.demand import Counted, GatewayReport, HeldNow
 from penstock.domain.fleet.scaling import Act
@@ -191,6 +192,18 @@ async def test_zero_and_back(clock: ManualClock) -> None:
     await fleet.run(3)
     assert list((await fleet.table()).values()) == [WorkerState.READY]
     assert (fleet.room.host.started, len(fleet.workers)) == (1, 1)
+
+
+async def test_held_requests_need_no_curve(clock: ManualClock) -> None:
+    """One worker wakes for them, and the record says why."""
+    fleet = Fleet(clock, bounds(least=0, idle_s=60.0, parked=1))
+    await fleet.deploy(curve=False)
+    await fleet.run(90)
+    assert list((await fleet.table()).values()) == [WorkerState.SLEEPING]
+    fleet.held = 1
+    await fleet.run(3)
+    assert list((await fleet.table()).values()) == [WorkerState.READY]
+    assert fleet.room.scaler.history[-1].reason == HELD
 
 
 async def test_a_failed_publication_counts_no_cordon(clock: ManualClock) -> None:
