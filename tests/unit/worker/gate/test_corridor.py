@@ -371,6 +371,18 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     assert gate.queue.slots.size.kv_blocks == 364
 
 
+async def test_a_reading_tells_the_slots_of_batch_work(gate: Gate) -> None:
+    """A reading without them takes the bound away, as from an older agent."""
+    told = []
+    for more in (b', "batch_slots": 3', b', "batch_slots": null', b', "batch_slots": 2', b""):
+        client = Client(gate)
+        body = b'{"waiting": 0, "kv_used_ratio": 0.0, "kv_blocks": 0, "still": true%s}' % more
+        client.next = [{"type": "http.request", "body": body}]
+        await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
+        told.append(gate.queue.slots.batch_slots)
+    assert told == [3, None, 2, None]
+
+
 @pytest.mark.parametrize("path", ["/metrics", "/penstock/metrics"])
 async def test_metrics_are_for_the_workers_own_machine(gate: Gate, engine: Engine, path: str) -> None:
     """Metrics are served without a ticket, but only to the loopback address."""
