@@ -349,9 +349,8 @@ async def test_orders_are_taken_from_the_platform_alone(gate: Gate) -> None:
 async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     """What the agent read off the engine is in the load from then on."""
     client = Client(gate)
-    client.next = [
-        {"type": "http.request", "body": b'{"waiting": 0, "kv_used_ratio": 0.25, "kv_blocks": 364, "still": true}'}
-    ]
+    told = b'"waiting": 0, "kv_used_ratio": 0.25, "kv_blocks": 364, "still": true, "batch_slots": 3'
+    client.next = [{"type": "http.request", "body": b"{%s}" % told}]
     await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
     assert client.body == {
         "load": {
@@ -368,19 +367,7 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     }
     await (load := Client(gate)).call("/penstock/load", None)
     assert (load.body["kv_used_ratio"], load.body["still_s"]) == (0.25, 0.0)
-    assert gate.queue.slots.size.kv_blocks == 364
-
-
-async def test_a_reading_tells_the_slots_of_batch_work(gate: Gate) -> None:
-    """A reading without them takes the bound away, as from an older agent."""
-    told = []
-    for more in (b', "batch_slots": 3', b', "batch_slots": null', b', "batch_slots": 2', b""):
-        client = Client(gate)
-        body = b'{"waiting": 0, "kv_used_ratio": 0.0, "kv_blocks": 0, "still": true%s}' % more
-        client.next = [{"type": "http.request", "body": body}]
-        await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
-        told.append(gate.queue.slots.batch_slots)
-    assert told == [3, None, 2, None]
+    assert (gate.queue.slots.size.kv_blocks, gate.queue.slots.batch_slots) == (364, 3)
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/penstock/metrics"])
