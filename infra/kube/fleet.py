@@ -1,6 +1,6 @@
 """What the controller runs workers with: the pools as a file, and its rights in the cluster, both from their owners.
 
-No version is known here: the registry has them, and the scaler their numbers (ADR 0060, ADR 0062).
+No version is known here: the registry has them, and the controller says their numbers (ADR 0062, ADR 0120).
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from infra.config.kinds import Capacity
 from infra.config.model import Region
 from infra.config.pools import Pool
 from infra.contract import process
+from infra.kube import scaling
 from infra.kube.control_tier import POOLS
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
@@ -21,7 +22,7 @@ from infra.kube.sizing import device_bytes, resources, sizes, workers_held
 from infra.kube.worker_pod import WorkerPod
 from infra.kube.workloads import account, service
 
-EDITION = 1
+EDITION = 2
 """Of the file's form, which is the platform's: `penstock.connectors.kubernetes.pools`."""
 
 START_S = 1800
@@ -36,7 +37,13 @@ RBAC = "rbac.authorization.k8s.io"
 def pools_file(site: Site, region: Region, bucket: pulumi.Input[str], server: pulumi.Input[str]) -> pulumi.Output[str]:
     """The region's GPU pools in the order of the config, each with the pod of its workers."""
     shipped = [one for pool in region.pools if pool.gpu for one in _shipped(site, pool, bucket)]
-    content = {"edition": EDITION, "namespace": SERVING, "prometheus": server, "pools": shipped}
+    content = {
+        "edition": EDITION,
+        "namespace": SERVING,
+        "prometheus": server,
+        "scaler": scaling.address(),
+        "pools": shipped,
+    }
     return pulumi.Output.json_dumps(content, sort_keys=True)
 
 

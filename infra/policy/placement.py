@@ -21,8 +21,6 @@ from infra.policy.view import View, pod_spec
 book = Book()
 
 SCALED_OBJECT = "ScaledObject"
-SLOWEST_UP_S = 60
-FASTEST_DOWN_S = 300
 
 
 def _asked(node: Node) -> Mapping[str, Json]:
@@ -107,7 +105,7 @@ def pools_shipped(view: View) -> Iterator[Breach]:
             fault = _misstated(by_name[_pool_of(one)], one)
             if fault:
                 yield node, f"{text(one, 'name')}: {fault}"
-    if view.kind is StackKind.SERVING and not list(view.objects("ConfigMap")):
+    if view.kind is StackKind.SERVING and not list(files(view)):
         yield None, "ship the pools: see kube/fleet.py"
 
 
@@ -154,21 +152,6 @@ def _capacity(view: View, target: Node) -> float:
     slices = [key.removeprefix("nvidia.com/mig-") for key in asked if key.startswith("nvidia.com/mig-")]
     gpus = int(str(asked.get("nvidia.com/gpu", "1")))
     return workers_held(pools[name], gpus, *slices)
-
-
-@book.rule(
-    "scalers-calm",
-    "Scalers go out fast and come in slowly, on signals of work and never on utilisation",
-    StackKind.SERVING,
-)
-def scalers_calm(view: View) -> Iterator[Breach]:
-    behaviour = "spec.advanced.horizontalPodAutoscalerConfig.behavior"
-    for node in view.objects(SCALED_OBJECT):
-        up = number(node.inputs, f"{behaviour}.scaleUp.stabilizationWindowSeconds")
-        down = number(node.inputs, f"{behaviour}.scaleDown.stabilizationWindowSeconds")
-        types = {text(trigger, "type") for trigger in items(node.inputs, "spec.triggers")}
-        if up > SLOWEST_UP_S or down < FASTEST_DOWN_S or types != {"prometheus"}:
-            yield node, "scale up within 60 s, down after 300 s or more, on prometheus triggers alone"
 
 
 LONGEST_WAIT_S = 600

@@ -47,7 +47,8 @@ def pool(name: str, *, device_gib: int = 48, most: int = 4, spot: bool = False, 
 
 def content(*pools: dict[str, Any]) -> dict[str, Any]:
     found = list(pools) or [pool("base"), pool("spot", spot=True)]
-    return {"edition": 1, "namespace": NAMESPACE, "prometheus": "http://prometheus:9090", "pools": found}
+    plain = {"prometheus": "http://prometheus:9090", "scaler": "controller-scaler.penstock.svc:8078"}
+    return {"edition": 2, "namespace": NAMESPACE, **plain, "pools": found}
 
 
 def file(folder: Path, *pools: dict[str, Any]) -> Path:

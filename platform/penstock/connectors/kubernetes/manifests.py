@@ -49,7 +49,7 @@ def _objects(placed: Placed, pools: Pools) -> Iterator[Written]:
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
             },
         ),
-        (SCALER, scaling.spec(placed, target, pools.prometheus)),
+        (SCALER, scaling.spec(placed, target, pools)),
     )
     for kind, spec in specs:
         meta = {

@@ -20,7 +20,6 @@ class Placed:
     pool: Pool
     size: Size
     least: int
-    carried: int
 
 
 def place(served: Served, pools: tuple[Pool, ...]) -> tuple[Placed, ...]:
@@ -48,8 +47,8 @@ def _fits(served: Served, pool: Pool, size: Size) -> bool:
 def _filled(served: Served, fitting: list[tuple[Pool, Size]]) -> Iterator[Placed]:
     """Distribute the minimum over uninterruptible pools; without any, over spot pools."""
     steady = any(not pool.is_spot for pool, _ in fitting)
-    missing, carried = served.least, 0
+    missing = served.least
     for pool, size in fitting:
         least = 0 if pool.is_spot and steady else min(missing, size.most)
-        yield Placed(served=served, pool=pool, size=size, least=least, carried=carried)
-        missing, carried = missing - least, carried + size.most
+        yield Placed(served=served, pool=pool, size=size, least=least)
+        missing -= least

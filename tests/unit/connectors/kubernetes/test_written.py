@@ -13,6 +13,7 @@ from penstock.connectors.kubernetes import names
 from penstock.connectors.kubernetes.manifests import written
 from penstock.connectors.kubernetes.placing import place, why_nowhere
 from penstock.connectors.kubernetes.pools import EDITION, FILLED, Pools, read
+from penstock.connectors.kubernetes.scaling import AUTHENTICATION
 from penstock.connectors.kubernetes.steps import Apply, Delete, steps, stuck
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan, Served
@@ -32,7 +33,7 @@ def pools(folder: Path, *some: dict[str, object]) -> Pools:
 
 
 def served(gib: float = 16, *, gpus: int = 1, least: int = 1) -> Served:
-    return Served(version=VERSION, least=least, gpus=gpus, held_bytes=int(gib * GIB))
+    return Served(version=VERSION, least=least, workers=least, gpus=gpus, held_bytes=int(gib * GIB))
 
 
 @given(model=st.from_regex(MODEL, fullmatch=True), pool=st.from_regex(r"[a-z][a-z0-9-]{0,40}", fullmatch=True))
@@ -75,7 +76,7 @@ def test_the_least_is_never_on_spot(tmp_path: Path) -> None:
     """How few there may be is spread over what can't be taken away; a pool's number stays within what it holds."""
     some = pools(tmp_path, kube_pools.pool("a", most=2), kube_pools.pool("s", spot=True), kube_pools.pool("b"))
     found = place(served(least=3), some.pools)
-    assert [(one.pool.name, one.least, one.carried) for one in found] == [("a", 2, 0), ("s", 0, 2), ("b", 1, 6)]
+    assert [(one.pool.name, one.least) for one in found] == [("a", 2), ("s", 0), ("b", 1)]
 
 
 def test_numbers_are_the_scalers(tmp_path: Path) -> None:
@@ -91,29 +92,35 @@ def test_numbers_are_the_scalers(tmp_path: Path) -> None:
 
 
 def test_missing_data_is_not_no_load(tmp_path: Path) -> None:
-    """Finding 3.18: no query gives a number where an answer is missing, and no scaler falls back to one."""
+    """Finding 3.18: no query gives a number that nobody measured; an error holds, and is never taken for no load."""
     scalers = [one.body["spec"] for one in written(served(), pools(tmp_path)) if one.kind.name == "ScaledObject"]
-    asked = [trigger["metadata"] for one in scalers for trigger in one["triggers"]]  # type: ignore[index]
+    asked = [one["triggers"][1]["metadata"] for one in scalers]  # type: ignore[index]
     assert {one["ignoreNullValues"] for one in asked} == {"false"}
     assert [one for one in asked if "vector(" in one["query"] or "absent" in one["query"]] == []
-    assert [one for one in scalers if "fallback" in one] == []  # type: ignore[operator]
+    fallback = {"failureThreshold": 3, "replicas": 1, "behavior": "currentReplicasIfHigher"}
+    assert [one["fallback"] for one in scalers] == [fallback] * 2  # type: ignore[index]
 
 
-def test_later_pools_wait_for_the_first(tmp_path: Path) -> None:
-    """A later pool counts only the load beyond what the pools before it carry; latency guards the first alone."""
-    scalers = [one.body["spec"] for one in written(served(), pools(tmp_path)) if one.kind.name == "ScaledObject"]
-    queries = [[trigger["metadata"]["query"] for trigger in one["triggers"]] for one in scalers]  # type: ignore[index]
-    first, later = queries
-    assert first[0] == f'sum(penstock_queued_tokens{{version="{VERSION}"}})'
-    assert later[0] == f'clamp_min(sum(penstock_queued_tokens{{version="{VERSION}"}}) - 80000, 0)'
-    assert ["histogram_quantile" in query for query in first] == [False, False, True]
-    assert len(later) == 2
+def test_the_number_passes_through(tmp_path: Path) -> None:
+    """KEDA asks the controller, over TLS, and the HPA adds no tolerance, window or slow policy to its answer."""
+    one, *_ = (item.body["spec"] for item in written(served(), pools(tmp_path)) if item.kind.name == "ScaledObject")
+    pushed, floor = one["triggers"]  # type: ignore[index]
+    assert (pushed["type"], pushed["metricType"]) == ("external-push", "AverageValue")
+    assert pushed["metadata"] == {"scalerAddress": "controller-scaler.penstock.svc:8078", "enableTLS": "true"}
+    assert pushed["authenticationRef"] == {"name": AUTHENTICATION}
+    assert (floor["metadata"]["threshold"], floor["metadata"]["activationThreshold"]) == ("1", "0")
+    behaviour = one["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]  # type: ignore[index]
+    for way in ("scaleUp", "scaleDown"):
+        rules = behaviour[way]
+        assert (rules["tolerance"], rules["stabilizationWindowSeconds"]) == ("0", 0)
+        assert rules["policies"] == [{"type": "Pods", "value": 4, "periodSeconds": 15}]
 
 
 def test_a_renewal_is_another_template(tmp_path: Path) -> None:
     """Renewing a version changes its pods' template, so that Kubernetes replaces them one at a time."""
     once, again = (
-        next(written(Served(version=VERSION, least=1, renew_before=at), pools(tmp_path))).body for at in (0.0, 5.0)
+        next(written(Served(version=VERSION, least=1, workers=1, renew_before=at), pools(tmp_path))).body
+        for at in (0.0, 5.0)
     )
     assert once["spec"] != again["spec"]
 
@@ -121,7 +128,7 @@ def test_a_renewal_is_another_template(tmp_path: Path) -> None:
 def standing(at: float, folder: Path, **status: object) -> dict[str, dict[str, Any]]:
     """Return the Deployments of a version in two pools, as the cluster shows them once they stand."""
     plain = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2}
-    made = written(Served(version=VERSION, least=1, renew_before=at), pools(folder))
+    made = written(Served(version=VERSION, least=1, workers=1, renew_before=at), pools(folder))
     found = {one.name: dict(one.body) for one in made if one.kind.name == "Deployment"}
     for one in found.values():
         one |= {"metadata": {**one["metadata"], "generation": 1, "uid": "u"}, "status": {**plain, **status}}  # type: ignore[dict-item]
@@ -130,7 +137,7 @@ def standing(at: float, folder: Path, **status: object) -> dict[str, dict[str, A
 
 def applied(folder: Path, workloads: dict[str, dict[str, Any]], held: tuple[str, ...] = ()) -> list[str]:
     """Return the Deployments that a plan of another template writes now."""
-    plan = FleetPlan(served=(Served(version=VERSION, least=1, renew_before=5.0),))
+    plan = FleetPlan(served=(Served(version=VERSION, least=1, workers=1, renew_before=5.0),))
     due = [one for one in steps(plan, workloads, {}, pools(folder), held) if isinstance(one, Apply)]
     return [one.written.name for one in due if one.written.kind.name == "Deployment"]
 
