@@ -97,7 +97,7 @@ class PushScaler:
             do = "Choose another in PENSTOCK_SCALER_PORT."
             raise CommandError(f"Can't listen at {at} for KEDA.", do=do) from error
         await server.start()
-        logger().info("scaler_listens", port=self.port, secure=self._mutual is not None)
+        logger().info("scaler_listens", url=f"{self._address.host}:{self.port}")
         return server
 
     async def _closed(self, server: grpc.aio.Server) -> None:
