@@ -81,7 +81,7 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     """Return the parsed body, or raise ``MalformedBody`` or ``InvalidField``."""
     body = decode(raw)
     bounds.check(body, within)  # first: what it refuses is too much to be walked
-    loose = tools.check(body) if body.keys() & tools.FIELDS else ()
+    loose = tools.check(body) if "tools" in body else ()
     told = documented.check(api, body) + loose + rules.check(api, body)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
     stream = fields.flag(body, "stream")

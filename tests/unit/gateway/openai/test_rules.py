@@ -78,6 +78,22 @@ REFUSED: list[tuple[Api, dict[str, Any], str]] = [
         "tools[0].function.parameters.properties.a.multipleOf",
     ),
     (Api.CHAT, {"tools": [function("f", UNMADE)]}, "tools[0].function.parameters.properties.a.pattern"),
+    (
+        Api.MESSAGES,
+        {"tools": [{"name": "f", "input_schema": {"type": "string"}}]},
+        "tools[0].input_schema.type",
+    ),
+    (Api.MESSAGES, {"tools": [{"name": "f", "input_schema": "x"}]}, "tools[0].input_schema"),
+    (Api.MESSAGES, {"tools": [{"name": "f", "input_schema": [1]}]}, "tools[0].input_schema"),
+    (Api.CHAT, {"tools": [function("f", {"type": "array"})]}, "tools[0].function.parameters.type"),
+    (
+        Api.RESPONSES,
+        {"tools": [{"type": "function", "name": "f", "parameters": {"type": ["object", "null"]}}]},
+        "tools[0].parameters.type",
+    ),
+    (Api.CHAT, {"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs"),
+    (Api.CHAT, {"structured_outputs": {"_backend": "x"}}, "structured_outputs._backend"),
+    (Api.CHAT, {"tool_choice": {"type": "custom", "custom": {"name": "f"}}}, "tool_choice.type"),
     (Api.MESSAGES, {"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
     (Api.MESSAGES, {"thinking": {"type": "enabled", "budget_tokens": 1023}}, "thinking.budget_tokens"),
     (
@@ -125,6 +141,7 @@ TOLD: list[tuple[Api, dict[str, Any], str]] = [
     (Api.EMBEDDINGS, {"embed_dtype": "float16"}, "embed_dtype"),
     (Api.RESPONSES, {"top_logprobs": 2}, "top_logprobs"),
     (Api.RESPONSES, {"truncation": "auto"}, "truncation=auto"),
+    (Api.RESPONSES, {"tool_choice": "none"}, "tool_choice"),
     (Api.CHAT, {"tools": [function("f", LOOSE)]}, "tools[].function.parameters"),
     (Api.MESSAGES, {"tools": [{"name": "f", "input_schema": LOOSE}]}, "tools[].input_schema"),
     (
@@ -149,6 +166,8 @@ SILENT: list[tuple[Api, dict[str, Any]]] = [
     (Api.CHAT, {"tools": [function("f", LOOSE)], "tool_choice": "none"}),
     (Api.CHAT, {"tools": [function(), function("g")], "tool_choice": choice("g")}),
     (Api.CHAT, {"min_tokens": 4, "max_tokens": 4}),
+    (Api.RESPONSES, {"tool_choice": "auto"}),
+    (Api.MESSAGES, {"tools": [{"name": "f", "input_schema": {"properties": {}}}]}),
     (Api.MESSAGES, {"thinking": {"type": "adaptive"}}),
     (Api.CHAT, {"messages": [{"role": "assistant", "tool_calls": []}, {"role": "user", "content": "x"}]}),
 ]
