@@ -56,6 +56,8 @@ def _bounds(field: Field) -> str:
         "minLength": "characters: at least",
     }
     found = [f"{words[name]} {said[name]:g}" for name in words if name in said]
+    if field.most:
+        found.append(f"at most {field.most} items")
     if field.pattern is not None:
         found.append(f"like {code(field.pattern.pattern)}")
     return ("each value " if field.each else "") + ", ".join(found)

@@ -368,3 +368,14 @@ async def test_a_transfer_coding_that_is_not_decoded_is_refused(coding: bytes) -
         client.send(head(b"transfer-encoding: " + coding, length=-1))
         assert (await client.response())[0] == 400
         await client.close()
+
+
+@pytest.mark.parametrize(("value", "status"), [(b"200-maybe", 417), (b"", 417), (b"100-Continue", 100)])
+@on_uvloop
+async def test_an_expectation_that_is_not_met_is_refused(value: bytes, status: int) -> None:
+    """RFC 9110, 10.1.1: of expectations only 100-continue is known."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(b"expect: " + value))
+        assert (await client.response())[0] == status
+        await client.close()
