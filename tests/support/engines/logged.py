@@ -1,7 +1,8 @@
-"""A process in an engine's place, with a gate's pages and a log of steps: ``python -m tests.support.engines.logged PORT``.
+"""A process in an engine's place, with a gate's pages and a log of steps.
 
-It answers each question with yes. Its log follows a curve; ``GET /learned`` gives the models that it was told. It
-imports nothing of penstock, as it stands for an engine of another release.
+``python -m tests.support.engines.logged PORT`` answers each question with yes. Its log follows a curve, and
+``GET /learned`` gives the models that it was told. It imports nothing of penstock: it stands for an engine of another
+release.
 """
 
 import json
@@ -9,7 +10,6 @@ import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from typing import Any
-
 
 
 def seconds(decoding: int, prompt: int, context: int) -> float:

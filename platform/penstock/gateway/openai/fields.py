@@ -9,7 +9,7 @@ from penstock.domain.errors import InvalidField
 
 Body = dict[str, object]
 Parts = Mapping[str, frozenset[str]]
-"""By role, the kinds of parts that a message may hold; others an engine would show to no model, or under a wrong role."""
+"""By role, the kinds of parts that a message may hold; an engine drops others, or shows them under a wrong role."""
 
 _TEXT = frozenset({"text"})
 CHAT_PARTS: Parts = {
@@ -83,13 +83,13 @@ def messages(body: Body, name: str, *, most: int, parts: Parts = CHAT_PARTS) -> 
         content = turn.get("content")
         if type(content) is not str:
             _content(content, role, f"{name}[{i}].content", parts)
-        if len(turn) > _PLAIN_FIELDS:
-            _check_beside(turn, role, f"{name}[{i}]")
-        if role == "tool" and turn.get("tool_call_id") is None:
-            raise InvalidField("a tool's result needs the id of its call", param=f"{name}[{i}].tool_call_id")
+        if len(turn) > _PLAIN_FIELDS or role == "tool":
+            _check_calls(turn, role, f"{name}[{i}]")
 
 
-def _check_beside(turn: Body, role: str, at: str) -> None:
+def _check_calls(turn: Body, role: str, at: str) -> None:
+    if role == "tool" and turn.get("tool_call_id") is None:
+        raise InvalidField("a tool's result needs the id of its call", param=f"{at}.tool_call_id")
     for name, owner in _ROLE_OF.items():
         if turn.get(name) and role != owner:
             raise InvalidField(f"{name} is a field of messages of the role {owner}", param=f"{at}.{name}")

@@ -1,8 +1,9 @@
 """Brings vLLM's answers into the form that their APIs document, in the process of its HTTP server.
 
-A truncated stream of the Responses API and its last item end as incomplete; the first event of a Messages stream counts cached tokens
-like the last; a truncated tool call is a tool call, whole as streamed, and never markup; a Messages tool's input is an
-object, or the engine fails. Written for vLLM 0.32; an engine without these functions does not start.
+An answer of the Responses API without tools tells their choice's default; a truncated stream and its last item end as
+incomplete. The first event of a Messages stream counts cached tokens like the last; a truncated tool call is a tool
+call, whole as streamed, and never markup; a Messages tool's input is an object, or the engine fails. Written for vLLM
+0.32; an engine without these functions does not start.
 """
 
 import json
@@ -28,7 +29,8 @@ def install() -> None:
     from vllm.parser.abstract_parser import DelegatingParser
 
     serving.ResponseCompletedEvent = _ended(serving.ResponseCompletedEvent)
-    serving.ResponsesResponse.from_request = staticmethod(with_cut_item(serving.ResponsesResponse.from_request))
+    respond = with_default_choice(with_cut_item(serving.ResponsesResponse.from_request))
+    serving.ResponsesResponse.from_request = staticmethod(respond)
     streamed = with_cut_end(serving.OpenAIServingResponses._process_simple_streaming_events)  # noqa: SLF001  no other
     serving.OpenAIServingResponses._process_simple_streaming_events = streamed  # noqa: SLF001
     DelegatingParser.extract_tool_calls = or_as_streamed(DelegatingParser.extract_tool_calls)
@@ -59,6 +61,22 @@ def with_cut_item(respond: Any) -> Any:  # noqa: ANN401
         response = respond(*args, **fields)
         for item in response.output[-1:] if response.status == "incomplete" else ():
             _cut(item)
+        return response
+
+    return responded
+
+
+def with_default_choice(respond: Any) -> Any:  # noqa: ANN401
+    """Wrap the making of a Responses answer: without tools it tells the choice's default, not vLLM's ``none``.
+
+    Whether the caller sent ``none`` can't be seen here; the gateway tells that it has no effect.
+    """
+
+    @wraps(respond)
+    def responded(*args: Any, **fields: Any) -> Any:  # noqa: ANN401
+        response = respond(*args, **fields)
+        if not response.tools and response.tool_choice == "none":
+            response.tool_choice = "auto"
         return response
 
     return responded

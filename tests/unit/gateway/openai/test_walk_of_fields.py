@@ -125,8 +125,7 @@ def fault(case: Case, status: int, headers: dict[str, str], answer: bytes) -> st
         f"status {status}": status not in (200, 400),
         "a 400 that names no field": status == 400 and not param,
         f"{len(answer)} bytes": len(answer) > MOST_BYTES,
-        f"is refused, and heard {status} {param}": is_refused
-        and (status != 400 or param != case.path),
+        f"is refused, and heard {status} {param}": is_refused and (status != 400 or param != case.path),
         "is told, and was refused": is_told
         and param == case.path
         and case.value not in WRONG.values()

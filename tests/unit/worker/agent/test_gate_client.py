@@ -67,7 +67,9 @@ async def test_a_state_that_cannot_be_read_is_an_error_of_the_engine(body: bytes
             await client.observe(NUMBERS, still=False)
 
 
-@pytest.mark.parametrize("told", [{}, {"steps": FIRST_STEPS}, {"steps": FIRST_STEPS, "points": [[1, 2]]}, {"points": 7}])
+@pytest.mark.parametrize(
+    "told", [{}, {"steps": FIRST_STEPS}, {"steps": FIRST_STEPS, "points": [[1, 2]]}, {"points": 7}]
+)
 def test_a_step_log_of_another_release_teaches_nothing(told: dict[str, Any]) -> None:
     """Neither a missing field nor points of another form end the agent."""
     learning = Learning(ManualClock())

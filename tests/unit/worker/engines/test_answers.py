@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.worker import meter
-from penstock.worker.engines.answers import cached_in, with_cut_end, with_cut_item
+from penstock.worker.engines.answers import cached_in, with_cut_end, with_cut_item, with_default_choice
 
 
 @pytest.mark.parametrize(("cached", "created"), [(0, 128), (96, 0)])
@@ -79,3 +79,12 @@ async def test_the_last_item_of_a_truncated_stream_ends_as_incomplete(
     seen = [one async for one in with_cut_end(stream)(None, None, None, None, context)]
     assert seen == made
     assert [one.item.status for one in seen if one.type == DONE] == expected
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "expected"), [([], "none", "auto"), (["f"], "none", "none"), (["f"], "auto", "auto")]
+)
+def test_without_tools_the_default_choice_is_told(tools: list[str], choice: str, expected: str) -> None:
+    """As OpenAI does."""
+    response = SimpleNamespace(tools=tools, tool_choice=choice)
+    assert with_default_choice(lambda: response)().tool_choice == expected
