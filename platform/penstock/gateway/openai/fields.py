@@ -102,19 +102,19 @@ def _content(content: object, role: str, at: str, parts: Parts) -> None:
         return
     if type(content) is not list:
         raise InvalidField("content must be a string, a list of parts or null", param=at)
-    if any(type(part) is not dict and type(part) is not str for part in content):
-        raise InvalidField("a part of the content must be an object", param=at)
-    check_parts(content, role, at, parts)
+    check_parts(content, parts.get(role), at)
 
 
-def check_parts(content: Sequence[object], role: str, at: str, parts: Parts) -> None:
-    """Refuse a part of a kind that messages of this role don't hold."""
-    kinds = parts.get(role)
-    for number, part in enumerate(content if kinds is not None else ()):
-        kind = part.get("type") if isinstance(part, dict) else None
-        if isinstance(kind, str) and kinds is not None and kind not in kinds:
-            path = f"{at}[{number}].type"
-            raise InvalidField(f"{path} must be one of {', '.join(sorted(kinds))} in the role {role}", param=path)
+def check_parts(content: Sequence[object], kinds: frozenset[str] | None, at: str) -> None:
+    """Refuse a part that is no object, or of a kind that messages of this role don't hold; None holds any."""
+    for number, part in enumerate(content):
+        if type(part) is dict:
+            kind = part.get("type")
+            if kinds is not None and type(kind) is str and kind not in kinds:
+                path = f"{at}[{number}].type"
+                raise InvalidField(f"{path} must be one of {', '.join(sorted(kinds))} in this role", param=path)
+        elif type(part) is not str:
+            raise InvalidField("a part of the content must be an object", param=at)
 
 
 def prompts(body: Body, name: str, *, most: int) -> int:

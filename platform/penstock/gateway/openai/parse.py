@@ -151,7 +151,7 @@ def _responses_input(body: Body) -> int:
     for number, item in enumerate(given):
         content, role = item.get("content"), item.get("role")
         if type(content) is list and type(role) is str:
-            fields.check_parts(content, role, f"input[{number}].content", fields.RESPONSES_PARTS)
+            fields.check_parts(content, fields.RESPONSES_PARTS.get(role), f"input[{number}].content")
     return 1
 
 
