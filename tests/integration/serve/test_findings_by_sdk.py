@@ -74,7 +74,7 @@ MESSAGES: list[tuple[str, dict[str, Any], str]] = [
     ("17", turn("user", {"type": "tool_use", "id": "c", "name": "f", "input": {}}), PART),
     ("17", turn("assistant", image("image")), PART),
     ("20", {"extra_headers": {"anthropic-beta": "no list"}}, "anthropic-beta"),
-    ("21", {"temperature": 1.5}, "temperature"),
+    ("21", {"extra_body": {"temperature": 1.5}}, "temperature"),
     ("22", {"stop_sequences": ["x"] * 33}, "stop_sequences"),
     ("schema", {"tools": [{"name": "f", "input_schema": {"type": "string"}}]}, "tools[0].input_schema.type"),
     ("schema", {"tools": [{"name": "f", "input_schema": "x"}]}, "tools[0].input_schema"),
@@ -152,7 +152,7 @@ def test_a_list_of_many_stop_sequences_is_served(claude: Anthropic) -> None:
     """Finding 22: Anthropic documents no limit; the last of 32 stops the answer."""
     stops = [*(f"no such text {number}" for number in range(31)), "e"]
     made = claude.messages.create(
-        model=MODEL, messages=[cast("Any", SAY)], max_tokens=60, temperature=0, stop_sequences=stops
+        model=MODEL, messages=[cast("Any", SAY)], max_tokens=60, stop_sequences=stops, extra_body={"temperature": 0}
     )
     assert (made.stop_reason, made.stop_sequence) == ("stop_sequence", "e")
 

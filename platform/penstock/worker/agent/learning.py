@@ -46,13 +46,17 @@ def read(told: Mapping[str, Any]) -> Told:
         return Told()
 
 
+def points_of(told: Told) -> list[Point]:
+    return [Point(Batch(b, p, c, a), s) for b, p, c, a, s in told.points]
+
+
 def curve_of(told: Mapping[str, Any], origin: Origin, now: float) -> Curve:
     """Return the curve of a log; ``InvalidField`` for too few or impossible points, or a busy machine."""
     return _curve(read(told), origin, now)
 
 
 def _curve(told: Told, origin: Origin, now: float) -> Curve:
-    points = [Point(Batch(b, p, c, a), s) for b, p, c, a, s in told.points]
+    points = points_of(told)
     model, errors = fit(points), held_out(points)
     curve = Curve(
         model=model,
