@@ -84,6 +84,7 @@ def test_each_documented_value_is_served_told_or_refused_by_name(api: Api, name:
     """Null is as if left out; fixed values and the ends of ranges meet the verdict of the table, never silence."""
     row = TABLE[api].kinds[ANY].fields[name]
     plain = {"model": "m", **BODIES[api], **(BESIDE.get(name, {}) if api.generates else {})}
+    plain |= {"tools": [TOOLS[api]]} if name == "tool_choice" else {}
     body = {**plain, name: value}
     parsed = _sent(api, body)
     if isinstance(parsed, InvalidField):

@@ -29,7 +29,7 @@ MOST_ERROR = 0.5
 """Median held-out error above which a curve says nothing, and is not told."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class LoggedSteps(msgspec.Struct, frozen=True):
     """A log as the engine tells it; one of another release may tell less or more."""
 
     hardware: str = ""
@@ -38,15 +38,15 @@ class Told(msgspec.Struct, frozen=True):
     points: list[tuple[int, int, int, float, float]] = []
 
 
-def read(told: Mapping[str, Any]) -> Told:
+def read(told: Mapping[str, Any]) -> LoggedSteps:
     """Return the log; an empty one if it can't be read."""
     try:
-        return msgspec.convert(told, Told)
+        return msgspec.convert(told, LoggedSteps)
     except msgspec.ValidationError:
-        return Told()
+        return LoggedSteps()
 
 
-def points_of(told: Told) -> list[Point]:
+def points_of(told: LoggedSteps) -> list[Point]:
     return [Point(Batch(b, p, c, a), s) for b, p, c, a, s in told.points]
 
 
@@ -55,7 +55,7 @@ def curve_of(told: Mapping[str, Any], origin: Origin, now: float) -> Curve:
     return _curve(read(told), origin, now)
 
 
-def _curve(told: Told, origin: Origin, now: float) -> Curve:
+def _curve(told: LoggedSteps, origin: Origin, now: float) -> Curve:
     points = points_of(told)
     model, errors = fit(points), held_out(points)
     curve = Curve(

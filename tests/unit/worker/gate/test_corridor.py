@@ -371,26 +371,6 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     assert gate.queue.slots.size.kv_blocks == 364
 
 
-@pytest.mark.parametrize(
-    ("body", "status"), [(b"{}", 200), (b'{"waiting": 1, "newer": {}}', 200), (b"[]", 400), (b"{", 400), (b"7", 400)]
-)
-async def test_an_order_of_another_release_is_read_or_refused(gate: Gate, body: bytes, status: int) -> None:
-    """What is missing has its default; nothing ends in a fault."""
-    client = Client(gate)
-    client.next = [{"type": "http.request", "body": body}]
-    await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
-    assert client.status == status
-
-
-@pytest.mark.parametrize("order", ["observed", "rest", "usage", "steps"])
-async def test_no_order_ends_in_a_fault(gate: Gate, order: str) -> None:
-    """Each order that reads its body refuses another one's."""
-    client = Client(gate)
-    client.next = [{"type": "http.request", "body": b'{"rest": 7, "requests": 7, "waiting": "x", "forget": []}'}]
-    await client.call(f"/penstock/{order}", replace(TICKET, tenant=PLATFORM))
-    assert client.status in (400, 404)
-
-
 @pytest.mark.parametrize("path", ["/metrics", "/penstock/metrics"])
 async def test_metrics_are_for_the_workers_own_machine(gate: Gate, engine: Engine, path: str) -> None:
     """Metrics are served without a ticket, but only to the loopback address."""
