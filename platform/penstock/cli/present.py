@@ -51,7 +51,6 @@ def listed(settings: Settings, found: Sequence[LocalProcess]) -> Listing:
 
 
 def _leader(settings: Settings, found: Reading) -> str:
-    """Return the name and pid of this home's controller that leads, by its own page; empty without one."""
     leads = {address for address, page in found.pages.items() if any(one.value for one in page.get(LEADS, ()))}
     return ", ".join(f"{one.name} (pid {one.pid})" for one in processes(settings) if one.metrics in leads)
 

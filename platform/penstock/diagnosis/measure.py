@@ -66,7 +66,6 @@ def has(label: Label | str, value: str) -> Callable[[Sample], bool]:
 
 
 def _events(recording: Recording, metric: Metric, where: distribution.Where = distribution.anywhere) -> float | None:
-    """Return the gateways' count; 0 only if a gateway answered."""
     found = total(filter(where, recording.of(metric)))
     if found is None and not recording.of(metric):
         return 0.0 if recording.of(names.LOOP_LAG_SECONDS, "_count") else None

@@ -101,7 +101,6 @@ class WorkerFigures:
 
     @property
     def begun(self) -> float | None:
-        """Return the starts, including a running one; None if unknown."""
         if self.starting_s:
             return max(self.starts or 0.0, 1.0)
         return self.starts if self.starts or self.starting_s is not None else None

@@ -190,7 +190,6 @@ class Spool:
             self._is_behind = not self._write(DeliveredTokens(self._clock.now(), self._tokens))
 
     def _wait_s(self) -> float:
-        """Return the wait before the next delivery, proportional to the outage so far."""
         full_s = 0.0 if self._full_since is None else self._clock.monotonic() - self._full_since
         return min(LONGEST_WAIT_S, max(SHORTEST_WAIT_S, full_s))
 

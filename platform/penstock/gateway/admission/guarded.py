@@ -80,7 +80,6 @@ class GuardedLimits:
         self.wants_count = False
 
     def counted(self) -> None:
-        """Open the budgets, unless the store lost its data again meanwhile."""
         self._forgot = self._forgot and self.wants_count
 
     # -- LimitStore --------------------------------------------------------------------
@@ -147,7 +146,6 @@ class GuardedLimits:
         return closes(draws, self._settings.policy)
 
     async def _shared(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision | None:
-        """Return the store's decision; None if it is unavailable or has lost these budgets."""
         if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
             try:
                 return await self._ask(lease, draws, hold_s)

@@ -247,7 +247,6 @@ def _line(call: Call, answer: Answer, model: str, seconds: float) -> None:
 
 
 def _exemplar(call: Call) -> Exemplar:
-    """Return a latency's exemplar to its trace; None if unsampled."""
     trace = trace_of(call.request.traceparent)
     return {"trace_id": trace} if trace else None
 

@@ -71,7 +71,6 @@ class StallLimits:
 
     @classmethod
     def of(cls, still_s: float) -> Self:
-        """Return the limits derived from the limit of an inactive engine."""
         return cls(still_s=still_s, working_s=6.0 * still_s, compiling_s=30.0 * still_s)
 
 
