@@ -78,7 +78,7 @@ class PressureDegrader:
         self._pressures = {}
         for version in versions:
             enter_s = self.enter_s.get(version.tier, 0.0)
-            if enter_s:
+            if enter_s and (version.workers or not version.is_unwanted):
                 pressure = before.get(version.id) or Pressure(PressureSettings(enter_s=enter_s))
                 self.report(version.id, pressure.look(self.crowd.wait_s(version), now))
                 self._pressures[version.id] = pressure

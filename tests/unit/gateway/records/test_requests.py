@@ -302,3 +302,14 @@ def test_both_formats_have_the_same_numbers(log: io.StringIO, clock: ManualClock
     ]
     assert found[0] == found[1]
     assert found[0]
+
+
+@pytest.mark.parametrize(("error", "count"), [(NoCapacity(), 1.0), (Overloaded(), 0.0), (None, 0.0)])
+def test_requests_without_a_worker_are_counted_by_version(
+    log: io.StringIO, clock: ManualClock, error: PenstockError | None, count: float
+) -> None:
+    """The version that callers were sent to is known, also if another one of its model serves."""
+    metrics, call = Metrics(), calls.call()
+    answer = OK if error is None else Answer.refused(error, Usage())
+    RequestLedger(metrics, clock.monotonic).record(call, answer)
+    assert metrics.counter(names.NO_WORKER).labels(version=calls.VERSION.id)._value.get() == count
