@@ -55,16 +55,22 @@ SLOW_STORE = {**EVERYDAY, Stage.ADMISSION: 0.6}
 LIMITS_SLOW = Site(stages=SLOW_STORE, ttft_s=LATE)
 SLOW_CLIENTS = Site(paused_s=120.0, itl_s={0.02: 10_000, 1.5: 2_000})
 VERSION, SISTER = "m@000000000001", "m@000000000002"
-STARTING = Worker(starting={WorkerState.FETCHING: 0.2, WorkerState.LOADING: 0.8})
+STARTING = Worker(requests=0, starting={WorkerState.FETCHING: 0.2, WorkerState.LOADING: 0.8})
 COLD_START = Site(workers=(Worker(starts=1),), failed={Outcome.NO_CAPACITY: 60})
 WORKER_LOST = replace(COLD_START, lost={WorkerEnd.LOST: 1})
 SCALED_TO_NOTHING = Site(tenants={}, workers=(), ttft_s={}, wanted={VERSION: 0}, failed={Outcome.NO_CAPACITY: 30})
 ZONED = tuple(Worker(zone=zone, prefill_s=0.6 if zone == "z2" else 0.15) for zone in ("z1", "z1", "z2", "z2"))
 SLOW_ZONE = Site(workers=ZONED, zones={"z1": 0.2, "z2": 1.6}, ttft_s=LATE)
+LIMITS_AWAY = Site(limits_away_ratio=0.5, without_store=40)
+DISK_FULL = Site(spool_full_ratio=0.5, without_store=40)
+CPU_TAKEN = Site(loop_busy_ratio=0.1, loop_starved_ratio=0.3, ttft_s=LATE)
 LOST = Worker(restarts=3)
 UNHEALTHY = Site(workers=(LOST, LOST), failed={Outcome.BROKEN_STREAM: 20})
 
 SITUATIONS: dict[Case, Site] = {
+    Case.LIMITS_AWAY: LIMITS_AWAY,
+    Case.DISK_FULL: DISK_FULL,
+    Case.CPU_TAKEN: CPU_TAKEN,
     Case.UNHEALTHY_VERSION: UNHEALTHY,
     Case.SLOW_ZONE: SLOW_ZONE,
     Case.LOST_WORKER: WORKER_LOST,
@@ -81,6 +87,12 @@ SITUATIONS: dict[Case, Site] = {
 }
 
 ALSO: tuple[tuple[Case, Site], ...] = (
+    (Case.LIMITS_AWAY, Site(limits_away_ratio=0.15, without_store=2)),
+    (Case.DISK_FULL, Site(spool_full_ratio=0.15, without_store=2)),
+    (Case.CPU_TAKEN, replace(CPU_TAKEN, loop_busy_ratio=0.12, loop_starved_ratio=0.16)),
+    (Case.CPU_TAKEN, replace(CPU_TAKEN, loop_busy_ratio=0.2, loop_starved_ratio=0.4)),
+    (Case.PREFILL_INTERFERENCE, replace(PREFILLING, workers=(Worker(running=2.5),))),
+    (Case.NO_WORKER, Site(wanted={VERSION: 1, SISTER: 0}, called=SISTER, failed={Outcome.NO_CAPACITY: 60})),
     (Case.UNHEALTHY_VERSION, Site(workers=(Worker(restarts=2), Worker()), failed={Outcome.BROKEN_STREAM: 20})),
     (Case.UNHEALTHY_VERSION, Site(failed={Outcome.ENGINE_ERROR: 7})),
     (Case.UNHEALTHY_VERSION, Site(ejections=3)),
@@ -126,12 +138,10 @@ LEFT_OPEN: tuple[tuple[Case, Site], ...] = (
     (Case.ENGINE_SATURATED, replace(HALF_FULL, failed={Outcome.NO_CAPACITY: 1}, overloaded=1)),
     (Case.ENGINE_SATURATED, replace(HALF_FULL, failed={Outcome.NO_CAPACITY: 60})),
     (Case.ENGINE_SATURATED, replace(HALF_FULL, workers=(replace(HALF, queue_s=0.7),))),
-    (Case.NO_WORKER, Site(wanted={VERSION: 1, SISTER: 0}, failed={Outcome.NO_CAPACITY: 60})),
     (Case.BATCH_TOO_SMALL, replace(BATCH_TOO_SMALL, device=None)),
     (Case.LIMITS_SLOW, replace(LIMITS_SLOW, shares_limits=False)),
 )
-"""What only figures would decide that nobody has: the GPUs' own account, whether limits are shared, and to which of a
-model's versions callers are sent."""
+"""Situations that only an unknown figure would decide: the GPUs' own account, or whether limits are shared."""
 
 
 def with_worker(site: Site, **fields: Any) -> Site:  # noqa: ANN401  any field of a worker
@@ -215,6 +225,11 @@ NEIGHBOURS: tuple[Neighbour, ...] = (
     ),
     Neighbour(
         case=Case.PREFILL_INTERFERENCE,
+        because="at one request a time no prompt meets a running answer",
+        site=with_worker(PREFILLING, running=1.5),
+    ),
+    Neighbour(
+        case=Case.PREFILL_INTERFERENCE,
         because="gaps that keep the promise are nobody's harm",
         site=replace(PREFILLING, itl_s={0.03: 11_500, 0.3: 500}),
     ),
@@ -270,8 +285,48 @@ NEIGHBOURS: tuple[Neighbour, ...] = (
     ),
     Neighbour(
         case=Case.LIMITS_SLOW,
-        because="where reading prompts takes as long, admission is not the bottleneck",
-        site=replace(LIMITS_SLOW, stages={**SLOW_STORE, Stage.PREPROCESS: 0.9}),
+        because="where a prompt takes seven times as long, admission is not the bottleneck",
+        site=replace(LIMITS_SLOW, stages={**SLOW_STORE, Stage.PREFILL: 4.0}),
+    ),
+    Neighbour(
+        case=Case.LIMITS_AWAY,
+        because="a reconnection is no outage",
+        site=replace(LIMITS_AWAY, limits_away_ratio=0.06),
+    ),
+    Neighbour(
+        case=Case.LIMITS_AWAY,
+        because="without a budget no request is refused",
+        site=replace(LIMITS_AWAY, without_store=1),
+    ),
+    Neighbour(
+        case=Case.LIMITS_AWAY,
+        because="a full disk refuses by the same error",
+        site=DISK_FULL,
+    ),
+    Neighbour(
+        case=Case.DISK_FULL,
+        because="a single refused write is repeated",
+        site=replace(DISK_FULL, spool_full_ratio=0.06),
+    ),
+    Neighbour(
+        case=Case.DISK_FULL,
+        because="a limits store that is away refuses by the same error",
+        site=LIMITS_AWAY,
+    ),
+    Neighbour(
+        case=Case.CPU_TAKEN,
+        because="a core is waited for now and then on every machine",
+        site=replace(CPU_TAKEN, loop_busy_ratio=0.05, loop_starved_ratio=0.06),
+    ),
+    Neighbour(
+        case=Case.CPU_TAKEN,
+        because="a loop that computes or would compute all the time is bound by itself",
+        site=replace(CPU_TAKEN, loop_busy_ratio=0.3, loop_starved_ratio=0.6),
+    ),
+    Neighbour(
+        case=Case.CPU_TAKEN,
+        because="a loop that computes longer than it waits uses the core itself",
+        site=replace(CPU_TAKEN, loop_busy_ratio=0.4),
     ),
     Neighbour(
         case=Case.SLOW_CLIENTS,
@@ -302,6 +357,15 @@ NEIGHBOURS: tuple[Neighbour, ...] = (
         case=Case.COLD_START,
         because="a worker that starts and is not missed costs nobody anything",
         site=replace(COLD_START, failed={Outcome.NO_CAPACITY: 1}),
+    ),
+    Neighbour(
+        case=Case.COLD_START,
+        because="a version that starts without callers is no reason why another one's are refused",
+        site=replace(
+            COLD_START,
+            workers=(Worker(waiting=3), replace(STARTING, version=SISTER)),
+            called=VERSION,
+        ),
     ),
     Neighbour(
         case=Case.COLD_START,
