@@ -4,8 +4,8 @@ SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 
 
 def retry_after_s(outage_s: float) -> float:
-    """Return the outage's duration so far, within bounds: nobody knows its end, and callers share the load of retries.
+    """Return the outage's duration so far, within bounds.
 
-    A caller that waits in proportion to the outage finds the store back after at most twice the outage.
+    So a caller finds the store back after at most twice the outage, and a long outage gets few retries.
     """
     return min(LONGEST_WAIT_S, max(SHORTEST_WAIT_S, outage_s))

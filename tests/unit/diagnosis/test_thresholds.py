@@ -30,7 +30,8 @@ from penstock.diagnosis.cases import (
 )
 from penstock.diagnosis.evidence import State
 from penstock.diagnosis.snapshot import Snapshot
-from tests.support.scenarios.diagnoses import ALSO, LEFT_OPEN, NEIGHBOURS, SITUATIONS, Look
+from tests.support.scenarios.diagnoses import ALSO, LEFT_OPEN, SITUATIONS, Look
+from tests.support.scenarios.neighbours import NEIGHBOURS
 
 MODULES = (
     batch_too_small, cold_start, cpu_taken, disk_full, engine_saturated, fullest, gateway_bound, kv_bound, limits_away,

@@ -2,7 +2,7 @@
 ready.
 
 The platform starts the replacement by itself; a start that replaces no worker is a cold start. Engines that die
-repeatedly are an unhealthy version; workers that were killed, or whose machine is gone, are not.
+repeatedly are an unhealthy version; workers that were killed, or were on a machine that is gone, are not.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
@@ -13,7 +13,7 @@ from penstock.domain.fleet.worker import WorkerEnd
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
-OFTEN = 2.0
+OFTEN = 2
 """Losses from which it is no accident."""
 _WORDS = {
     WorkerEnd.LOST: "went silent: it was killed, or its machine or network is gone",
@@ -56,7 +56,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 def is_by_version(snapshot: Snapshot) -> bool:
     """Tell whether the version loses its workers: engines died or could not be started, repeatedly.
 
-    A worker that only went silent was killed, or its machine or network is gone: no sign of its version.
+    A worker that only went silent was killed, or its machine or network is gone.
     """
     died = snapshot.sum_of(lambda one: one.restarts) or 0.0
     gave_up = any(one.reason == WorkerEnd.GAVE_UP for one in snapshot.faults.lost)
