@@ -86,14 +86,14 @@ def diagnose(
 
     with explained():
         asked = DiagnoseOptions(seconds=length(window), until=seconds(until), prometheus=prometheus)
-        window = None if replay else prometheus_window(load(), asked)
-        recording = read(replay) if replay else measure(load(), asked, window)
+        recorded = None if replay else prometheus_window(load(), asked)
+        recording = read(replay) if replay else measure(load(), asked, recorded)
         if record:
             write(recording, record)
         snapshot = snapshot_of(recording, slos.load().values())
         verdict = judge(snapshot)
-        if window is not None:
-            verdict = lately(window, verdict)
+        if recorded is not None:
+            verdict = lately(recorded, verdict)
         if as_json:
             tell_json(report.report(verdict, snapshot, recording))
         else:

@@ -44,6 +44,7 @@ _UNUSABLE: dict[type[Exception], str] = {
     asyncpg.InsufficientPrivilegeError: "the database's role lacks a right, which `penstock init` grants",
 }
 """Errors of a server that answers, and what it lacks."""
+_UNAVAILABLE: tuple[type[Exception], ...] = (*_UNUSABLE, *_AWAY)
 
 _SQL = load("acts")
 _NOUNS = {"org": "organisation", "api_key": "API key"}
@@ -75,7 +76,7 @@ def translated() -> Iterator[None]:
         yield
     except asyncpg.DataError as error:  # a NUL in a text, a number that is too large
         raise InvalidField("the database can't hold this value") from error
-    except (*_UNUSABLE, *_AWAY) as error:
+    except _UNAVAILABLE as error:
         said = next(
             (says for kind, says in _UNUSABLE.items() if isinstance(error, kind)), "the database can't be reached"
         )
