@@ -30,7 +30,7 @@ REFUSALS = Metric(
 NO_WORKER = Metric(
     name="penstock_no_worker",
     kind=MetricKind.COUNTER,
-    help="Requests refused because no worker of their version was ready.",
+    help="Requests refused because no worker of their version, or of their adapter's base, was ready.",
     labels=(Label.VERSION,),
 )
 EARLY_REFUSALS = Metric(

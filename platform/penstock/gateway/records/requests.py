@@ -78,7 +78,7 @@ class RequestLedger:
         self._gen_ai.count(call, answer, seconds)
         children.tell_weight(call.principal.plan.weight)
         if version is not None and answer.refusal is not None and answer.refusal.code == NoCapacity.code:
-            self._no_worker.labels(version=version.id).inc()
+            self._no_worker.labels(version=version.base or version.id).inc()
         _line(call, answer, model, seconds)
         if self._keep is not None:
             self._keep(call, answer)
