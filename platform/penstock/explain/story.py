@@ -58,14 +58,9 @@ def _end(record: RequestRecord) -> Iterator[str]:
     refusal = record.refusal
     why = _why(refusal) if refusal else "the reason was not recorded"
     verb = "ended" if record.attempts else "was refused"
-    yield f"{asked}{version} and {verb}{_as(record)} after {seconds(record.seconds)}: {why}."
+    yield f"{asked}{version} and {verb} as {record.outcome} after {seconds(record.seconds)}: {why}."
     if refusal is not None and refusal.retry_after_s is not None:
         yield f"It was told to come back in {seconds(refusal.retry_after_s)}."
-
-
-def _as(record: RequestRecord) -> str:
-    """Name the outcome, but not that of a fault inside the platform: the error's code says more."""
-    return "" if record.outcome == Outcome.INTERNAL and record.refusal is not None else f" as {record.outcome}"
 
 
 def _caller(record: RequestRecord) -> str:
