@@ -85,8 +85,8 @@ GPU_TIER = Row(
         ),
         lines(
             "Error of the predicted TTFT",
-            "At workers, in parts of the real one: by the step model of each engine.",
-            "percentunit",
+            "At workers, in parts of the real one (0.2: a fifth): by the step model of each engine.",
+            "none",
             query(quantile(0.5, names.TTFT_ERROR_RATIO, "version"), "{{version}} median"),
             query(quantile(0.9, names.TTFT_ERROR_RATIO, "version"), "{{version}} p90"),
         ),

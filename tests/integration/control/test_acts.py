@@ -8,6 +8,7 @@ from itertools import combinations_with_replacement, count
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from penstock.connectors.postgres.database import Database, Session
@@ -22,6 +23,7 @@ from tests.support.controllers.in_memory import new_model
 from tests.support.controllers.on_postgres import StoredRoom
 from tests.support.controllers.rollouts import SHARED, WHY
 from tests.support.samples import control_plane as things
+from tests.support.samples.curves import curve
 from tests.support.samples.routes import CONTROLLER
 
 pytestmark = pytest.mark.integration
@@ -127,6 +129,7 @@ def acts(world: World) -> list[tuple[str, str, str, Body]]:
         ("POST", "/keys/{key}/revoke", f"/keys/{known['old']}/revoke", None),
         ("POST", "/rollouts/{rollout}/{move}", f"/rollouts/{known['rollout']}/abort", WHY),
         ("DELETE", "/aliases/{alias}", "/aliases/new", None),
+        ("PUT", "/models/{version}/curves", f"/models/{known['a']}/curves", {"curve": msgspec.to_builtins(curve())}),
         ("PUT", "/models/{version}/tenants", f"/models/{known['a']}/tenants", {"tenants": None}),
         ("POST", "/table/rollback", "/table/rollback", {"number": 1}),
         ("PUT", "/autos/{alias}", "/autos/more", {"rules": [{"name": "all", "to": "chat"}]}),

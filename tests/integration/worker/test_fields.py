@@ -79,11 +79,18 @@ CASES = [
 ]
 
 
+def _beside(api: Api, name: str) -> dict[str, Any]:
+    """Return what a request must send beside a field for the field to have an effect."""
+    if name == "tool_choice":
+        return {"tools": [TOOLS[api]]}
+    return BESIDE.get(name, {}) if api.generates else {}
+
+
 @pytest.mark.parametrize(("api", "name", "value"), CASES)
 def test_each_documented_value_is_served_told_or_refused_by_name(api: Api, name: str, value: object) -> None:
     """Null is as if left out; fixed values and the ends of ranges meet the verdict of the table, never silence."""
     row = TABLE[api].kinds[ANY].fields[name]
-    plain = {"model": "m", **BODIES[api], **(BESIDE.get(name, {}) if api.generates else {})}
+    plain = {"model": "m", **BODIES[api], **_beside(api, name)}
     body = {**plain, name: value}
     parsed = _sent(api, body)
     if isinstance(parsed, InvalidField):
@@ -119,8 +126,7 @@ def test_the_engine_takes_what_the_table_serves(api: Api) -> None:
     for where, name, value in CASES:
         if where is not api or name in ("service_tier", "stream_options"):
             continue  # ours: it never reaches an engine
-        needed = {"tools": [TOOLS[api]]} if name == "tool_choice" else {}
-        parsed = _sent(api, {"model": "m", **BODIES[api], **needed, name: value})
+        parsed = _sent(api, {"model": "m", **BODIES[api], **_beside(api, name), name: value})
         if isinstance(parsed, Parsed) and not any(_is_valid(model, parsed.body) for model in models):
             refused.append((name, value))
     assert refused == []

@@ -145,6 +145,7 @@ class Hooked:
     def extract_tool_calls(self) -> None: ...
     def _raise_if_error(self) -> None: ...
     def abort_requests(self) -> None: ...
+    def from_request(self) -> None: ...
     def monitor_engine_liveness(self) -> None: ...
 
 
@@ -166,7 +167,10 @@ NAMES: dict[str, dict[str, object]] = {
     "v1.engine.utils": {"CoreEngineProcManager": type("CoreEngineProcManager", (Hooked,), {})},
     "entrypoints.anthropic.serving": {"AnthropicServingMessages": type("Messages", (Hooked,), {})},
     "entrypoints.generate.base.serving": {"GenerateBaseServing": type("Serving", (Hooked,), {})},
-    "entrypoints.openai.responses.serving": {"ResponseCompletedEvent": type("Completed", (), {})},
+    "entrypoints.openai.responses.serving": {
+        "ResponseCompletedEvent": type("Completed", (), {}),
+        "ResponsesResponse": type("Response", (Hooked,), {}),
+    },
     "parser.abstract_parser": {"DelegatingParser": type("Parser", (Hooked,), {})},
     "exceptions": {"GenerationError": type("GenerationError", (Exception,), {})},
 }

@@ -59,10 +59,10 @@ def told(log: StepLog, hardware: str, *, forget: bool) -> Told:
 
 async def ask(app: Any, *, forget: bool) -> Told | None:  # noqa: ANN401  vLLM's FastAPI application
     """Return the log of the engine that this application serves; None if it keeps none."""
-    core = getattr(getattr(getattr(app, "state", None), "engine_client", None), "engine_core", None)
-    if core is None:
+    client = getattr(getattr(app, "state", None), "engine_client", None)
+    if client is None or "penstock" not in str(client.vllm_config.scheduler_config.scheduler_cls):
         return None
-    found: Told = await core.call_utility_async(METHOD, forget)
+    found: Told = await client.engine_core.call_utility_async(METHOD, forget)
     return found
 
 
