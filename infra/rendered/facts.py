@@ -12,7 +12,7 @@ from infra.rendered.manifests import Object
 
 Facts = dict[str, Any]
 WORKLOADS = {"Deployment", "DaemonSet", "StatefulSet", "Job", "CronJob"}
-HOOK, KEEP = "helm.sh/hook", "helm.sh/resource-policy"
+KEEP = "helm.sh/resource-policy"
 PULLING = ("Prometheus", "Alertmanager", "ClusterPolicy")
 """Kinds of custom resources of which an operator makes pods."""
 OF_A_VERSION = {"helm.sh/chart", "chart", "heritage", "app.kubernetes.io/version", "app.kubernetes.io/managed-by"}
@@ -78,7 +78,7 @@ def _containers(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _workload(one: Object, namespace: str) -> Facts:
     template = _template(one)
     pod = template["spec"]
-    said: Facts = {
+    return {
         "kind": one["kind"],
         "name": _name(one),
         "namespace": one["metadata"].get("namespace", namespace),
@@ -88,11 +88,7 @@ def _workload(one: Object, namespace: str) -> Facts:
         "level": level(pod),
         "asks_for_memory": all(map(_asks_for_memory, pod["containers"])),
         "priority": pod.get("priorityClassName", ""),
-        "account": pod.get("serviceAccountName", "default"),
     }
-    if HOOK in _annotations(one):
-        said["hook"] = _annotations(one)[HOOK]
-    return said
 
 
 def _asks_for_memory(container: Mapping[str, Any]) -> bool:
@@ -166,7 +162,6 @@ def _service(one: Object, namespace: str) -> Facts:
         "namespace": one["metadata"].get("namespace", namespace),
         "selector": dict(spec.get("selector") or {}),
         "ports": {str(port["port"]): port.get("targetPort", port["port"]) for port in spec["ports"]},
-        "headless": spec.get("clusterIP") == "None",
     }
 
 
@@ -210,7 +205,6 @@ def _alerts(rules: Sequence[Object]) -> Facts:
     found = [rule for one in rules for group in one["spec"]["groups"] for rule in group["rules"]]
     return {
         "names": sorted({rule["alert"] for rule in found if "alert" in rule}),
-        "severities": sorted({rule["labels"]["severity"] for rule in found if "alert" in rule}),
         "labels": dict(sorted(set.intersection(*labels))),
     }
 

@@ -165,6 +165,11 @@ def test_webhooks_that_fail_closed_are_agreed_to() -> None:
     assert core == set()
 
 
+def test_no_chart_takes_up_ingresses() -> None:
+    """Without a class, an Ingress that somebody makes starts nothing."""
+    assert [name for found in facts().values() for name in found["classes"]] == []
+
+
 def test_nobody_else_reads_every_secret() -> None:
     """An account with a right to Secrets of all namespaces is one that needs it."""
     readers = {line.partition(":")[0] for found in facts().values() for line in found["reads_secrets_everywhere"]}

@@ -198,3 +198,7 @@ def base(name: str, api: OperatorsApi) -> ModelVersion:
             )
         name = versions[0]
     return msgspec.convert(api.get(f"/models/{name}"), ModelVersion)
+
+
+TYPICAL_PROMPT, TYPICAL_OUTPUT = 1155, 211
+"""Tokens of the mean conversation request of Azure's published LLM inference trace of 2023."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli import screen
+from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
 from penstock.cli.terminal import AsJson, explained
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
@@ -44,8 +45,8 @@ def memory(  # noqa: PLR0913  one for each option
     tensor_parallel: TensorParallel = 1,
     pipeline_parallel: PipelineParallel = 1,
     context: Context = 8192,
-    prompt: Prompt = 1155,
-    output: Output = 211,
+    prompt: Prompt = TYPICAL_PROMPT,
+    output: Output = TYPICAL_OUTPUT,
     itl_ms: ItlMs = 50.0,
     kv: Cache = "bfloat16",
     block: Annotated[int, typer.Option(min=1, max=1024, help="Tokens of a KV block.")] = 16,
@@ -99,8 +100,8 @@ def capacity(  # noqa: PLR0913  one for each option
     tensor_parallel: TensorParallel = 1,
     pipeline_parallel: PipelineParallel = 1,
     context: Context = 8192,
-    prompt: Prompt = 1155,
-    output: Output = 211,
+    prompt: Prompt = TYPICAL_PROMPT,
+    output: Output = TYPICAL_OUTPUT,
     ttft_ms: Annotated[float, typer.Option(min=0.1, max=1e7, help="The TTFT objective, in milliseconds.")] = 1000.0,
     itl_ms: ItlMs = 50.0,
     kv: Cache = "bfloat16",

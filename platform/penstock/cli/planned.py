@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
 from penstock.control.capacity import told
 from penstock.control.capacity.gpus import gpu as known
 from penstock.control.capacity.memory_plan import Lengths, Target, plan, stored_bytes
@@ -68,7 +69,10 @@ def settings_for(
     """Return the engine settings that the memory plan gives this model on such GPUs, and report their reasons."""
     _, shape, size = shape_of(str(folder))
     target = Target(
-        context_tokens=context_of(folder), lengths=Lengths(pairs=((1155, 211),)), itl_s=itl_s, tensor_parallel=gpus
+        context_tokens=context_of(folder),
+        lengths=Lengths(pairs=((TYPICAL_PROMPT, TYPICAL_OUTPUT),)),
+        itl_s=itl_s,
+        tensor_parallel=gpus,
     )
     found = plan(shape, size, known(gpu), target)
     if not found.fits:

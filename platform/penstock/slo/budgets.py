@@ -1,8 +1,8 @@
 """Error budgets of the tiers that are served, from one of three sources.
 
-* recorded: by a Prometheus with the platform's rules, each over the objective's own period; * counted: from the
-  processes' own metrics pages, since each process started; * ledger: from the outcomes of requests, which give
-  availability and no times.
+* recorded: by a Prometheus with the platform's rules, each over the objective's own period;
+* counted: from the processes' own metrics pages, since each process started;
+* ledger: from the outcomes of requests, which give availability and no times.
 
 A tier without series within a day is not served and has no budget. Fewer events than an alert needs give no verdict.
 """

@@ -2,9 +2,9 @@
 
 need = max(asked work x growth / target load, asked work + backlog / drain budget)
 
-Asked work is of standings that buy capacity; the headroom of the first term is there to drain what the second counts. A
-backlog beside free slots is no missing worker: a rule keeps it, and a
-GPU would idle beside it. For the same reason no guard adds to workers that are not full.
+Asked work is of standings that buy capacity; the headroom of the first term also drains the backlog. A backlog beside
+free slots is no missing worker: a rule keeps it, and a GPU would idle beside it. For the same reason no guard adds to
+workers that are not full.
 """
 
 import math

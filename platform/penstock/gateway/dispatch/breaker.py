@@ -1,7 +1,8 @@
 """Circuit breakers of workers: this gateway's knowledge, from evidence that callers can't produce.
 
-* A refused connection opens a worker's circuit at once. * Any other failure causes a probe of the worker. If the probe
-  fails, the circuit opens; if it passes, the engine's error is charged to its tenant and shape (``charges.py``).
+* A refused connection opens a worker's circuit at once.
+* Any other failure causes a probe of the worker. If the probe fails, the circuit opens; if it passes, the engine's
+  error is charged to its tenant and shape (``charges.py``).
 
 An open circuit closes when a probe passes or the worker was restarted. Zones and versions are in ``fault_domains.py``.
 

@@ -5,11 +5,11 @@ engine's activity:
 
 * none over two readings: frozen or deadlocked, found after ``still_s``;
 * work (a step on a slow machine, a template, a grammar): ``working_s``, or a multiple of the engine's usual step time;
-* compiling: ``compiling_s``; * unknown (first reading, a server working without its core, a starved watchdog): like
-  work.
+* compiling: ``compiling_s``;
+* unknown (first reading, a server working without its core, a starved watchdog): like work.
 
-Seconds in which the agent itself did not run (a suspended machine) do not count. Trade-off: an endless loop looks like
-work, and is found later than a deadlock.
+Seconds in which the agent itself did not run (a suspended machine) do not count.
+Trade-off: an endless loop looks like work, and is found later than a deadlock.
 """
 
 from dataclasses import dataclass
