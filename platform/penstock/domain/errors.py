@@ -98,6 +98,12 @@ class CompressedBody(BadRequest):
     code = "compressed_body"
 
 
+class UnknownExpectation(BadRequest):
+    """Of expectations only 100-continue is met."""
+
+    code = "unknown_expectation"
+
+
 class HeadersTooLarge(BadRequest):
     """The request's headers are larger or more than the gateway accepts."""
 

@@ -160,7 +160,7 @@ class AdapterLoader:
             await self._check(copy, base, digest)
             body = {"adapter": adapter, "path": str(copy.folder)}
             told = await self.client.ask("/penstock/adapters/load", body, LOAD_TIMEOUT_S)
-            if told["full"]:
+            if told.get("full"):
                 raise NoRoom
         except EngineError as error:
             copy.hold.release()
@@ -219,7 +219,7 @@ class AdapterLoader:
             self._release(adapter)
         with suppress(OSError, EngineError):
             told = await self.client.ask("/penstock/adapters/settle", body, 10.0)
-            resident = tuple(cast("list[VersionId]", told["resident"]))
+            resident = tuple(cast("list[VersionId]", told.get("resident", self.resident)))
             for gone in self._holds.keys() - {*resident, *self._before}:
                 self._release(gone)
             self._show(resident)

@@ -28,12 +28,22 @@ SLEEP, WAKE = "/penstock/sleep", "/penstock/wake"
 _OF_ENGINE = {SLEEP: ("/sleep", b"level=1"), WAKE: ("/wake_up", b"")}
 """vLLM's endpoints: level 1 keeps the weights in the host's memory, so a wake reads no file."""
 
+_UNREADABLE = 400
 Answer = tuple[int, bytes]
 Order = Callable[[Scope, bytes], Awaitable[Answer]]
 
 
 class _Rest(msgspec.Struct):
     rest: bool
+
+
+class _Observed(msgspec.Struct):
+    """The agent's reading; an agent of another release may tell less or more."""
+
+    waiting: int = 0
+    kv_used_ratio: float = 0.0
+    kv_blocks: int = 0
+    still: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +83,8 @@ class Pages:
             except Refused as refused:
                 await self.refusals.answer(refused, send)
                 return
+            except msgspec.MsgspecError:  # an order of another release
+                status, said = _UNREADABLE, b"{}"
             await answer(send, status, said)
 
         return page
@@ -113,12 +125,9 @@ class Pages:
         return self._state(status)
 
     async def _observed(self, _: Scope, body: bytes) -> Answer:
-        raw, slots = json.loads(body), self.tally.queue.slots
+        raw, slots = msgspec.json.decode(body, type=_Observed), self.tally.queue.slots
         observed = Observed(
-            waiting=int(raw["waiting"]),
-            kv_used_ratio=float(raw["kv_used_ratio"]),
-            kv_blocks=int(raw["kv_blocks"]),
-            is_still=bool(raw["still"]),
+            waiting=raw.waiting, kv_used_ratio=raw.kv_used_ratio, kv_blocks=raw.kv_blocks, is_still=raw.still
         )
         self.tally.book.observe(observed, self.clock.monotonic())
         if observed.kv_blocks:
@@ -128,10 +137,7 @@ class Pages:
     async def _usage(self, _: Scope, body: bytes) -> Answer:
         if not are_filled():
             return 404, b"{}"
-        try:
-            return OK, await usage(self.meters, body)
-        except msgspec.MsgspecError:
-            return 400, b"{}"
+        return OK, await usage(self.meters, body)
 
     def _state(self, status: int = OK) -> Answer:
         state = {
