@@ -17,7 +17,8 @@ from penstock.views import versions
 
 app = typer.Typer(no_args_is_help=True, help="Model versions: immutable, signed, named by their content.")
 
-_ENGINE = f"An engine setting as NAME=VALUE; may be repeated: {', '.join(arguments.ENGINE_NUMBERS)}, dtype."
+_NAMES = ", ".join((*arguments.ENGINE_NUMBERS, *arguments.ENGINE_WORDS))
+_ENGINE = f"An engine setting as NAME=VALUE; may be repeated: {_NAMES}."
 
 
 Tenants = Annotated[

@@ -91,12 +91,12 @@ class Forecast:
     # -- because of what ---------------------------------------------------------------------
 
     def is_own(self, work: Work, now: float) -> bool:
+        """Tell whether it would be in time without its tenant's waiting requests and expected retries."""
         ahead = self._fair.waiting_without(work)
         if ahead is None:
             return False
         wait_s = max((ahead + self._slots.mean_cost) / self.pace.per_s, self._adapter_s(work, now))
-        retries_s = self.retries_s(work, now)
-        return not self.late_s(work, now, wait_s, retries_s) and not self.timed_out_s(work, now, wait_s, retries_s)
+        return not self.late_s(work, now, wait_s) and not self.timed_out_s(work, now, wait_s, 0.0)
 
     def waits_for_own(self, work: Work) -> bool:
         """Tell whether it waits only for its own tenant: with time shared inside, it would be in."""

@@ -117,6 +117,18 @@ def test_a_queue_that_is_too_long_is_its_tenants_own_where_the_others_alone_woul
     assert house.queue.is_own(one, 0.0) is is_own
 
 
+def test_a_tenants_expected_retries_are_its_own() -> None:
+    """A flood that comes back as told has work before it that no other tenant sent."""
+    house = House()
+    for i in range(200):
+        house.arrive(f"r{i}", "flood", start_by=1.0)
+    one = replace(WORK, request=RequestId("one"), tenant=TenantId("flood"), start_by=1.0)
+    assert house.queue.forecast.retries_s(one, 0.0)
+    pace, mean = house.queue.forecast.pace.per_s, house.queue.slots.mean_cost
+    just = replace(one, start_by=1.3 * mean / pace)
+    assert house.queue.is_own(just, 0.0)
+
+
 @pytest.mark.parametrize(
     ("bounds", "who", "is_own"),
     [
