@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,21 +61,11 @@ def memory(  # noqa: PLR0913  one for each option
     from penstock.cli import planned
     from penstock.control.capacity import nearest, told
     from penstock.control.capacity.gpus import gpu as known
-    from penstock.control.capacity.memory_plan import Lengths, Target, plan
+    from penstock.control.capacity.memory_plan import plan
 
-    _check_cache(kv)
     slots, rank = _adapters(adapters)
-    target = Target(
-        context_tokens=context,
-        lengths=Lengths(pairs=((prompt, output),)),
-        itl_s=itl_ms / 1e3,
-        tensor_parallel=tensor_parallel,
-        pipeline_parallel=pipeline_parallel,
-        kv_dtype=kv,
-        block_tokens=block,
-        adapter_slots=slots,
-        adapter_rank=rank,
-    )
+    wanted = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
+    target = replace(wanted, block_tokens=block, adapter_slots=slots, adapter_rank=rank)
     with _planned():
         name, shape, size = planned.shape_of(model)
         on = known(gpu)
@@ -120,22 +111,13 @@ def capacity(  # noqa: PLR0913  one for each option
     """
     from penstock.control.capacity.capacity_plan import Demand
     from penstock.control.capacity.gpus import gpu as known
-    from penstock.control.capacity.memory_plan import Lengths, Target
 
-    _check_cache(kv)
     with _planned():
         curve = _curve(version, gpu, tensor_parallel * pipeline_parallel)
         if from_ledger:
             past = _past(version, from_ledger)
             peak, prompt, output = past.requests_per_s, past.prompt_tokens, past.output_tokens
-        target = Target(
-            context_tokens=context,
-            lengths=Lengths(pairs=((prompt, output),)),
-            itl_s=itl_ms / 1e3,
-            tensor_parallel=tensor_parallel,
-            pipeline_parallel=pipeline_parallel,
-            kv_dtype=kv,
-        )
+        target = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
         demand = Demand(
             requests_per_s=peak,
             prompt_tokens=prompt,
@@ -193,7 +175,6 @@ def _past(version: str, days: int) -> "Traffic":
 
 @contextmanager
 def _planned() -> Iterator[None]:
-    """End with one sentence if the plan is impossible."""
     with explained():
         try:
             yield
@@ -201,11 +182,20 @@ def _planned() -> Iterator[None]:
             raise CommandError(str(error), do="see penstock plan --help") from error
 
 
-def _check_cache(kv: str) -> None:
-    from penstock.control.capacity.memory_plan import KV_BYTES
+def _target(context: int, lengths: tuple[int, int], itl_ms: float, gpus: tuple[int, int], kv: str) -> "Target":
+    """Return the plan's target; ``gpus``: over which layers are cut, and dealt."""
+    from penstock.control.capacity.memory_plan import KV_BYTES, Lengths, Target
 
     if kv not in KV_BYTES:
         raise typer.BadParameter(f"{' or '.join(KV_BYTES)}", param_hint="--kv")
+    return Target(
+        context_tokens=context,
+        lengths=Lengths(pairs=(lengths,)),
+        itl_s=itl_ms / 1e3,
+        tensor_parallel=gpus[0],
+        pipeline_parallel=gpus[1],
+        kv_dtype=kv,
+    )
 
 
 def _adapters(text: str) -> tuple[int, int]:

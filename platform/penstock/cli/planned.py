@@ -16,10 +16,9 @@ from penstock.control.capacity.traffic import Asked, Traffic, busiest
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
 from penstock.domain.models.curves import Curve
-from penstock.packaging.architecture import architecture_of
+from penstock.packaging.architecture import architecture_of, weight_bytes
 from penstock.packaging.known_models import MODELS
 from penstock.packaging.reading import context_of, read_json
-from penstock.packaging.weights import weight_bytes
 
 _CONFIG = "config.json"
 Json = Mapping[str, Any]

@@ -162,7 +162,6 @@ def _replica(demand: Demand, memory: MemoryPlan) -> tuple[float, tuple[Figure, .
 
 
 def _replicas(peak: float, rate: float, demand: Demand) -> int:
-    """Return the number of replicas, equal in each zone, that survives the loss of a zone."""
     needed = peak / (rate * demand.target_load)
     if demand.zones == 1:
         return math.ceil(needed)

@@ -43,7 +43,6 @@ class Layout:
     """Kind, number of groups, tokens of a block."""
 
     def blocks(self, tokens: int) -> int:
-        """Return the blocks of a request that holds these tokens of context."""
         return sum(count * self._of(layer, size, tokens) for layer, count, size in self.groups)
 
     def request_bytes(self, tokens: int) -> int:

@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.control.capacity.datasheet import from_datasheet
 from penstock.control.capacity.gpus import GIB, Gpu
 from penstock.control.capacity.kv import CacheSettings, Layout, layout
 from penstock.domain.errors import ArtifactRefused
@@ -48,12 +47,10 @@ class Lengths:
     pairs: tuple[tuple[int, int], ...]
 
     def held(self) -> Sequence[int]:
-        """Return the tokens that each request holds on average over its decoding."""
         return [prompt + output // 2 for prompt, output in self.pairs]
 
     @property
     def typical(self) -> int:
-        """The mean of the tokens that requests of these lengths hold."""
         return sum(self.held()) // len(self.pairs)
 
 
@@ -74,7 +71,6 @@ class Target:
 
     @property
     def gpus(self) -> int:
-        """GPUs of one engine, all in one node."""
         return self.tensor_parallel * self.pipeline_parallel
 
 
@@ -201,7 +197,6 @@ def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step
 
 
 def _adapter_row_bytes(model: Architecture) -> int:
-    """Return the bytes of an adapter on every matrix of the layers, per rank."""
     sides = 0
     for layer in model.layers:
         heads = model.heads * layer.head_dim
@@ -236,3 +231,29 @@ def _seqs_because(seqs: int, by_memory: int, by_itl: int) -> str:
     if seqs == by_memory:
         return "the KV cache holds no more"
     return "a larger batch misses the ITL objective" if seqs == by_itl else "the engine's bound"
+
+
+WEIGHTS_READ, CONTEXT_READ = 0.70, 0.60
+"""Parts of a GPU's bandwidth that reading weights and KV cache reach."""
+WIDE_READ, WIDE = 0.60, 8
+"""The part for weights from this tensor parallelism on: their slices are thin."""
+SEQUENCE_S = 10e-6
+"""Of a sequence in the batch: sampling, and the scheduler."""
+EXCHANGE_S = 24e-6
+"""Of a layer's two exchanges between GPUs."""
+
+
+def from_datasheet(model: Architecture, on: Gpu, *, tensor_parallel: int = 1, kv_bytes: float = 2.0) -> StepModel:
+    """Return an unmeasured GPU's step model: a default for planning, never a promise."""
+    stored = model.parameters
+    weight_bytes = (stored.dense * model.bits + stored.active_experts * model.expert_bits) / 8
+    computed = stored.dense + stored.active_experts
+    read = WIDE_READ if tensor_parallel >= WIDE else WEIGHTS_READ
+    cached = sum(layer.elements() for layer in model.layers) * kv_bytes
+    exchange = EXCHANGE_S * len(model.layers) if tensor_parallel > 1 else 0.0
+    return StepModel(
+        fixed_s=weight_bytes / (tensor_parallel * read * on.bandwidth_per_s) + exchange,
+        token_s=2 * computed / (tensor_parallel * on.reached * on.flops),
+        context_s=cached / (tensor_parallel * CONTEXT_READ * on.bandwidth_per_s),
+        sequence_s=SEQUENCE_S,
+    )

@@ -120,5 +120,4 @@ class Heartbeats:
 
 
 def _news(report: WorkerReport) -> tuple[WorkerState, str, bool]:
-    """Return the fields of a report that trigger a tick when they change."""
     return report.state, report.url, report.holds_memory

@@ -86,7 +86,6 @@ class Comparisons:
             yield
 
     def judged(self, alias: Alias | None = None) -> tuple[tuple[VersionPair, Judgement], ...]:
-        """Return judgements as of the last second of evidence."""
         wanted = [pair for pair in sorted(self._judges) if alias in (None, pair.alias)]
         return tuple((pair, self._judges[pair].judgement(self._now)) for pair in wanted)
 

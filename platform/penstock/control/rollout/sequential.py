@@ -256,7 +256,6 @@ class ShareTest:
 def _finding(
     metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str
 ) -> MetricFinding:
-    """``sample`` is the sample's size and its required minimum."""
     many, least = sample
     lacks = max(0, least - many) if verdict is Verdict.WAIT else 0
     return MetricFinding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)
