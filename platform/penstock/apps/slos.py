@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import penstock
-from penstock.control.rollout import gates as rollout_gates
-from penstock.control.rollout.gates import Gates
 from penstock.domain.command_error import CommandError
 from penstock.domain.models.model import Tier
 from penstock.domain.serving.slo import Indicator, SloTier, parse_all
 from penstock.domain.serving.spec import SpecRefused
 from penstock.formats.documents import DocumentRefused, yaml_of
+from penstock.judging import gates as rollout_gates
+from penstock.judging.gates import Gates
 from penstock.slo import policy as budget_policy
 from penstock.slo import windows as alert_windows
 from penstock.slo.budgets import Promised

@@ -16,10 +16,10 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.views import plans, plots
 
 if TYPE_CHECKING:
-    from penstock.control.capacity.capacity_plan import Demand
-    from penstock.control.capacity.gpus import Gpu
-    from penstock.control.capacity.memory_plan import Target
-    from penstock.control.capacity.traffic import Traffic
+    from penstock.capacity.capacity_plan import Demand
+    from penstock.capacity.gpus import Gpu
+    from penstock.capacity.memory_plan import Target
+    from penstock.capacity.traffic import Traffic
     from penstock.domain.models.curves import Curve
     from penstock.views.elements import Record
 
@@ -58,10 +58,10 @@ def memory(  # noqa: PLR0913  one for each option
 
     For example: penstock plan memory Llama-3.1-8B --gpu L40S --itl-ms 40
     """
+    from penstock.capacity import nearest, told
+    from penstock.capacity.gpus import gpu as known
+    from penstock.capacity.memory_plan import plan
     from penstock.cli import planned
-    from penstock.control.capacity import nearest, told
-    from penstock.control.capacity.gpus import gpu as known
-    from penstock.control.capacity.memory_plan import plan
 
     slots, rank = _adapters(adapters)
     wanted = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
@@ -109,8 +109,8 @@ def capacity(  # noqa: PLR0913  one for each option
 
     For example: penstock plan capacity Llama-3.1-8B --gpu H100 --peak 100 --price 6.88
     """
-    from penstock.control.capacity.capacity_plan import Demand
-    from penstock.control.capacity.gpus import gpu as known
+    from penstock.capacity.capacity_plan import Demand
+    from penstock.capacity.gpus import gpu as known
 
     with _planned():
         curve = _curve(version, gpu, tensor_parallel * pipeline_parallel)
@@ -134,10 +134,10 @@ def capacity(  # noqa: PLR0913  one for each option
 def _sheet(  # noqa: PLR0913, PLR0917  the parts of a sheet
     model: str, demand: "Demand", target: "Target", on: "Gpu", curve: "Curve | None", price: float, plot: Path | None
 ) -> "Record":
+    from penstock.capacity import told
+    from penstock.capacity.capacity_plan import DATASHEET_ERROR, plan, sizes
+    from penstock.capacity.memory_plan import plan as plan_memory
     from penstock.cli import planned
-    from penstock.control.capacity import told
-    from penstock.control.capacity.capacity_plan import DATASHEET_ERROR, plan, sizes
-    from penstock.control.capacity.memory_plan import plan as plan_memory
 
     name, shape, size = planned.shape_of(model)
     held = plan_memory(shape, size, on, target, curve.model if curve else None)
@@ -184,7 +184,7 @@ def _planned() -> Iterator[None]:
 
 def _target(context: int, lengths: tuple[int, int], itl_ms: float, gpus: tuple[int, int], kv: str) -> "Target":
     """Return the plan's target; ``gpus``: over which layers are cut, and dealt."""
-    from penstock.control.capacity.memory_plan import KV_BYTES, Lengths, Target
+    from penstock.capacity.memory_plan import KV_BYTES, Lengths, Target
 
     if kv not in KV_BYTES:
         raise typer.BadParameter(f"{' or '.join(KV_BYTES)}", param_hint="--kv")

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from penstock.capacity import told
+from penstock.capacity.gpus import gpu as known
+from penstock.capacity.memory_plan import Lengths, Target, plan, stored_bytes
+from penstock.capacity.traffic import Asked, Traffic, busiest
 from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
-from penstock.control.capacity import told
-from penstock.control.capacity.gpus import gpu as known
-from penstock.control.capacity.memory_plan import Lengths, Target, plan, stored_bytes
-from penstock.control.capacity.traffic import Asked, Traffic, busiest
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
 from penstock.domain.models.curves import Curve

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from penstock.control.capacity.memory import crowded_out
+from penstock.capacity.memory import crowded_out
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.fleet.versions import Catalogue, Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState

@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import Protocol
 
 from penstock.control.rollout import rules, steps
-from penstock.control.rollout.gates import Gates
 from penstock.control.rollout.plan import Planned, plan
 from penstock.domain.errors import Conflict, InvalidField, UnknownRollout
 from penstock.domain.fleet.versions import Catalogue, Seen
@@ -21,6 +20,7 @@ from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import RecentRequests
 from penstock.domain.rollout.rollout import Change, Rollout, State, Step, Stored
 from penstock.domain.tenancy.audit import Act
+from penstock.judging.gates import Gates
 
 BudgetSpent = Callable[[Tier, Mapping[VersionId, Tier]], Awaitable[bool]]
 """Whether a tier's error budget is spent, by the outcomes of its versions."""

@@ -7,7 +7,7 @@ import httpx
 import msgspec
 import pytest
 
-from penstock.control.capacity.memory import worker_bytes
+from penstock.capacity.memory import worker_bytes
 from penstock.domain.fleet.demand import GatewayReport, HeldNow
 from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import RefusedAdapter, WorkerReport, WorkerState

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from penstock.control.rollout.e_process import EProcess, GainTable
-from penstock.control.rollout.prices import Prices
-from penstock.control.rollout.strata import Ranks
 from penstock.domain.ids import TenantId
 from penstock.domain.rollout.arms import Times
+from penstock.judging.e_process import EProcess, GainTable
+from penstock.judging.prices import Prices
+from penstock.judging.strata import Ranks
 
 MOST_BLAMED = 16
 """Tenants with bad events that are left out one at a time; beyond that, those with the least influence are dropped."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.control.capacity.traffic import Asked, busiest
+from penstock.capacity.traffic import Asked, busiest
 from penstock.domain.errors import ArtifactRefused
 
 

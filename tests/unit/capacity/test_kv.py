@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import pytest
 
-from penstock.control.capacity.kv import CacheSettings, Layout, layout
+from penstock.capacity.kv import CacheSettings, Layout, layout
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import AttentionKind
 from tests.support.samples.attention import LAYOUTS, READ_WITH, Shape, model, of

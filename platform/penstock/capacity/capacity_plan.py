@@ -11,7 +11,7 @@ longer ones.
 import math
 from dataclasses import dataclass
 
-from penstock.control.capacity.memory_plan import MemoryPlan
+from penstock.capacity.memory_plan import MemoryPlan
 from penstock.domain.errors import ArtifactRefused
 
 DATASHEET_ERROR = 0.15

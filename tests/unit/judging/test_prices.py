@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import slos
-from penstock.control.rollout.judge import LATE_S, Judge
-from penstock.control.rollout.sequential import ALONE
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Priced, Stratum
 from penstock.domain.rollout.judgement import Metric, MetricFinding, Verdict
+from penstock.judging.judge import LATE_S, Judge
+from penstock.judging.sequential import ALONE
 from tests.support.gateways.simulated_arms import ALIAS, LENGTHS, NEW, OLD, Regression, World, histograms
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.capacity.uses import HALF_S, follow, uses_per_s
+from penstock.capacity.uses import HALF_S, follow, uses_per_s
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.serving.load import Load

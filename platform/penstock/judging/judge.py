@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
-from penstock.control.rollout.aa_check import CAP, AACheck
-from penstock.control.rollout.gates import RANKED, SCORED, SHARES, Gates
-from penstock.control.rollout.prices import NO_PRICES, prices
-from penstock.control.rollout.sequential import KNOWN_S, NO_TENANTS, RankTest, ScoreTest, ShareTest
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times
 from penstock.domain.rollout.judgement import Judgement, Metric, MetricFinding, Verdict
+from penstock.judging.aa_check import CAP, AACheck
+from penstock.judging.gates import RANKED, SCORED, SHARES, Gates
+from penstock.judging.prices import NO_PRICES, prices
+from penstock.judging.sequential import KNOWN_S, NO_TENANTS, RankTest, ScoreTest, ShareTest
 
 LATE_S = 3
 """Seconds to wait for gateways' reports of a second; later reports are not counted."""

@@ -3,9 +3,9 @@
 import math
 import random
 
-from penstock.control.rollout.aa_check import CAP, AACheck
 from penstock.domain.ids import WorkerId
 from penstock.domain.rollout.arms import Stratum, Times, bucket
+from penstock.judging.aa_check import CAP, AACheck
 
 STRATUM = Stratum(6, 4)
 A, B, C = (WorkerId(name) for name in "abc")

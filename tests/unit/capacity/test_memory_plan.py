@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.capacity.gpus import GPUS, gpu
-from penstock.control.capacity.memory_plan import USED_RATIO, Lengths, MemoryPlan, Target, plan, stored_bytes
-from penstock.control.capacity.nearest import fitting, precisions, slices
+from penstock.capacity.gpus import GPUS, gpu
+from penstock.capacity.memory_plan import USED_RATIO, Lengths, MemoryPlan, Target, plan, stored_bytes
+from penstock.capacity.nearest import fitting, precisions, slices
 from penstock.domain.errors import ArtifactRefused
 from penstock.packaging.architecture import architecture_of
 from penstock.packaging.known_models import MODELS

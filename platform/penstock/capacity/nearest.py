@@ -7,8 +7,8 @@ Pure.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from penstock.control.capacity.gpus import GPUS, Gpu, gpu
-from penstock.control.capacity.memory_plan import KV_BYTES, NODE_GPUS, MemoryPlan, Target, plan, stored_bytes
+from penstock.capacity.gpus import GPUS, Gpu, gpu
+from penstock.capacity.memory_plan import KV_BYTES, NODE_GPUS, MemoryPlan, Target, plan, stored_bytes
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.rollout.e_process import FRACTIONS, RARE, EProcess, GainTable, mirrored
+from penstock.judging.e_process import FRACTIONS, RARE, EProcess, GainTable, mirrored
 
 
 def test_the_wealth_is_the_mean_of_the_products() -> None:

@@ -8,8 +8,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.control.capacity.gpus import GIB, Gpu
-from penstock.control.capacity.kv import CacheSettings, Layout, layout
+from penstock.capacity.gpus import GIB, Gpu
+from penstock.capacity.kv import CacheSettings, Layout, layout
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
 from penstock.domain.models.steps import StepModel

@@ -2,12 +2,12 @@
 
 import math
 
-from penstock.control.rollout.e_process import EProcess
-from penstock.control.rollout.leave_one_out import MOST_PRICED, PriceLeaveOneOut
-from penstock.control.rollout.prices import NAMELESS, Prices, prices
-from penstock.control.rollout.strata import Ranks
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.rollout.arms import PRICE_BUCKETS, ArmCounts, Priced, Stratum, Times
+from penstock.judging.e_process import EProcess
+from penstock.judging.leave_one_out import MOST_PRICED, PriceLeaveOneOut
+from penstock.judging.prices import NAMELESS, Prices, prices
+from penstock.judging.strata import Ranks
 
 WHERE = Stratum(8, 0)
 ODDS = (math.log(1e5), math.log(1e6))

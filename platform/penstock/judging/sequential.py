@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
-from penstock.control.rollout.e_process import RARE, EProcess, GainTable, mirrored
-from penstock.control.rollout.gates import Gates, RankGate, ScoreGate, ShareGate
-from penstock.control.rollout.leave_one_out import EventLeaveOneOut, PriceLeaveOneOut
-from penstock.control.rollout.prices import NO_PRICES, Prices
-from penstock.control.rollout.strata import FORGIVEN, Ranks
 from penstock.domain.ids import TenantId
 from penstock.domain.rollout.arms import BUCKETS, PRICE_BUCKETS, Times
 from penstock.domain.rollout.judgement import Metric, MetricFinding, Verdict
+from penstock.judging.e_process import RARE, EProcess, GainTable, mirrored
+from penstock.judging.gates import Gates, RankGate, ScoreGate, ShareGate
+from penstock.judging.leave_one_out import EventLeaveOneOut, PriceLeaveOneOut
+from penstock.judging.prices import NO_PRICES, Prices
+from penstock.judging.strata import FORGIVEN, Ranks
 
 NO_TENANTS: Mapping[TenantId, int] = MappingProxyType({})
 KNOWN_S = 300

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from penstock.control.rollout.strata import LEAST, MOST_S, SPAN_S, Ranks
 from penstock.domain.rollout.arms import BUCKETS, Stratum, Times, bucket, price_bucket, stratum
+from penstock.judging.strata import LEAST, MOST_S, SPAN_S, Ranks
 
 SHORT, LONG = Stratum(5, 3), Stratum(11, 3)
 

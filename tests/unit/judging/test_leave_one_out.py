@@ -2,9 +2,9 @@
 
 import math
 
-from penstock.control.rollout.e_process import RARE, EProcess
-from penstock.control.rollout.leave_one_out import MOST_BLAMED, EventLeaveOneOut
 from penstock.domain.ids import TenantId
+from penstock.judging.e_process import RARE, EProcess
+from penstock.judging.leave_one_out import MOST_BLAMED, EventLeaveOneOut
 
 TOLERATED, ODDS, CAP = 0.15, math.log(1000.0), 4.0
 

@@ -8,10 +8,10 @@ moderate noise.
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from penstock.control.rollout.e_process import EProcess
-from penstock.control.rollout.strata import FORGIVEN, SPAN_S, Ranks
 from penstock.domain.ids import WorkerId
 from penstock.domain.rollout.arms import Times
+from penstock.judging.e_process import EProcess
+from penstock.judging.strata import FORGIVEN, SPAN_S, Ranks
 
 BIN_S = 10
 BINS = 90

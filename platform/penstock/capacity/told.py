@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.control.capacity.capacity_plan import DATASHEET_ERROR, CapacityPlan, Demand
-from penstock.control.capacity.memory_plan import USED_RATIO, MemoryPlan
-from penstock.control.capacity.nearest import Way
+from penstock.capacity.capacity_plan import DATASHEET_ERROR, CapacityPlan, Demand
+from penstock.capacity.memory_plan import USED_RATIO, MemoryPlan
+from penstock.capacity.nearest import Way
 from penstock.domain.models.curves import Curve
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from penstock.control.capacity.memory import DEFAULT_KV_BYTES, worker_bytes
+from penstock.capacity.memory import DEFAULT_KV_BYTES, worker_bytes
 from penstock.domain.models.model import AdapterSettings, Artifact, EngineSettings, HandlerSettings
 from tests.support.samples import control_plane as things
 

@@ -8,11 +8,11 @@ from itertools import count
 import pytest
 
 from penstock.apps import slos
-from penstock.control.rollout.judge import AHEAD_S, LATE_S, Judge
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times, Worse
 from penstock.domain.rollout.judgement import Judgement, Metric, Verdict
+from penstock.judging.judge import AHEAD_S, LATE_S, Judge
 from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
 
 

@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from penstock.apps import slos
-from penstock.control.rollout.gates import ShareGate, parse
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.judgement import Metric
 from penstock.domain.serving.spec import SpecRefused
+from penstock.judging.gates import ShareGate, parse
 
 
 def shipped_data() -> dict[str, Any]:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.capacity.capacity_plan import CapacityPlan, Demand, plan
-from penstock.control.capacity.gpus import gpu
-from penstock.control.capacity.memory_plan import Lengths, Target, stored_bytes
-from penstock.control.capacity.memory_plan import plan as plan_memory
+from penstock.capacity.capacity_plan import CapacityPlan, Demand, plan
+from penstock.capacity.gpus import gpu
+from penstock.capacity.memory_plan import Lengths, Target, stored_bytes
+from penstock.capacity.memory_plan import plan as plan_memory
 from penstock.domain.errors import ArtifactRefused
 from penstock.packaging.architecture import architecture_of
 from penstock.packaging.known_models import MODELS
