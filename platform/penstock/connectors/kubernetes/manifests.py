@@ -28,7 +28,6 @@ class Written:
 
 
 def written(served: Served, pools: Pools) -> Iterator[Written]:
-    """Yield a version's objects in order of dependency."""
     for placed in place(served, pools.pools):
         yield from _objects(placed, pools)
 

@@ -125,7 +125,6 @@ TABLE: dict[type[PenstockError], Row] = {
 
 
 def row_of(error: PenstockError) -> Row:
-    """Return this error's row, or its parent class's."""
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 

@@ -39,8 +39,6 @@ def _needs(name: str, other: str, value: object) -> Rule:
 
 
 def _after(first: str, name: str) -> Rule:
-    """Return the rule that a field has no effect beside one that is read first."""
-
     def told(body: Body) -> str | None:
         return name if body.get(first) is not None else None
 

@@ -222,7 +222,6 @@ def _check_node(node: Schema, at: str, counted: Counted) -> None:
 
 
 def _said(node: Schema) -> Iterator[object]:
-    """Yield the values of a schema's keywords, except those for human readers."""
     for name, child in node.items():
         if name in _NAMED and isinstance(child, dict):
             yield list(child)

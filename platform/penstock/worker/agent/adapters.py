@@ -206,7 +206,6 @@ class AdapterLoader:
             raise AdapterRefused(f"beside it its base answers wrong: {fault}")
 
     async def _fault_of_base(self, base: Manifest) -> str:
-        """Return the fault in the base's answers to its golden prompts; empty if they are right."""
         with suppress(OSError, EngineError):
             return await _fault(base, self.client) or await log_probabilities.fault(base, self.client.ask)
         return ""
@@ -262,7 +261,6 @@ def _fault_of_weights(folder: Path, dtype: str) -> str:
 
 
 async def _fault_of_numbers(base: Manifest, client: GateClient) -> str:
-    """Return the fault in an adapter's log probabilities; none if the model has no log probabilities."""
     try:
         return await log_probabilities.fault(base, client.ask)
     except EngineError as error:
