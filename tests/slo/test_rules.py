@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps import rule_files, slos
+from penstock.apps import slos
 from penstock.slo import rules
 from penstock.slo.rule import Alert, RecordingRule
 from tests.slo import mutants
@@ -20,7 +20,7 @@ MADE = [rule for file in ALL for group in file.groups for rule in group.rules]
 
 def test_prometheus_takes_every_file(tmp_path: Path) -> None:
     """What is written loads: generated rules and the alerts on causes alike."""
-    promtool.check(rule_files.write(tmp_path))
+    promtool.check(slos.write_rules(tmp_path))
 
 
 def test_recorded_series_are_well_named() -> None:

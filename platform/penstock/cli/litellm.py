@@ -244,7 +244,6 @@ def _plan(one: Json, where: str, found: Import) -> dict[str, int]:
 
 
 def _strange(one: Json, where: str, found: Import) -> None:
-    """Report the rules of a key or a team that have no counterpart."""
     for name in sorted(name for name, value in one.items() if value and name not in _BOOKKEEPING):
         found.leave(f"{where}.{name}", "there is nothing like it here")
 

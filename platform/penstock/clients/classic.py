@@ -69,7 +69,6 @@ def _metadata(http: httpx.Client, name: str) -> dict[str, Any]:
 
 
 def _takes_images(told: Mapping[str, Any]) -> bool | None:
-    """Tell whether a model takes images by its metadata; None if unknown."""
     if not told:
         return None
     return told.get("platform") == CLASSIFIER and any(one["name"] == IMAGE for one in told["inputs"])

@@ -66,7 +66,6 @@ class FleetWatch:
                 await asyncio.to_thread(operator.post, f"/deployments/{deployment['version']}/restart")
 
     def _of_this_run(self, workers: Sequence[Worker]) -> list[Worker]:
-        """Return the reports without those from before this start."""
         elapsed = self._clock.monotonic() - self._began
         return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._waiting.lease_s)]
 
@@ -135,5 +134,4 @@ def summary_of(worker: Worker) -> str:
 
 
 def _adapters(table: dict[str, Any]) -> set[str]:
-    """Return a table's versions without workers of their own."""
     return {version["id"] for version in table["versions"] if version["base"]}

@@ -111,7 +111,6 @@ class _Answer:
                 self._reply.finish()
 
     async def crash(self, told: Refusal) -> None:
-        """Send this refusal as the answer, or break off an answer that has started."""
         if not self._is_started:
             status, headers, body = told
             await self.send({"type": "http.response.start", "status": status, "headers": headers})

@@ -184,7 +184,6 @@ class DirectReply:
             self.forget()
 
     def last(self) -> None:
-        """Accept no further request on this connection."""
         self._cycle.keep_alive = False
 
     def paused(self) -> None:

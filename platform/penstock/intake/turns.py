@@ -136,7 +136,6 @@ class StartTurns:
         self._began = self._clock()
 
     def _wake_one(self) -> bool:
-        """Wake the first request of the next tenant in rotation, if its caller waits still."""
         tenant, line = self._waiting.popitem(last=False)
         is_woken = _woken(line.popleft())
         if line:

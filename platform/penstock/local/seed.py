@@ -49,7 +49,6 @@ async def migrate(address: str) -> int:
 
 
 async def let_in(address: str) -> None:
-    """Create the processes' database roles on a server that trusts local connections."""
     async with opened(address) as database:
         await roles.grant(database, {roles.GATEWAY: "", roles.CONTROLLER: ""})
 
@@ -143,7 +142,6 @@ def _name_of(version: VersionId) -> ModelName:
 
 
 def _is_outdated(route: Route, version: VersionId) -> bool:
-    """Tell whether an alias leads only to older versions of the model, as earlier starts set it."""
     versions = {share.version for share in route.shares}
     return version not in versions and {_name_of(one) for one in versions} == {_name_of(version)}
 

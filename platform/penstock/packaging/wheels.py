@@ -71,7 +71,6 @@ def sha256_of(path: Path) -> str:
 
 
 def _bar() -> list[str]:
-    """Return pip's option for progress as plain numbers, if this pip has it."""
     return ["--progress-bar=raw"] if int(version("pip").partition(".")[0]) > RAW_BAR_AFTER_PIP else []
 
 

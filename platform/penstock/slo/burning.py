@@ -5,7 +5,7 @@ An alert ends soon after the fault; while it still fires, it says since when no 
 """
 
 from penstock.slo import recorded
-from penstock.slo.promise import Promise
+from penstock.slo.recorded import Promise
 from penstock.slo.rule import Alert
 from penstock.slo.windows import DAY_S, WindowPair, Windows, seconds
 
@@ -56,7 +56,6 @@ def _alert(promise: Promise, pair: WindowPair, windows: Windows, interval_s: int
 
 
 def _spent_within_s(promise: Promise, pair: WindowPair) -> str:
-    """Return the PromQL of the whole minutes until the budget is spent at the long window's pace."""
     whole_s = promise.period_days * DAY_S * promise.budget_ratio
     return f"round({whole_s:.6g} / {promise.series(recorded.error_ratio(pair.long))}, 60)"
 

@@ -76,7 +76,6 @@ class Metrics:
                 self._objects[metric.name].remove_by_labels({str(label): value})
 
     def exposition(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def openmetrics(self) -> bytes:

@@ -9,10 +9,9 @@ import ssl
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol, cast
 
-from penstock.tls.handshake import peer_of, stranger
+from penstock.tls.handshake import Refusals, peer_of, stranger
 from penstock.tls.identity import Callers
 from penstock.tls.mutual import Mutual
-from penstock.tls.refusals import Refusals
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

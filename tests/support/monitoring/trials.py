@@ -9,7 +9,7 @@ from typing import Any
 from penstock.apps import slos
 from penstock.slo import recorded, rules
 from penstock.slo.indicators import Measure
-from penstock.slo.promise import Promise
+from penstock.slo.recorded import Promise
 from penstock.slo.rule import Alert, Group, RecordingRule
 from penstock.slo.windows import DAY_S, WindowPair, Windows
 from tests.support.monitoring import burns, promtool

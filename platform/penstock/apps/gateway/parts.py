@@ -68,8 +68,8 @@ from penstock.supervision.exposition import Exposition
 from penstock.telemetry import names, tenants
 from penstock.telemetry.metrics import Counted, Metrics
 from penstock.telemetry.pages import Page
-from penstock.tls import expiry
 from penstock.tls.identity import Role
+from penstock.tls.mutual import show_expiry
 from penstock.worker.gate.queueing.fair_queue import Bounds
 
 MOST_MODELS = 1024
@@ -225,7 +225,7 @@ def _client(
 ) -> HttpClient:
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
     if mutual:
-        expiry.show(mutual.now, metrics)
+        show_expiry(mutual.now, metrics)
     tls = partial(mutual.client, Role.WORKER) if mutual else None
     return HttpClient(clock=clock.monotonic, limits=limits, tls=tls)
 

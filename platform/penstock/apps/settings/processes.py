@@ -234,12 +234,10 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
 
     @property
     def copies(self) -> Path:
-        """The folder of verified copies, absolute."""
         return Path(self.node_cache).resolve() if self.node_cache else self.paths.cache
 
     @property
     def compiled(self) -> Path:
-        """The folder of compiled kernels, absolute."""
         return Path(self.compile_cache).resolve() if self.compile_cache else self.paths.cache / "compiled"
 
 

@@ -33,7 +33,6 @@ class Written:
 
 
 def written(served: Served, pools: Pools) -> Iterator[Written]:
-    """Yield a version's objects in order of dependency."""
     placed = place(served, pools.devices)
     if placed is not None:
         yield from _objects(placed, pools)

@@ -70,7 +70,6 @@ class RecordFolder:
             self._write(self._new)
 
     async def flush(self) -> None:
-        """Write the waiting records, and delete files beyond the bounds."""
         async with self._writing:
             batch, self._new = self._new, []
             await asyncio.to_thread(self._write, batch)
@@ -124,7 +123,6 @@ class RecordFolder:
         self._fd, self._size, self._began_at = fd, 0, now
 
     def _sweep(self, now: float) -> None:
-        """Delete the oldest files beyond the bounds of age or bytes, leaving space for one more file."""
         left = self._bounds.most_bytes - self._most_of_one
         for file in self._newest_first():
             with suppress(FileNotFoundError):  # another gateway was quicker

@@ -244,7 +244,6 @@ class _Refusals:
 
 
 def _spoken(path: str) -> Api | None:
-    """Return the API that defines the error shape at this path; None for OpenAI's."""
     if path == ROOT or path.startswith(f"{ROOT}/"):
         return Api.INFER
     return Api.MESSAGES if path == Api.MESSAGES or path.startswith(f"{Api.MESSAGES}/") else None

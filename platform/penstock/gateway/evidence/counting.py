@@ -72,7 +72,6 @@ class Once:
 
 
 def _met_a_store_of_all(call: Call, answer: Answer) -> bool:
-    """Tell whether a store failed after the version's own files were read and before any worker was asked."""
     is_store = answer.refusal is not None and answer.refusal.code == StoreUnavailable.code
     return is_store and call.prepared is not None and call.attempts.worker is None
 
@@ -209,7 +208,6 @@ class Arms:
             answers.count(counts, call, answer, version, worker)
 
     def _is_first(self, arm: Arm, tenant: TenantId) -> bool:
-        """Tell whether this is a tenant's first answer of a version in this second, at any worker."""
         who = (arm.alias, arm.version, tenant)
         is_first = who not in self._seen
         self._seen.add(who)
@@ -231,7 +229,6 @@ class Arms:
             self._of(arm).ends["bad"] += 1
 
     def _too_long(self, arm: Arm, sticky: str, call: Call, refusal: Refusal | None) -> None:
-        """Count a prompt that is too long for this version alone."""
         if refusal is not None and refusal.code == ContextTooLong.code:
             self._refused(arm, sticky, call.principal.tenant)
 

@@ -45,7 +45,6 @@ class Keyring:
         return len(self._entries)
 
     def exchange(self, *, peppers: tuple[bytes, ...], salt_key: bytes) -> None:
-        """Replace the peppers and the cache salts' key."""
         self._peppers, self._salt_key = peppers, salt_key
         self.replace(self._ring)
 
@@ -80,7 +79,6 @@ class Keyring:
         return Claim(entry.key.tenant if entry is not None else TenantId(""), key)
 
     def is_valid(self, key: KeyId) -> bool:
-        """Tell whether a previously accepted key is still valid."""
         entry = self._entries.get(key)
         return entry is not None and entry.key.valid_at(self._now())
 

@@ -70,7 +70,6 @@ async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int, int]:
 
 
 async def parsed(reader: BodyReader, who: Principal, form: Form, body: Body, bounds: BodyBounds) -> tuple[Parsed, str]:
-    """Return the request to the model's own API, after that API's checks."""
     return await reader.read(who.tenant, form.api, _ENCODER.encode(body), bounds)
 
 

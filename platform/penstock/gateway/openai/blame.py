@@ -86,7 +86,6 @@ def _meant(message: str, body: Body) -> str:
 
 
 def _form(body: Body, root: str) -> str:
-    """Return the path of the one constraint in an object of several."""
     given = body[root]
     if root != "structured_outputs" or not isinstance(given, Mapping):
         return root

@@ -201,11 +201,6 @@ def _schemas(value: object, at: str, bounds: BodyBounds) -> None:
     schemas.check(value, at, at)
 
 
-def _structured_outputs(value: object, at: str, bounds: BodyBounds) -> None:
-    schemas.check_structured_outputs(value, at)
-    _schemas(value, at, bounds)
-
-
 _CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
     "messages": _messages,
     "input": _input,
@@ -213,6 +208,7 @@ _CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
     "system": _system,
     "chat_template_kwargs": _template_arguments,
     "length_penalty": _length_penalty,
-    "structured_outputs": _structured_outputs,
-    **dict.fromkeys("response_format text output_config output_format structural_tag".split(), _schemas),
+    **dict.fromkeys(
+        "structured_outputs response_format text output_config output_format structural_tag".split(), _schemas
+    ),
 }

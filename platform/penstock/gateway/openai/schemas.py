@@ -222,7 +222,6 @@ def _check_node(node: Schema, at: str, counted: Counted) -> None:
 
 
 def _said(node: Schema) -> Iterator[object]:
-    """Yield the values of a schema's keywords, except those for human readers."""
     for name, child in node.items():
         if name in _NAMED and isinstance(child, dict):
             yield list(child)
@@ -274,12 +273,3 @@ def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
         listed = node.get(name)
         if isinstance(listed, list):
             yield from (child for child in listed if isinstance(child, dict))
-
-
-CONSTRAINTS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
-
-
-def check_structured_outputs(given: object, at: str) -> None:
-    """Refuse an object without exactly one constraint."""
-    if isinstance(given, dict) and sum(given.get(name) is not None for name in CONSTRAINTS) != 1:
-        raise InvalidField(f"{at} must have exactly one of {', '.join(CONSTRAINTS)}", param=at)

@@ -140,7 +140,6 @@ class GenAi:
 
 
 def _model(version: str) -> str:
-    """Return the name of a model or of a version of it."""
     return version.partition("@")[0]
 
 

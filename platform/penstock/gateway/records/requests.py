@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import PurePath
 
-from penstock.domain.errors import PenstockError, codes
+from penstock.domain.errors import NoCapacity, PenstockError, codes
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.models.model import Tier
@@ -56,6 +56,7 @@ class RequestLedger:
         self._refusals = metrics.counter(names.REFUSALS)
         begin_at_zero(self._refusals, codes())
         self._early = metrics.counter(names.EARLY_REFUSALS)
+        self._no_worker = metrics.counter(names.NO_WORKER)
         self._of_tier = metrics.counter(names.TIER_REQUESTS)
         self._copies = metrics.counter(names.SHADOW_COPIES)
         begin_at_zero(self._copies, Outcome)
@@ -76,6 +77,8 @@ class RequestLedger:
         children.count(call, answer, seconds, exemplar)
         self._gen_ai.count(call, answer, seconds)
         children.tell_weight(call.principal.plan.weight)
+        if version is not None and answer.refusal is not None and answer.refusal.code == NoCapacity.code:
+            self._no_worker.labels(version=version.base or version.id).inc()
         _line(call, answer, model, seconds)
         if self._keep is not None:
             self._keep(call, answer)
@@ -247,7 +250,6 @@ def _line(call: Call, answer: Answer, model: str, seconds: float) -> None:
 
 
 def _exemplar(call: Call) -> Exemplar:
-    """Return a latency's exemplar to its trace; None if unsampled."""
     trace = trace_of(call.request.traceparent)
     return {"trace_id": trace} if trace else None
 

@@ -55,7 +55,6 @@ def parted(events: bytes, marks: tuple[bytes, ...]) -> tuple[bytes, bytes]:
 
 
 def choices_in(events: bytes) -> list[bytes]:
-    """Return the JSON of an OpenAI stream's events that have a choice."""
     return [one.removeprefix(_DATA) for one in events.split(END) if CHOICE in one]
 
 

@@ -81,7 +81,6 @@ class Accounting:
         self.parts.spool.flush()  # here, so that a slow database does not delay what is known of running streams
 
     async def _top_up(self) -> None:
-        """Reserve more for unstreamed answers before they exceed their reservation."""
         if self.live is not None:
             await self.live.look()
         await self.parts.reservations.top_up()

@@ -24,7 +24,7 @@ from functools import partial
 from math import inf
 from typing import NamedTuple
 
-from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.report import Trigger
 from penstock.worker.batching.choosing import ChosenItems, Room, choose, count_in_time, in_fair_turn, in_turn
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.group import Group

@@ -257,7 +257,6 @@ def _set(parameter: Any, value: Parameter) -> None:  # noqa: ANN401  a message o
 
 
 def _prefix(field: int, size: int) -> bytes:
-    """Return the tag and length of a length-delimited field."""
     out = bytearray((field << 3 | _DELIMITED,))
     while size >= 0x80:  # noqa: PLR2004  seven bits to a byte
         out.append(size & 0x7F | 0x80)
@@ -267,6 +266,5 @@ def _prefix(field: int, size: int) -> bytes:
 
 
 def message(kind: str, /, **fields: object) -> bytes:
-    """Return any other message of the protocol."""
     made: Message = CLASSES[kind](**fields)
     return made.SerializeToString()

@@ -47,11 +47,9 @@ class RpcReply:
 
     @property
     def version(self) -> str:
-        """The version that answered, in the protocol's terms."""
         return digest_of(dict(self.head).get(b"x-penstock-version", b"").decode())
 
     def start(self, status: int, headers: Headers) -> None:
-        """Keep the headers for trailers."""
         del status
         self._is_started, self.head = True, headers
 
@@ -177,7 +175,6 @@ class TextReply(RpcReply):
 
     @property
     def told(self) -> dict[str, Parameter]:
-        """Return the answer's parameters for its last message."""
         return self._told
 
     def write(self, data: bytes) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
-from penstock.domain.serving.waited import Ahead
+from penstock.domain.serving.report import Ahead
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.work import Work
 

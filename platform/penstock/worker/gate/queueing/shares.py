@@ -77,7 +77,6 @@ class Active:
         return tenant in self._requests
 
     def has_company(self, tenant: TenantId) -> bool:
-        """Tell whether another tenant's request waits or runs, of any standing."""
         return len(self._requests) > (tenant in self._requests)
 
     @property

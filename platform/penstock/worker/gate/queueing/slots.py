@@ -92,7 +92,6 @@ class Mix(NamedTuple):
 
     @property
     def context_tokens(self) -> float:
-        """Mean context over their decoding."""
         return self.prompt_tokens + self.output_tokens / 2
 
     def plus(self, work: Work, sign: int = 1) -> "Mix":
