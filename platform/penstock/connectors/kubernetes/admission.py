@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.connectors.kubernetes import names
 from penstock.connectors.kubernetes.pods import is_told_to_go, running
-from penstock.connectors.kubernetes.pools import Device, Places
+from penstock.connectors.kubernetes.pools import Device, ScalerLimit
 
 GIVE_UP_S = 900.0
 """Seconds until a pod without a node is made anew: Cluster Autoscaler gives a machine up after 15 minutes by default
@@ -52,7 +52,7 @@ class Admission:
                 yield Admit(name=name, scaler=scaler)
 
     def overdue(self, pods: Pods, now: float) -> Iterator[str]:
-        """Yield the pods whose scaler brought no machine, and pass that scaler over for the next ones."""
+        """Yield the pods without a machine in time, and pass their scalers over for the next ones."""
         for name, pod in pods.items():
             scaler = pod["metadata"].get("labels", {}).get(names.SCALER, "")
             at = float(pod["metadata"].get("annotations", {}).get(names.ADMITTED, "inf"))
@@ -76,7 +76,7 @@ class Admission:
     def _asks(self, pod: Mapping[str, Any]) -> tuple[Device, int]:
         return next(one for one in self.devices if one.name == _device_of(pod)), _needed(pod)
 
-    def _order(self, device: Device, now: float) -> list[Places]:
+    def _order(self, device: Device, now: float) -> list[ScalerLimit]:
         """Return the scalers in the shipped order, those that are passed over last."""
         return sorted(device.places, key=lambda one: self._passed_until.get((device.name, one.scaler), 0.0) > now)
 

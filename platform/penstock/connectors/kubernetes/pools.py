@@ -27,7 +27,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     resources: Json
 
 
-class Places(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScalerLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The most devices that a node scaler may bring."""
 
     scaler: str
@@ -42,7 +42,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: str
     bytes: Count
-    places: tuple[Places, ...]
+    places: tuple[ScalerLimit, ...]
     sizes: tuple[Size, ...]
     template: Json
     start_s: Seconds = 1800

@@ -96,7 +96,7 @@ class Writer:
                 mark = {"annotations": {names.ADMITTED: f"{self.clock.now():.3f}"}, "labels": {names.SCALER: scaler}}
                 opened = {"schedulingGates": [], "nodeSelector": {names.SCALER: scaler}}
                 await self.api.patch(POD, name, {"metadata": mark, "spec": opened})
-                logger().info("worker_admitted", worker=name, scaler=scaler)
+                logger().info("worker_admitted", worker=name, object=scaler)
             case Drain(name=name):
                 marks = {names.DRAINING: f"{self.clock.now():.3f}", names.DELETION_COST: "-1000"}
                 await self.api.patch(POD, name, {"metadata": {"annotations": marks}})
