@@ -206,7 +206,6 @@ class Workplace:
         return node.obtain(digest, watch)
 
     def _controller(self) -> str:
-        """Return the controller's current address, which may change at a restart."""
         if self._settings.controller_url:
             return self._settings.controller_url
         try:
