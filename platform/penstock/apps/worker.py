@@ -108,7 +108,7 @@ class Workplace:
             files=self._files,
             heartbeat_s=ours.heartbeat_s,
             drain_grace_s=ours.grace_s,
-            may_be_taken=ours.notice_s > 0,
+            may_be_taken=ours.announced_s > 0,
             is_pooled=ours.pool_bytes > 0,
             pace=RunIntervals(
                 look_every_s=min(1.0, ours.probe_every_s),
