@@ -289,7 +289,6 @@ def _probes(runtime: Runtime) -> Mapping[str, Page]:
 
 
 async def _exchange(settings: ControllerSettings, database: Database, secrets: Secrets, found: Keys) -> None:
-    """Apply changed keys to the running controller; the database identifies the platform by the newest key."""
     before = Keys(platform=secrets.platform_keys, peppers=secrets.peppers)
     secrets.peppers, secrets.platform_keys = found.peppers, found.platform
     try:

@@ -22,8 +22,6 @@ UNEVEN = 1.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheSettings:
-    """The settings of an engine that decide its KV layout."""
-
     block_tokens: int = 16
     element_bytes: float = 2.0
     context_tokens: int

@@ -18,8 +18,6 @@ LEAST_CONTEXT = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to run the model, and its plan."""
-
     told: str
     plan: MemoryPlan
 

@@ -75,7 +75,6 @@ def _leader(settings: Settings, found: Reading) -> str:
 
 
 def _circuits(found: Reading) -> tuple[views.OpenCircuit, ...]:
-    """Return the circuits that any gateway has open, the oldest first."""
     since: dict[tuple[str, ...], float] = {}
     for one in everywhere(found, names.BREAKER_OPENED.name):
         circuit = tuple(one.labels.get(label, "") for label in names.BREAKER_OPENED.labels)

@@ -34,8 +34,6 @@ def image_of(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labelled:
-    """The labels of an image or of texts, and the stats of the answer."""
-
     found: tuple[tuple[str, float], ...]
     stats: Stats
 

@@ -70,7 +70,6 @@ class FleetWatch:
         return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._waiting.lease_s)]
 
     async def _all_serve(self, operator: Operator, workers: Sequence[Worker]) -> bool:
-        """Tell whether each deployment's workers are ready, and in the gateways' table."""
         ready = {worker["id"] for worker in workers if worker["state"] in _PROVEN}
         table = await asyncio.to_thread(operator.get, "/table")
         serving = {

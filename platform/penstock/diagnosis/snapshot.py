@@ -74,7 +74,6 @@ class EngineFigures:
 class TokenFigures:
     prompt_part: float | None = None
     decode_s: float | None = None
-    itl_p50_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

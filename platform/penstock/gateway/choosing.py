@@ -36,8 +36,6 @@ _COUNTED_ANEW = frozenset({"truncate_prompt_tokens", "padding"})
 
 
 class _Found(NamedTuple):
-    """A rule's target: request, version, prompt, and the version it is a fallback for."""
-
     rule: Rule
     wish: InferenceRequest
     version: VersionEntry

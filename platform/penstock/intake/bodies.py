@@ -41,8 +41,6 @@ class Bounded:
 
 
 class _Body:
-    """A request's body, read only as its route asks."""
-
     def __init__(self, receive: Receive, bound: Bounded, held: HeldBytes, length: bytes) -> None:
         self._receive, self._bound, self._held, self._length = receive, bound, held, length
         self._left, self._until = bound.most_bytes, 0.0

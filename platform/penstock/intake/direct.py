@@ -128,7 +128,6 @@ class DirectReply:
         cycle.on_response()
 
     def abort(self) -> None:
-        """Drop the connection; the caller of ``abort`` gets no callback."""
         self.forget()
         self._cycle.disconnected = True
         self._connection.transport.abort()

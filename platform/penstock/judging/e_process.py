@@ -3,11 +3,9 @@
 If the mean is not above it, each bet's wealth is a supermartingale, and wealth 1/a is ever reached with probability at
 most a (Ville's inequality; Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2021).
 Several bets run in parallel: large ones win soon if much is wrong, small ones if little is. A test for harm forgets
-losses, so that ten good minutes need not be offset before a regression shows (e-CUSUM; Shin, Ramdas and Rinaldo,
-"E-detectors", 2022).
+losses (e-CUSUM; Shin, Ramdas and Rinaldo, "E-detectors", 2022).
 
-Requests close in time are correlated, so the weight of a slot is capped. A weight below 1 only makes the evidence more
-conservative, since x**w is concave.
+Requests close in time are correlated, so the weight of a slot is capped; a weight below 1 is only more conservative.
 """
 
 import math
@@ -23,8 +21,6 @@ _NEAR = 0.001
 
 
 class EProcess:
-    """The wealth of several bets that the mean score is above a tolerated one."""
-
     __slots__ = ("_evidence", "_forgets", "_fractions", "_logs")
 
     def __init__(self, fractions: tuple[float, ...] = FRACTIONS, *, forgets: bool) -> None:
@@ -70,8 +66,6 @@ class EProcess:
 
 
 class GainTable:
-    """Log gains by score for several e-processes, each with a fixed tolerated mean."""
-
     __slots__ = ("_means", "_rows")
 
     def __init__(self, means: Sequence[tuple[float, bool]]) -> None:

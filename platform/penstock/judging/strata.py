@@ -73,8 +73,6 @@ _Comparators = list[tuple[_StratumSample, float]]
 
 
 class Ranks:
-    """The incumbent's recent times, bounded in strata, buckets and seconds."""
-
     def __init__(self, buckets: int = BUCKETS) -> None:
         self._buckets = buckets
         self._strata: dict[Stratum, _StratumSample] = {}

@@ -96,7 +96,6 @@ class Seed:
         await self._deploy(frozenset(versions.values()), names)
 
     async def _deploy(self, wanted: frozenset[VersionId], names: frozenset[ModelName]) -> None:
-        """Set the demo versions' workers; other versions belong to operators."""
         present = {deployment.version: deployment.replicas for deployment in await self._registry.deployments()}
         retired = {version for version in present if _name_of(version) in names} - wanted
         for version, replicas in [*((one, self._replicas) for one in wanted), *((one, 0) for one in retired)]:

@@ -61,7 +61,6 @@ def _spent_within_s(promise: Promise, pair: WindowPair) -> str:
 
 
 def _over_since(promise: Promise, pair: WindowPair, now_ratio: float, interval_s: int) -> str:
-    """Return the PromQL of the Unix second of the last minute that burned, if that is past."""
     bad, events = (rate(LAST_MINUTE) for rate in (promise.measure.bad_rate, promise.measure.events_rate))
     burned = f"({bad}) > {now_ratio * promise.threshold(pair):.6g} * ({events})"
     seen_s = seconds(pair.now) + 2 * seconds(recorded.BASE_WINDOW)

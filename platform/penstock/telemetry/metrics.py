@@ -79,7 +79,6 @@ class Metrics:
         return generate_latest(self.registry)
 
     def openmetrics(self) -> bytes:
-        """Return the OpenMetrics format, which includes exemplars."""
         said: bytes = openmetrics.generate_latest(self.registry)  # type: ignore[no-untyped-call]
         return said
 

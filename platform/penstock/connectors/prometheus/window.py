@@ -57,7 +57,6 @@ class PrometheusWindow:
         return self.grown(name, self._span)
 
     def grown(self, name: str, span: Span) -> tuple[Sample, ...]:
-        """Return the increases over a part of the window."""
         found = []
         for series in self.values(name):
             created = self._creations(name).get(_key(series.labels, without="le"), {})

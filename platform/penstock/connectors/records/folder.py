@@ -3,9 +3,8 @@
 Requests put records into memory; a thread writes them four times a second. A killed process loses a quarter of a second
 of records, and a full disk loses records but no request.
 
-Trade-off: no index. A look-up scans files, newest first, one look-up at a time. A slice holds the interpreter lock for
-a tenth of a millisecond, then pauses for ten times that: 256 MiB take a second and a tenth of a core, and delay no
-token. Look-ups are rare; an index would cost time in every request.
+Trade-off: no index, which would cost time in every request. A look-up scans files, newest first, in slices with pauses:
+256 MiB take a second and a tenth of a core, and delay no token.
 """
 
 import asyncio

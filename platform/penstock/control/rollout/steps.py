@@ -198,7 +198,6 @@ def _onwards(act: _Act, seen: StepInputs, verdict: Verdict) -> Step | None:
 
 
 def _fresh(judgement: Judgement | None, now: float) -> Verdict:
-    """Return the judgement's verdict; an old proof does not count, evidence of harm does not age."""
     if judgement is None:
         return Verdict.WAIT
     is_stale = judgement.verdict is Verdict.PROMOTE and now - judgement.at > STALE_S

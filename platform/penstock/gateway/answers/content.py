@@ -153,7 +153,6 @@ def choices(api: Api, body: bytes) -> list[Choice]:
 
 
 def added(api: Api, data: bytes) -> list[Choice]:
-    """Return the parts that one event's JSON adds, if any."""
     if api is Api.RESPONSES:
         found = _in_responses(_RESPONSES_EVENT.decode(data))
     elif api is Api.MESSAGES:

@@ -268,7 +268,6 @@ class _Named:
 
 
 def crashed(observer: ErrorObserver, error: Exception, scope: Scope) -> Refusal:
-    """Report an internal fault, and return the table's 500."""
     request_id = RequestId(scope.get("state", {}).get("request_id", ""))
     observer.crashed(error, request_id)
     status, headers, body = response_of(PenstockError(), request_id, _spoken(scope["path"]))

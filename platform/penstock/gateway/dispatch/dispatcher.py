@@ -318,7 +318,6 @@ def _members_of(call: Admitted) -> frozenset[WorkerId]:
 
 
 def _ended_by_caller(call: Admitted, now: float) -> bool:
-    """Tell whether the caller's own deadline has passed at monotonic second ``now``."""
     request = call.request
     return 0.0 < request.deadline_s <= now - request.arrived_at
 

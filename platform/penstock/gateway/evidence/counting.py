@@ -8,15 +8,9 @@ store.
 
 No single caller can decide. Outcomes count once per sticky key in ten seconds; times and answers once per tenant in a
 second; outcomes that callers caused, and requests that name a version, not at all. A second that can't be stored is
-dropped.
-
-A fallback's answer counts as a refusal by the version that it replaces: otherwise a dead candidate would never be
-judged.
-
-A shadow copy counts as its candidate's answer, under its caller's key, without tokens; if it was shed, not at all. A
-refusal of the copy counts against the candidate, and the copy's price is compared with the original's.
-
-A request that ended at a store of all versions (limits, ledger, disk) counts for none: its arm was drawn by chance.
+dropped. A fallback's answer counts as a refusal by the version that it replaces. A shadow copy counts as its
+candidate's answer, without tokens; if it was shed, not at all. A request that ended at a store of all versions (limits,
+ledger, disk) counts for none.
 
 Trade-off: a refusal to a caller counts only if the other version takes longer prompts. Callers can provoke all other
 refusals.
@@ -95,8 +89,6 @@ class Shared(NamedTuple):
 
 
 class Arms:
-    """One gateway's evidence of the present second."""
-
     def __init__(
         self,
         clock: Clock,
@@ -144,7 +136,6 @@ class Arms:
             answers.count(counts, call, answer, version, worker)
 
     def judges(self, call: Call) -> bool:
-        """Tell whether the answer is compared with another version's."""
         copy = call.copy
         if copy is not None:
             return copy.is_evidence and copy.pair is None
@@ -220,7 +211,6 @@ class Arms:
         return found
 
     def _end(self, arm: Arm, sticky: str, outcome: Outcome) -> None:
-        """Count an outcome as SLOs do, possibly some seconds later."""
         key, now = (arm.alias, arm.version, sticky), self._clock.monotonic()
         if outcome is Outcome.OK:
             if self._good.counts(key, now):

@@ -60,7 +60,6 @@ class Keyring:
         }
 
     def authenticate(self, credential: str) -> Principal:
-        """Return the principal; raise ``Unauthenticated``, or ``Forbidden`` for a key that may not ask models."""
         return self.asking(self.recognise(credential))
 
     def recognise(self, credential: str) -> Principal:

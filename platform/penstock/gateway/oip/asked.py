@@ -85,6 +85,5 @@ async def asked_by(reader: BodyReader, who: str, raw: bytes, head_length: int | 
 
 
 def read(frame: memoryview) -> Sequence[bytes]:
-    """Answer a frame of ``asked_by``, in the child process."""
     told, blobs = json_wire.packed_head(frame)
     return (DONE, b"%d\n" % len(told), told, *blobs)

@@ -117,7 +117,6 @@ def claim(headers: HeaderMap, claimed: Callable[[str], Claim]) -> Claim:
 
 
 def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse a repeated header that is allowed only once."""
     seen: set[bytes] = set()
     for name, _ in headers:
         if name in seen and name in SINGLE:

@@ -100,7 +100,6 @@ class HttpExchange(RequestExchange):
         return await read_body(receive, limit, held.grow)
 
     def _decor(self) -> Headers:
-        """Return the headers of every reply; the relay adds version and stages."""
         decor = [(b"x-request-id", self._request_id.encode()), *self._listeners()]
         if ignored := self._without_effect():
             decor.append((b"x-penstock-ignored", ", ".join(ignored).encode()))

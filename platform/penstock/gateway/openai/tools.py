@@ -30,7 +30,6 @@ def check(body: Body) -> tuple[str, ...]:
 
 
 def check_choice(body: Body) -> None:
-    """Refuse a choice that asks for a call of none of the tools."""
     tools, choice = body.get("tools"), body["tool_choice"]
     if not _forces(choice):
         return

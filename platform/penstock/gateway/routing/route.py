@@ -162,7 +162,6 @@ class WorkerRouter:
         return min((one.wait_s for one in open_), default=inf)
 
     def running(self, version: VersionId) -> float:
-        """Return the mean number of running requests at this version's workers; 0 if none serve."""
         roster_ = self._table.view.rosters.get(version)
         some = draw(roster_.serving, self._settings.sample.watched, self._chance) if roster_ is not None else []
         now, at = self._clock.monotonic(), self._table.view.at

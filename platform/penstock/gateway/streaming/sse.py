@@ -38,7 +38,6 @@ class EventScanner:
 
 
 def split(events: bytes) -> Iterator[bytes]:
-    """Yield each event of ``EventScanner.feed``'s result, with its blank line."""
     start = 0
     while (cut := events.find(END, start)) >= 0:
         yield events[start : cut + len(END)]

@@ -140,7 +140,6 @@ class Accounting:
             self.parts.shared.counted()
 
     async def _last(self, ledger: LedgerStore) -> None:
-        """Deliver this process's last rows; the next process delivers the rest from disk."""
         with suppress(StoreUnavailable, OSError, asyncio.CancelledError):
             await self.parts.reservations.flush()
             await self.parts.spool.deliver(ledger)

@@ -109,7 +109,6 @@ class AdapterLoader:
             self._show(())
 
     async def _serve(self, base: Manifest, digest: str) -> None:
-        """Load requested adapters, previously loaded ones first."""
         self._checked = set()
         self._before = tuple(sorted(self._before, key=lambda one: one not in self._pinned))
         while self._before:
@@ -244,7 +243,6 @@ class AdapterLoader:
 
 
 async def _fault(manifest: Manifest, client: GateClient) -> str:
-    """Ask all golden prompts at once; return the fault of the first wrong answer, empty if all are right."""
     each = (golden.check(replace(manifest, golden=(one,)), client.ask) for one in manifest.golden)
     return next((fault for fault in await asyncio.gather(*each) if fault), "")
 

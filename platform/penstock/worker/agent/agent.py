@@ -194,7 +194,6 @@ class Agent:
             copy = await self._obtained_again(copy)
 
     async def _serve(self, copy: Copy) -> EngineLost | None:
-        """Start and watch an engine; return how it was lost, None if it is idle and ordered to sleep."""
         try:
             running = await self._start(copy)
             watching = self._adapters.beside(running.watch(copy.manifest, self._hooks), copy.manifest)

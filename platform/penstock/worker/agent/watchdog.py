@@ -71,8 +71,6 @@ def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallLimits:
-    """Seconds without progress after which an engine counts as hung, by its activity."""
-
     still_s: float
     working_s: float
     compiling_s: float

@@ -172,7 +172,6 @@ def _as_json(order: Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, obje
 
 
 async def _steps(forecast: Forecast, scope: Scope, body: bytes) -> tuple[int, bytes]:
-    """Return the step log as JSON; 404 from an engine without one."""
     asked = msgspec.json.decode(body, type=_StepOrder)
     if asked.learned is not None:
         forecast.learn(asked.learned)

@@ -105,8 +105,6 @@ class WholeReply(RpcReply):
 
 
 class Speaker(Protocol):
-    """A source of messages for the outbox."""
-
     is_queued: bool
 
     def take(self) -> bytes:
@@ -123,7 +121,6 @@ class Outbox:
         self._is_closed = False
 
     def ready(self, speaker: Speaker) -> None:
-        """Queue a source that has something to write."""
         if not speaker.is_queued:
             speaker.is_queued = True
             self._speakers.append(speaker)
@@ -208,7 +205,6 @@ class TextReply(RpcReply):
                     self._waiting_chars += len(choice.text)
 
     def finish(self) -> None:
-        """Queue the last message, with the finish reason."""
         if not self._is_over:
             self._is_over = True
             self._forget()

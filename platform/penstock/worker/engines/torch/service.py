@@ -221,7 +221,6 @@ class Service:
         return Prospect(ticket.tenant, len(given), now - (meter.waited_s or 0.0), now + left_s)
 
     async def _one(self, given: Given, asked: _Asked) -> _Done:
-        """Process one item once its request's share has a free slot."""
         try:
             began_at = self._clock.monotonic()
             prepared = await self._prepared(given, asked)
@@ -264,7 +263,6 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, row)
 
     def _postprocessed(self, row: Features) -> Features:
-        """Return the handler's answer for a row; unchanged rows were checked with their batch."""
         told = self._handler.postprocess(row)
         declared.check({name: one[None] for name, one in told.items()}, self._handler.model.settings)
         return told

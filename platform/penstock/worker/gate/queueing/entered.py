@@ -13,8 +13,6 @@ from penstock.worker.gate.queueing.work import Work
 
 
 class Mark(NamedTuple):
-    """Counts at an arrival: all entered requests, the tenant's own, the other present tenants."""
-
     everybody: tuple[int, ...]
     own: tuple[int, ...]
     tenants: int

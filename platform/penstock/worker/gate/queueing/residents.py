@@ -53,8 +53,6 @@ class AdapterRefusal:
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """The time during which a refused pin is not retried."""
-
     of_s: float
     until: float
 
