@@ -75,7 +75,10 @@ def chooser(size: int) -> Choosing:
     autos = (Auto(alias=Alias("auto"), rules=rules),)
     current.swap(replace(known, routes=(route,), autos=autos), 0.0)
     return Choosing(
-        autos=current.auto, resolver=TableResolver(current), preprocessor=_Prepared(), count=lambda _alias, _rule: None
+        autos=TableResolver(current).auto,
+        resolver=TableResolver(current),
+        preprocessor=_Prepared(),
+        count=lambda _alias, _rule: None,
     )
 
 

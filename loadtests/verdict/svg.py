@@ -51,7 +51,7 @@ def axis(name: str, values: Sequence[float], *, log: bool = False) -> Axis:
 
 
 def _round_step(least: float) -> float:
-    power = 10 ** math.floor(math.log10(least))
+    power: float = 10.0 ** math.floor(math.log10(least))
     return next(power * n for n in (1, 2, 5, 10) if power * n >= least * 0.999)
 
 

@@ -12,6 +12,7 @@ from scripts.fields.shapes import ANY, Shape, joined
 OPEN = "*"
 WORDS = ("served", "told", "dropped", "refused")
 _EACH, _LIKE, _SOME = "each ", "like ", "not empty"
+_MOST = re.compile(r"at most (\d+) items")
 _RANGE = re.compile(r"(?:(?P<low>from|above) (?P<least>-?[0-9.]+))?(?: ?to (?P<most>-?[0-9.]+))?")
 """Bounds that a provider says in prose alone: ``from 0 to 2``, ``above 0``; of an object's values with ``each``."""
 
@@ -39,6 +40,8 @@ def bounds_of(says: str) -> dict[str, object]:
         return {"pattern": says.removeprefix(_LIKE)}
     if says == _SOME:
         return {"bounds": {"minLength": 1}}
+    if many := _MOST.fullmatch(says):
+        return {"most": int(many[1])}
     found = _RANGE.fullmatch(says)
     if not says or found is None:
         return {}
@@ -93,7 +96,7 @@ class Deciding:
         if shape.bounds:
             node["bounds"] = shape.bounds
         node |= self._object(shape, path) | bounds_of(verdict.says)
-        if shape.most:
+        if shape.most and "most" not in node:
             node["most"] = shape.most
         if shape.items is not None:
             node["items"] = self._node(shape.items, f"{path}[]")

@@ -48,6 +48,14 @@ SOURCES: Mapping[Api, tuple[tuple[str, str], ...]] = {
     ),
 }
 """The declarations of each API's requests; no SDK classifies."""
+COUNTS: Mapping[Api, tuple[tuple[str, str], ...]] = {
+    Api.RESPONSES: ((f"{_OPENAI}.responses.input_token_count_params", "InputTokenCountParams"),),
+    Api.MESSAGES: (
+        ("anthropic.types.message_count_tokens_params", "MessageCountTokensParams"),
+        (f"{_VLLM}.anthropic.protocol", "AnthropicCountTokensRequest"),
+    ),
+}
+"""The declarations of token counts."""
 
 
 _TEXT: Schema = {"type": ["string", "null"]}
@@ -99,6 +107,14 @@ def load(module: str, name: str) -> type:
     """Return a request class."""
     found: type = getattr(import_module(module), name)
     return found
+
+
+def counted(api: Api) -> list[str]:
+    """Return the fields that an API's token count documents."""
+    found: set[str] = set()
+    for module, name in COUNTS.get(api, ()):
+        found |= {*getattr(one := load(module, name), "model_fields", ()), *getattr(one, "__annotations__", ())}
+    return sorted(found)
 
 
 def schemas(api: Api) -> list[JsonSchemaValue]:

@@ -69,7 +69,5 @@ def unused(tables: dict[Api, ApiTable]) -> list[str]:
 
 
 def written(tables: dict[Api, ApiTable]) -> str:
-    return "".join(
-        f"{json.dumps({'api': str(api), 'root': table.root}, sort_keys=True, separators=(',', ':'))}\n"
-        for api, table in tables.items()
-    )
+    lines = ({"api": str(api), "root": one.root, "counted": sources.counted(api)} for api, one in tables.items())
+    return "".join(f"{json.dumps(line, sort_keys=True, separators=(',', ':'))}\n" for line in lines)

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 
 from penstock.domain.serving.request import JSON_APIS
-from penstock.gateway.openai.verdicts import ANY, TABLE, Field
+from penstock.gateway.openai import betas
+from penstock.gateway.openai.parse import COUNTS
+from penstock.gateway.openai.verdicts import ANY, COUNTED, TABLE, Field
 from scripts.reference.markdown import code, table, titled
 
 _LEAD = """Each field that OpenAI's and Anthropic's SDKs and vLLM's request classes document, and what becomes of it here.
@@ -13,6 +15,16 @@ _LEAD = """Each field that OpenAI's and Anthropic's SDKs and vLLM's request clas
 *Refused*: a 400 with the field's whole path and the remedy.
 Null is as if left out, an empty list or `false` asks a refused field for nothing, and a name that is not here is refused.
 A row `path=value` is one value's. Inside of what is refused, told or dropped nothing is listed."""
+_BETAS = f"""
+## The header `{betas.HEADER}`
+
+Read on Messages and its token count. Names that are not here are told, too; more than {betas.MOST} are refused.
+"""
+_COUNTS = """
+## Token counts
+
+A count reads the fields that it documents. Others of its API are told: they change no count.
+"""
 
 
 def page() -> str:
@@ -22,7 +34,18 @@ def page() -> str:
         rows = dict(_rows(TABLE[api]))
         cells = [(code(path), verdict, says) for path, (verdict, says) in sorted(rows.items())]
         parts.append(f"\n## `POST {api}`\n\n{len(cells)} rows.\n\n{table(('field', 'is', 'how'), cells)}")
-    return "".join(parts)
+    return "".join([*parts, _COUNTS, *_counts(), _BETAS, _betas()])
+
+
+def _counts() -> Iterator[str]:
+    for path, api in COUNTS.items():
+        yield f"\n`POST {path}`: {', '.join(map(code, sorted(COUNTED[api])))}.\n"
+
+
+def _betas() -> str:
+    served = [(code(name), "served", "") for name in sorted(betas.SERVED)]
+    told = sorted((code(name), "told", says) for says, names in betas.TOLD.items() for name in names)
+    return f"\n{table(('name', 'is', 'how'), [*served, *told])}"
 
 
 def _rows(field: Field) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -56,6 +79,8 @@ def _bounds(field: Field) -> str:
         "minLength": "characters: at least",
     }
     found = [f"{words[name]} {said[name]:g}" for name in words if name in said]
+    if field.most:
+        found.append(f"at most {field.most} items")
     if field.pattern is not None:
         found.append(f"like {code(field.pattern.pattern)}")
     return ("each value " if field.each else "") + ", ".join(found)

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from penstock.apps import slos
+from penstock.apps.keys import provide_worker_key
 from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
-from penstock.apps.worker_keys import provide
 from penstock.connectors.process.fleet import HostConfig, LocalFleet
 from penstock.control.autoscaler.autoscaler import ScaleSettings
 from penstock.control.autoscaler.bounds import ScaleBounds, SpecRefused, parse
@@ -91,7 +91,7 @@ def _local(settings: ControllerSettings, command: WorkerCommand) -> LocalFleet:
 def _provided(
     settings: ControllerSettings, command: WorkerCommand, worker: WorkerId, version: VersionId
 ) -> Sequence[str]:
-    provide(settings, worker, version)
+    provide_worker_key(settings, worker, version)
     return command(worker, version)
 
 

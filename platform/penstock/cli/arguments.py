@@ -20,8 +20,12 @@ ENGINE_NUMBERS = tuple(
     one.name for one in fields(EngineSettings) if one.type is int and one.name != "tensor_parallel_size"
 )
 """Engine settings that are whole numbers; the number of GPUs has a separate option."""
-ENGINE_WORDS = {"dtype": ("bfloat16", "float16", "float32"), "kv_cache_dtype": ("auto", "bfloat16", "fp8")}
-"""Engine settings that are names, and those names."""
+ENGINE_WORDS = {
+    "dtype": ("bfloat16", "float16", "float32"),
+    "kv_cache_dtype": ("auto", "bfloat16", "fp8"),
+    "tool_parser": ("hermes",),
+}
+"""Engine settings that are names, and those names; of vLLM's tool parsers the one that is tested."""
 MOST_MICRO = 2**53
 """More micro-dollars than meters count exactly."""
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")

@@ -15,7 +15,14 @@ import httptools
 from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from penstock.domain.errors import BadRequest, HeadersTooLarge, Overloaded, PenstockError, RequestTimedOut
+from penstock.domain.errors import (
+    BadRequest,
+    HeadersTooLarge,
+    Overloaded,
+    PenstockError,
+    RequestTimedOut,
+    UnknownExpectation,
+)
 from penstock.domain.ids import RequestId
 from penstock.intake.addresses import Addresses, Placed
 from penstock.intake.direct import EXTENSION, DirectReply
@@ -182,13 +189,17 @@ class Connection(HttpToolsProtocol):
             self._rest()
 
     def _check_head(self) -> None:
-        """Refuse a head that a proxy could read otherwise: host, version, transfer coding (RFC 9112, 3.2, 6.1)."""
+        """Refuse a head that a proxy could read otherwise: host, version, transfer coding (RFC 9112, 3.2, 6.1);
+        and an expectation that is not met here (RFC 9110, 10.1.1).
+        """
         hosts, version = 0, self.parser.get_http_version()
         for name, value in self.headers:
             if name == b"host":
                 hosts += 1
             elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
                 self._refusal = BadRequest("of transfer codings only chunked is taken")
+            elif name == b"expect" and value.strip().lower() != b"100-continue":
+                self._refusal = UnknownExpectation()
         if version not in {"1.0", "1.1"}:
             self._refusal = BadRequest("this is not valid HTTP/1.1")
         elif hosts > 1 or (hosts == 0 and version == "1.1"):
@@ -264,7 +275,6 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def prove(self) -> None:
-        """Record a valid key for this connection's address."""
         if not self._is_proven:
             self._is_proven = True
             self.config.addresses.prove(self._address)

@@ -13,7 +13,7 @@ from penstock.domain.models.curves import Origin
 from penstock.domain.models.steps import Batch
 from penstock.packaging.known_models import MODELS
 from penstock.steps.fit import Errors, errors_of
-from penstock.worker.agent.learning import curve_of, points_of
+from penstock.worker.agent.learning import curve_of, points_of, read
 
 pytestmark = pytest.mark.drill
 RUN = """
@@ -83,7 +83,7 @@ def test_a_cold_engine_tells_nothing(told: dict[str, Any]) -> None:
 
 def test_a_step_is_told_as_it_was(told: dict[str, Any]) -> None:
     """Batches of every size, prompts alone and beside them."""
-    batches = [one.batch for one in points_of(told)]
+    batches = [one.batch for one in points_of(read(told))]
     assert {one.decoding for one in batches} >= {1, 2, 4, 8, 16, 32}
     assert any(one.prompt and not one.decoding for one in batches)
     assert any(one.prompt and one.decoding for one in batches)
@@ -111,4 +111,4 @@ def _errors_of_constants(told: dict[str, Any]) -> Errors:
     def seconds(one: Batch) -> float:
         return (one.prompt + 2 * one.decoding) / 500.0
 
-    return errors_of([abs(seconds(one.batch) / one.seconds - 1) for one in points_of(told)])
+    return errors_of([abs(seconds(one.batch) / one.seconds - 1) for one in points_of(read(told))])

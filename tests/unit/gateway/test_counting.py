@@ -175,3 +175,11 @@ async def test_what_is_not_there_beside_messages_has_anthropics_shape(method: st
     assert answer.status_code == status
     assert is_anthropics(answer)
     assert "type" not in (await site.http.get("/v1/message")).json()
+
+
+async def test_a_count_tells_the_fields_that_it_does_not_document() -> None:
+    """What bounds or samples an answer changes no count."""
+    site = Site()
+    answer = await site.ask(max_tokens=9, temperature=0.5, system="Be brief.")
+    assert (answer.status_code, answer.headers.get("x-penstock-ignored")) == (200, "max_tokens, temperature")
+    assert (await site.ask(system="Be brief.")).headers.get("x-penstock-ignored") is None

@@ -368,3 +368,27 @@ async def test_a_transfer_coding_that_is_not_decoded_is_refused(coding: bytes) -
         client.send(head(b"transfer-encoding: " + coding, length=-1))
         assert (await client.response())[0] == 400
         await client.close()
+
+
+@pytest.mark.parametrize("value", [b"200-maybe", b"", b"100-continue, 200-maybe"])
+@on_uvloop
+async def test_an_expectation_that_is_not_met_is_refused(value: bytes) -> None:
+    """RFC 9110, 10.1.1: of expectations only 100-continue is known."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(b"expect: " + value))
+        status, _, body = await client.response()
+        assert (status, code(body)) == (417, "unknown_expectation")
+        await client.close()
+
+
+@on_uvloop
+async def test_a_client_that_waits_for_a_word_is_told_to_go_on() -> None:
+    """In any letters, as header values of this kind are read."""
+    async with running() as gateway:
+        client = await Client.to(gateway)
+        client.send(head(b"expect: 100-Continue"))
+        assert (await client.head())[0] == 100
+        client.send(REQUEST)
+        assert (await client.response())[0] == 200
+        await client.close()

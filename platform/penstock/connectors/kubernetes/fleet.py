@@ -5,10 +5,11 @@ return at once, from the mirrored state and into the background writer: an unres
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 from penstock.connectors.kubernetes import names
+from penstock.connectors.kubernetes.admission import Admission
 from penstock.connectors.kubernetes.backoff import Backoff
 from penstock.connectors.kubernetes.client import NamespaceApi
 from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD
@@ -17,7 +18,7 @@ from penstock.connectors.kubernetes.placing import place
 from penstock.connectors.kubernetes.pods import Deaths, running, version_of
 from penstock.connectors.kubernetes.pools import Pools
 from penstock.connectors.kubernetes.scaling import unfollowed
-from penstock.connectors.kubernetes.steps import not_placed, steps, stuck, told_numbers
+from penstock.connectors.kubernetes.steps import Delete, Step, not_placed, steps, stuck, told_numbers
 from penstock.connectors.kubernetes.writer import WriteIntervals, Writer
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import FleetPlan, FleetView
@@ -35,7 +36,7 @@ class KubernetesFleet:
         self, api: NamespaceApi, pools: Pools, clock: Clock, pace: WriteIntervals = PACE, first_wait_s: float = 1.0
     ) -> None:
         self._pools, self._clock, self._pace = pools, clock, pace
-        self._deaths = Deaths(clock)
+        self._deaths, self._admission = Deaths(clock), Admission(devices=pools.devices)
         self._pods = Mirror(api, POD, names.OURS, self._deaths.note, Backoff(first_s=first_wait_s))
         self._workloads = Mirror(api, DEPLOYMENT, names.OURS, lambda *_: None, Backoff(first_s=first_wait_s))
         self._writer = Writer(
@@ -81,8 +82,8 @@ class KubernetesFleet:
         self._news.set()
         if plan.served is not None and self._pods.is_known:
             numbers = told_numbers(plan.served, self._pods.objects, self._pools)
-            placed = {one.version: place(one, self._pools.pools) for one in plan.served}
-            self._most = {version: sum(one.size.most for one in found) for version, found in placed.items()}
+            placed = {one.version: place(one, self._pools.devices) for one in plan.served}
+            self._most = {version: one.size.most if one else 0 for version, one in placed.items()}
             self._say_unfollowed(numbers)
             self.tell(numbers)
 
@@ -94,7 +95,14 @@ class KubernetesFleet:
             self._say_not_placed(plan)
             held = self._writer.held_names(DEPLOYMENT)
             due = list(steps(plan, self._workloads.objects, self._pods.objects, self._pools, held))
-            await self._writer.bring_about(due, self._is_fresh)
+            await self._writer.bring_about([*due, *self._admitted()], self._is_fresh)
+
+    def _admitted(self) -> Iterator[Step]:
+        pods, now = self._pods.objects, self._clock.now()
+        for name in self._admission.overdue(pods, now):
+            logger().warning("worker_got_no_machine", worker=name)
+            yield Delete(kind=POD, name=name, uid=pods[name]["metadata"]["uid"])
+        yield from self._admission.admitted(pods, now)
 
     def _is_fresh(self) -> bool:
         is_known = self._pods.is_known and self._workloads.is_known

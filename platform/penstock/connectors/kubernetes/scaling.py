@@ -1,11 +1,11 @@
-"""How KEDA gets a version's replicas: a ScaledObject for each pool, and each pool's part of the number. Pure.
+"""How KEDA gets a version's replicas: its ScaledObject, and replicas that are not the number. Pure.
 
 The controller tells the number over KEDA's push protocol, and KEDA holds it. The HPA passes it through: no tolerance,
 no window and no slow policy of its own, since the autoscaler has them. Two things hold if the controller is away: the
 last number that Prometheus saw, for an hour, and then the replicas that run.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from penstock.connectors.kubernetes.placing import Placed
 from penstock.connectors.kubernetes.pools import Pools
@@ -27,7 +27,7 @@ def spec(placed: Placed, target: dict[str, str], pools: Pools) -> dict[str, obje
     ``fallback`` must have replicas: with none, KEDA takes an error for no load and scales to zero (2.19,
     ``scale_scaledobjects.go``).
     """
-    most = max(placed.size.most, placed.least)
+    most = max(placed.size.most, placed.served.least)
     rules = {
         "stabilizationWindowSeconds": 0,
         "tolerance": "0",
@@ -35,13 +35,13 @@ def spec(placed: Placed, target: dict[str, str], pools: Pools) -> dict[str, obje
     }
     return {
         "scaleTargetRef": target,
-        "minReplicaCount": placed.least,
+        "minReplicaCount": placed.served.least,
         "maxReplicaCount": most,
         "pollingInterval": POLL_S,
         "cooldownPeriod": COOLDOWN_S,
         "fallback": {
             "failureThreshold": FAILURES,
-            "replicas": max(1, placed.least),
+            "replicas": max(1, placed.served.least),
             "behavior": "currentReplicasIfHigher",
         },
         "advanced": {
@@ -77,25 +77,6 @@ def _floor(server: str, name: str) -> dict[str, object]:
             "ignoreNullValues": "false",
         },
     }
-
-
-def shares(number: int, pools: Sequence[Placed], serving: Mapping[str, int], *, keeps: bool) -> dict[str, int]:
-    """Return each pool's part of a version's number, by the pool's name.
-
-    Each pool has its floor. ``keeps``: pods that serve and are not drained stay, whichever pool they are in
-    (``serving``). The rest fills the pools in order.
-    """
-    most = {one.pool.name: max(one.size.most, one.least) for one in pools}
-    found = {
-        one.pool.name: min(most[one.pool.name], max(one.least, serving.get(one.pool.name, 0) if keeps else 0))
-        for one in pools
-    }
-    rest = max(0, number - sum(found.values()))
-    for name, held in most.items():
-        more = min(rest, held - found[name])
-        found[name] += more
-        rest -= more
-    return found
 
 
 def unfollowed(numbers: Mapping[str, int], replicas: Mapping[str, int]) -> Iterable[tuple[str, str]]:

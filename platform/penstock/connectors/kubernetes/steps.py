@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.connectors.kubernetes import names
+from penstock.connectors.kubernetes.admission import Admit
 from penstock.connectors.kubernetes.kinds import BUDGET, DEPLOYMENT, POD, SCALER, ObjectKind
 from penstock.connectors.kubernetes.manifests import Written, written
 from penstock.connectors.kubernetes.placing import place, why_nowhere
 from penstock.connectors.kubernetes.pods import counts, is_ready, is_told_to_go, version_of, workload_of
 from penstock.connectors.kubernetes.pools import Pools
-from penstock.connectors.kubernetes.scaling import shares
 from penstock.domain.fleet.versions import FleetPlan, Served
 
 Objects = Mapping[str, Mapping[str, Any]]
@@ -40,7 +40,7 @@ class Delete:
     uid: str = ""
 
 
-Step = Apply | Drain | Delete
+Step = Apply | Admit | Drain | Delete
 
 
 def steps(
@@ -80,20 +80,23 @@ def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterat
 
 
 def told_numbers(served: Iterable[Served], pods: Objects, pools: Pools) -> dict[str, int]:
-    """Return the replicas of each Deployment of these versions, by its name."""
+    """Return the replicas of each version's Deployment, by its name: the number, within what there is room for.
+
+    Of a scaled version who serves and is not drained stays, whatever the number.
+    """
     ready = Counter(workload_of(pod) for pod in pods.values() if is_ready(pod) and not is_told_to_go(pod))
     found: dict[str, int] = {}
     for one in served:
-        placed = place(one, pools.pools)
-        named = {item.pool.name: names.workload(one.version, item.pool.name) for item in placed}
-        serving = {pool: ready[name] for pool, name in named.items()}
-        parts = shares(one.workers, placed, serving, keeps=one.is_scaled)
-        found |= {named[pool]: number for pool, number in parts.items()}
+        placed = place(one, pools.devices)
+        if placed is not None:
+            name = names.workload(one.version, placed.device.name)
+            number = max(one.workers, ready[name]) if one.is_scaled else one.workers
+            found[name] = min(number, max(placed.size.most, one.least))
     return found
 
 
 def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:
-    """Yield the Deployments that must delay their rolling update: one version in one pool updates at a time.
+    """Yield the Deployments that must delay their rolling update: one version updates at a time.
 
     Each update uses one more machine, and a bad template would spread before its first pod has served.
     """
@@ -145,17 +148,18 @@ def _leaving(plan: FleetPlan, served: tuple[Served, ...], workloads: Objects) ->
 
 
 def not_placed(served: tuple[Served, ...], workloads: Objects, pools: Pools) -> dict[str, str]:
-    """Describe versions without a pool, and workloads of pools that are no longer shipped."""
+    """Describe versions without a device, and workloads of devices that are no longer shipped."""
     found: dict[str, str] = {}
     placed: set[str] = set()
     for one in served:
         objects = {item.name for item in written(one, pools)}
         placed |= objects
         if not objects:
-            found[one.version] = why_nowhere(one, pools.pools)
+            found[one.version] = why_nowhere(one, pools.devices)
     versions = {one.version for one in served}
     for name, workload in workloads.items():
         if version_of(workload) in versions and name not in placed:
-            pool = workload["metadata"].get("labels", {}).get(names.POOL, "its pool")
-            found[name] = f"{name} stays as it is: {pool} takes the version no more; withdraw the version, or delete it"
+            found[name] = (
+                f"{name} stays as it is: its device takes the version no more; withdraw the version, or delete it"
+            )
     return found

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from penstock.capacity.memory import sizes
 from penstock.control.autoscaler.bounds import Bounds, of
 from penstock.control.autoscaler.constants import RATE_S
 from penstock.control.autoscaler.gateways import GatewayBounds, gateways
@@ -20,7 +21,6 @@ from penstock.control.autoscaler.pace import Pace
 from penstock.control.autoscaler.room import Machine, room_of
 from penstock.control.autoscaler.stage import FleetScene, Scaled, State, scale
 from penstock.control.autoscaler.work import Curve
-from penstock.control.capacity.memory import sizes
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.demand import Demand
 from penstock.domain.fleet.scaling import Act, ScaleRecord, Target

@@ -44,7 +44,6 @@ class Orders:
         self._pinned = adapters
 
     def pinned(self, version: VersionId) -> tuple[VersionId, ...] | None:
-        """None if this controller does not know them."""
         return None if self._pinned is None else self._pinned.get(version, ())
 
     def share(self, batch_slots: Mapping[VersionId, int | None]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from penstock.control.capacity.memory import crowded_out
+from penstock.capacity.memory import crowded_out
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.fleet.versions import Catalogue, Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
@@ -46,7 +46,8 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
     starts = {version.id: version.start_s for version in latest.versions} | starts_s(seen)
     restarts = {version.id: version.restart_s for version in latest.versions} | restarts_s(seen)
     named = {share.version for route in catalogue.routes for share in route.shares}
-    named |= {deployment.version for deployment in catalogue.deployments if deployment.replicas}
+    wanted = {deployment.version for deployment in catalogue.deployments if deployment.replicas}
+    named |= wanted
     autos = _autos(catalogue)
     named |= {VersionId(rule.to) for auto in autos for rule in auto.rules}
     bases = bases_of(catalogue.versions)
@@ -63,6 +64,7 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
                 restart_s=restarts.get(bases.get(version.id, version.id), 0.0),
                 kin_start_s=kin.get(bases.get(version.id, version.id), 0.0),
                 is_crowded_out=bases.get(version.id, version.id) in crowded,
+                is_unwanted=bases.get(version.id, version.id) not in wanted,
                 base=bases.get(version.id, NO_VERSION),
                 tenants=owners.get(version.id),
             )
@@ -174,7 +176,6 @@ def _workers(
 
 
 def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
-    """Tell whether only the load changed, as it does with every heartbeat."""
     is_there = entry.state is report.state and entry.url == report.url and entry.zone == report.zone
     return is_there and entry.key_mark == report.key_mark and entry.adapters == _held(report)
 

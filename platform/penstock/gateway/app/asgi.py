@@ -16,7 +16,7 @@ from penstock.gateway.calls.relay import Reply
 from penstock.gateway.oip import rest as oip
 from penstock.gateway.oip.rest import InferExchange
 from penstock.gateway.openai import head
-from penstock.gateway.openai.http_exchange import HttpExchange, HttpReply
+from penstock.gateway.openai.http_exchange import CountExchange, HttpExchange, HttpReply
 from penstock.gateway.openai.parse import COUNTS, check_bounded
 from penstock.gateway.openai.services import Corridor, Services
 from penstock.intake.bodies import Bounded
@@ -84,7 +84,7 @@ class Edge(Services):
         await HttpExchange(self, api, scope, receive, reply).run(self._answer)
 
     async def _count(self, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
-        await HttpExchange(self, api, scope, receive, reply).run(self.counting.serve)
+        await CountExchange(self, api, scope, receive, reply).run(self.counting.serve)
 
     async def _infer(self, where: tuple[str, str], scope: Scope, receive: Receive, reply: HttpReply) -> None:
         await InferExchange(self, where, scope, receive, reply).run(self.corridor.serve)

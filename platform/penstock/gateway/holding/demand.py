@@ -59,12 +59,10 @@ class WakeDemand:
     """The begin of each version's uninterrupted wait, in monotonic seconds."""
 
     def begin(self, version: VersionId) -> None:
-        """Report the demand at once, unless it was just reported."""
         if version not in self._since:
             self._news.set()
 
     def note(self, version: VersionId, tokens: int) -> None:
-        """Add a request that is not held to the reports of the next seconds."""
         now = self.clock.monotonic()
         before = self._passing.get(version, _Passing(Want(), 0.0))
         want = before.want if before.until > now else Want()

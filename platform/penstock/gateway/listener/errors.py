@@ -90,6 +90,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.Conflict: _invalid(409, "ABORTED"),
     errors.BodyTooLarge: _invalid(413, _OVER, anthropic="request_too_large"),
     errors.CompressedBody: _invalid(415, "INVALID_ARGUMENT"),
+    errors.UnknownExpectation: _invalid(417, "INVALID_ARGUMENT"),
     errors.IdempotencyMismatch: _invalid(422, "INVALID_ARGUMENT"),
     errors.ArtifactRefused: _invalid(422, "INVALID_ARGUMENT"),
     errors.TableRefused: _invalid(422, "INVALID_ARGUMENT"),
@@ -124,7 +125,6 @@ TABLE: dict[type[PenstockError], Row] = {
 
 
 def row_of(error: PenstockError) -> Row:
-    """Return this error's row, or its parent class's."""
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 
@@ -167,7 +167,6 @@ def _fields_of(error: PenstockError, request_id: RequestId, api: Api | None = No
 
 
 def response_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> tuple[int, Headers, bytes]:
-    """Return a refusal's status, headers and body."""
     row = row_of(error)
     body = msgspec.json.encode(body_of(error, request_id, api))
     headers = [JSON, (b"content-length", b"%d" % len(body)), *error.headers, *_waits(error)]

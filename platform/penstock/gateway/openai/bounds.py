@@ -99,7 +99,6 @@ UNBOUNDED = BodyBounds()
 
 
 def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
-    """Return a caller's bounds, by the served models that the caller may see."""
     contexts = [version.max_model_len for version in table.versions if who.sees(version.tenants)]
     if not contexts:
         return UNBOUNDED
@@ -185,7 +184,6 @@ def _template_arguments(value: object, at: str, bounds: BodyBounds) -> None:
 
 
 def _length_penalty(value: object, at: str, bounds: BodyBounds) -> None:
-    """Bound the length penalty, also as text, which engines accept."""
     del bounds
     try:
         power = float(value) if isinstance(value, int | float | str) else 0.0
@@ -201,11 +199,6 @@ def _schemas(value: object, at: str, bounds: BodyBounds) -> None:
     schemas.check(value, at, at)
 
 
-def _structured_outputs(value: object, at: str, bounds: BodyBounds) -> None:
-    schemas.check_structured_outputs(value, at)
-    _schemas(value, at, bounds)
-
-
 _CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
     "messages": _messages,
     "input": _input,
@@ -213,6 +206,7 @@ _CHECKS: dict[str, Callable[[object, str, BodyBounds], None]] = {
     "system": _system,
     "chat_template_kwargs": _template_arguments,
     "length_penalty": _length_penalty,
-    "structured_outputs": _structured_outputs,
-    **dict.fromkeys("response_format text output_config output_format structural_tag".split(), _schemas),
+    **dict.fromkeys(
+        "structured_outputs response_format text output_config output_format structural_tag".split(), _schemas
+    ),
 }

@@ -25,7 +25,7 @@ from penstock.domain.tenancy.tenant import Principal, TierName
 from penstock.gateway.calls.call import Call, Progress, Timings, nothing
 from penstock.gateway.calls.demand import Demand
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.openai import head
+from penstock.gateway.openai import betas, head
 from penstock.gateway.openai.blame import blamed
 from penstock.gateway.openai.bounds import UNBOUNDED
 from penstock.gateway.openai.parse import GEO, Parsed
@@ -184,6 +184,8 @@ class RequestExchange(ABC):
     def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
         headers = self._headers
         self._ignored = parsed.told
+        if betas.HEADER_BYTES in headers and self._api is Api.MESSAGES:
+            self._ignored += betas.told(self._head)
         given = head.traceparent(headers)
         return InferenceRequest(
             id=self._request_id,

@@ -3,11 +3,39 @@
 ``None`` counts as absent, as in the OpenAI API.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.domain.errors import InvalidField
 
 Body = dict[str, object]
+Parts = Mapping[str, frozenset[str]]
+"""By role, the kinds of parts that a message may hold; an engine drops others, or shows them under a wrong role."""
+
+_TEXT = frozenset({"text"})
+CHAT_PARTS: Parts = {
+    "system": _TEXT,
+    "developer": _TEXT,
+    "user": frozenset({"text", "image_url", "input_audio", "audio_url", "video_url"}),
+    "assistant": frozenset({"text", "refusal", "thinking"}),
+    "tool": frozenset({"text", "image_url"}),
+}
+"""OpenAI's, and beyond them vLLM's: sounds and films of users, pictures of tools, an assistant's thoughts."""
+MESSAGES_PARTS: Parts = {
+    "system": _TEXT,
+    "user": frozenset({"text", "image", "tool_result"}),
+    "assistant": frozenset({"text", "thinking", "redacted_thinking", "tool_use"}),
+}
+"""Anthropic says in prose alone which role has which."""
+_ASKED = frozenset({"input_text", "input_image"})
+RESPONSES_PARTS: Parts = {
+    "system": _ASKED,
+    "developer": _ASKED,
+    "user": _ASKED,
+    "assistant": frozenset({"output_text", "input_text"}),
+}
+_ROLE_OF = {"tool_calls": "assistant", "tool_call_id": "tool"}
+_PLAIN_FIELDS = 2
+"""Fields of most messages: role and content."""
 
 
 def whole(body: Body, name: str, *, low: int, high: int) -> int | None:
@@ -39,7 +67,7 @@ def text(body: Body, name: str, *, max_chars: int) -> str:
     return value
 
 
-def messages(body: Body, name: str, *, most: int) -> None:
+def messages(body: Body, name: str, *, most: int, parts: Parts = CHAT_PARTS) -> None:
     """Check a non-empty list of objects, each with a role and plausible content."""
     turns = body.get(name)
     if type(turns) is not list or not turns:
@@ -54,20 +82,38 @@ def messages(body: Body, name: str, *, most: int) -> None:
             raise InvalidField("a message needs a role", param=f"{name}[{i}].role")
         content = turn.get("content")
         if type(content) is not str:
-            _content(content, role, f"{name}[{i}].content")
-        if role == "tool" and turn.get("tool_call_id") is None:
-            raise InvalidField("a tool's result needs the id of its call", param=f"{name}[{i}].tool_call_id")
+            _content(content, role, f"{name}[{i}].content", parts)
+        if len(turn) > _PLAIN_FIELDS or role == "tool":
+            _check_calls(turn, role, f"{name}[{i}]")
 
 
-def _content(content: object, role: str, at: str) -> None:
+def _check_calls(turn: Body, role: str, at: str) -> None:
+    if role == "tool" and turn.get("tool_call_id") is None:
+        raise InvalidField("a tool's result needs the id of its call", param=f"{at}.tool_call_id")
+    for name, owner in _ROLE_OF.items():
+        if turn.get(name) and role != owner:
+            raise InvalidField(f"{name} is a field of messages of the role {owner}", param=f"{at}.{name}")
+
+
+def _content(content: object, role: str, at: str, parts: Parts) -> None:
     if content is None:
         if role != "assistant":
             raise InvalidField(f"a message of the role {role} needs content", param=at)
         return
     if type(content) is not list:
         raise InvalidField("content must be a string, a list of parts or null", param=at)
-    for part in content:
-        if type(part) is not dict and type(part) is not str:
+    check_parts(content, parts.get(role), at)
+
+
+def check_parts(content: Sequence[object], kinds: frozenset[str] | None, at: str) -> None:
+    """Refuse a part that is no object, or of a kind that messages of this role don't hold; None holds any."""
+    for number, part in enumerate(content):
+        if type(part) is dict:
+            kind = part.get("type")
+            if kinds is not None and type(kind) is str and kind not in kinds:
+                path = f"{at}[{number}].type"
+                raise InvalidField(f"{path} must be one of {', '.join(sorted(kinds))} in this role", param=path)
+        elif type(part) is not str:
             raise InvalidField("a part of the content must be an object", param=at)
 
 

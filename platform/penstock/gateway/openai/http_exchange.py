@@ -2,7 +2,7 @@
 
 from penstock.domain.errors import BodyTooLarge, CompressedBody, PenstockError, RequestTimedOut
 from penstock.domain.outcome import Stage
-from penstock.domain.serving.request import Api
+from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.rate_limits import anthropics
 from penstock.gateway.calls.relay import Reply
@@ -11,6 +11,7 @@ from penstock.gateway.openai.exchange import RequestExchange
 from penstock.gateway.openai.parse import Parsed, parse
 from penstock.gateway.openai.reading import INLINE_BYTES, is_small, model_of
 from penstock.gateway.openai.services import Services
+from penstock.gateway.openai.verdicts import COUNTED
 from penstock.intake.direct import DirectReply
 from penstock.intake.held import HeldBytes
 from penstock.intake.plain import PlainReply, read_body
@@ -36,7 +37,6 @@ class HttpExchange(RequestExchange):
 
     @property
     def _speaks(self) -> Api:
-        """The API that determines the form of this request's errors."""
         return self._api
 
     def _known(self, who: Principal) -> None:
@@ -67,7 +67,6 @@ class HttpExchange(RequestExchange):
         return parsed
 
     def _model_of(self, raw: bytes) -> str:
-        """Return the model; empty if only parsing the whole body can find it."""
         return model_of(raw)
 
     async def _parsed(self, who: Principal, raw: bytes, *, is_small: bool) -> tuple[Parsed, str]:
@@ -101,7 +100,6 @@ class HttpExchange(RequestExchange):
         return await read_body(receive, limit, held.grow)
 
     def _decor(self) -> Headers:
-        """Return the headers of every reply; the relay adds version and stages."""
         decor = [(b"x-request-id", self._request_id.encode()), *self._listeners()]
         if ignored := self._without_effect():
             decor.append((b"x-penstock-ignored", ", ".join(ignored).encode()))
@@ -121,3 +119,14 @@ class HttpExchange(RequestExchange):
             reply.finish()
         else:
             reply.abort()
+
+
+class CountExchange(HttpExchange):
+    """A token count; fields of the request that it does not document are told."""
+
+    __slots__ = ()
+
+    def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
+        request = super()._request(parsed, digest)
+        self._ignored += tuple(sorted(parsed.body.keys() - COUNTED[self._api] - {*self._ignored}))
+        return request

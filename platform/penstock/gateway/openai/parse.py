@@ -81,7 +81,7 @@ def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
     """Return the parsed body, or raise ``MalformedBody`` or ``InvalidField``."""
     body = decode(raw)
     bounds.check(body, within)  # first: what it refuses is too much to be walked
-    loose = tools.check(body) if body.keys() & tools.FIELDS else ()
+    loose = tools.check(body) if "tools" in body else ()
     told = documented.check(api, body) + loose + rules.check(api, body)
     model = fields.text(body, "model", max_chars=MAX_MODEL_CHARS)
     stream = fields.flag(body, "stream")
@@ -120,14 +120,14 @@ def decode(raw: bytes) -> Body:
 
 
 def _where(error: Exception) -> str:
-    """Return the decoder's message without the caller's text."""
     return "bytes that are no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:200]
 
 
 def _input(api: Api, body: Body) -> int:
     """Check the API's input; return the number of prompts."""
     if api is Api.CHAT or api is Api.MESSAGES:
-        fields.messages(body, "messages", most=MAX_MESSAGES)
+        parts = fields.CHAT_PARTS if api is Api.CHAT else fields.MESSAGES_PARTS
+        fields.messages(body, "messages", most=MAX_MESSAGES, parts=parts)
         return 1
     if api is Api.COMPLETIONS:
         return fields.prompts(body, "prompt", most=MAX_PROMPTS)
@@ -147,6 +147,10 @@ def _responses_input(body: Body) -> int:
         raise InvalidField("input is required and must be a string or a list of items", param="input")
     if len(given) > MAX_MESSAGES:
         raise InvalidField(f"input holds more than {MAX_MESSAGES} items", param="input")
+    for number, item in enumerate(given):
+        content, role = item.get("content"), item.get("role")
+        if type(content) is list and type(role) is str:
+            fields.check_parts(content, fields.RESPONSES_PARTS.get(role), f"input[{number}].content")
     return 1
 
 
@@ -194,11 +198,15 @@ def _sequences(api: Api, body: Body) -> int:
 
 
 def _per_sequence(api: Api, body: Body) -> int | None:
-    """Return the body's token limit per sequence; None if it sets none."""
-    given = [fields.whole(body, name, low=1, high=MAX_OUTPUT_TOKENS) for name in OUTPUT_FIELDS[api]]
+    """Return the body's token limit per sequence; None if it sets none.
+
+    A completion that echoes its prompt may ask for no token; the engine generates one to read the prompt.
+    """
+    low = 0 if api is Api.COMPLETIONS and body.get("echo") is True else 1
+    given = [fields.whole(body, name, low=low, high=MAX_OUTPUT_TOKENS) for name in OUTPUT_FIELDS[api]]
     first = next((value for value in given if value is not None), None)
     if first is not None:
-        return first
+        return max(1, first)
     if not api.generates:
         return 0
     return COMPLETIONS_DEFAULT if api is Api.COMPLETIONS else None

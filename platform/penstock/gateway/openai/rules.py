@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping, MutableMapping
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.serving.request import Api
+from penstock.gateway.openai import tools
 from penstock.gateway.openai.fields import Body
 
 Rule = Callable[[Body], str | None]
 """Checks a body that has its field, and raises ``InvalidField``; returns a field without effect, if any."""
 
 LOGPROBS = "message.output_text.logprobs"
+CONSTRAINTS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+"""Of these ``structured_outputs`` has exactly one."""
 MIN_BUDGET = 1024
 """Anthropic's minimum of ``thinking.budget_tokens``."""
 MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_CHARS = 16, 64, 512
@@ -27,8 +30,6 @@ def check(api: Api, body: Body) -> tuple[str, ...]:
 
 
 def _needs(name: str, other: str, value: object) -> Rule:
-    """Return the rule that a field has no effect unless another one has a value."""
-
     def told(body: Body) -> str | None:
         return None if body.get(other) == value else name
 
@@ -36,8 +37,6 @@ def _needs(name: str, other: str, value: object) -> Rule:
 
 
 def _after(first: str, name: str) -> Rule:
-    """Return the rule that a field has no effect beside one that is read first."""
-
     def told(body: Body) -> str | None:
         return name if body.get(first) is not None else None
 
@@ -66,6 +65,18 @@ def _response_format(body: Body) -> None:
         inner = given.get("json_schema")
         if not isinstance(inner, Mapping) or inner.get("schema") is None:
             raise _required("response_format.json_schema.schema")
+
+
+def _structured_outputs(body: Body) -> None:
+    given, name = body["structured_outputs"], "structured_outputs"
+    if isinstance(given, Mapping) and sum(given.get(one) is not None for one in CONSTRAINTS) != 1:
+        raise InvalidField(f"{name} must have exactly one of {', '.join(CONSTRAINTS)}", param=name)
+
+
+def _no_call(body: Body) -> str | None:
+    """Say that a choice among no tools has no effect: Responses echo the default."""
+    tools.check_choice(body)
+    return "tool_choice" if body["tool_choice"] == "none" and not body.get("tools") else None
 
 
 def _top_logprobs(body: Body) -> str | None:
@@ -111,6 +122,7 @@ def _required(name: str) -> InvalidField:
 
 
 _SAMPLED: Mapping[str, Rule] = {
+    "structured_outputs": _structured_outputs,
     "length_penalty": _needs("length_penalty", "use_beam_search", value=True),
     "response_format": _response_format,
 }
@@ -124,10 +136,16 @@ RULES: Mapping[Api, Mapping[str, Rule]] = {
         "min_tokens": _min_tokens("max_completion_tokens", "max_tokens"),
         "continue_final_message": _continue,
         "metadata": _metadata,
+        "tool_choice": tools.check_choice,
     },
     Api.COMPLETIONS: {**_SAMPLED, "min_tokens": _min_tokens("max_tokens")},
     Api.EMBEDDINGS: _ENCODED,
     Api.CLASSIFY: {},
-    Api.RESPONSES: {"top_logprobs": _top_logprobs, "metadata": _metadata},
-    Api.MESSAGES: {"thinking": _thinking},
+    Api.RESPONSES: {
+        "structured_outputs": _structured_outputs,
+        "top_logprobs": _top_logprobs,
+        "metadata": _metadata,
+        "tool_choice": _no_call,
+    },
+    Api.MESSAGES: {"thinking": _thinking, "tool_choice": tools.check_choice},
 }

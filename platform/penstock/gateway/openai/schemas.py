@@ -222,7 +222,6 @@ def _check_node(node: Schema, at: str, counted: Counted) -> None:
 
 
 def _said(node: Schema) -> Iterator[object]:
-    """Yield the values of a schema's keywords, except those for human readers."""
     for name, child in node.items():
         if name in _NAMED and isinstance(child, dict):
             yield list(child)
@@ -235,7 +234,6 @@ def _said(node: Schema) -> Iterator[object]:
 
 
 def _leads_nowhere(root: Schema) -> bool:
-    """Tell whether a chain of references and alternatives leads back to the schema itself."""
     done: set[int] = set()
     for start in _referring(root):
         path: set[int] = set()
@@ -267,19 +265,9 @@ def _referring(root: Schema) -> Iterator[Schema]:
 
 
 def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
-    """Yield the schemas that describe the same value as this one: references and alternatives."""
     if (target := keywords.target(node.get("$ref"), root)) is not None:
         yield target
     for name in _ALTERNATIVES:
         listed = node.get(name)
         if isinstance(listed, list):
             yield from (child for child in listed if isinstance(child, dict))
-
-
-CONSTRAINTS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
-
-
-def check_structured_outputs(given: object, at: str) -> None:
-    """Refuse an object without exactly one constraint."""
-    if isinstance(given, dict) and sum(given.get(name) is not None for name in CONSTRAINTS) != 1:
-        raise InvalidField(f"{at} must have exactly one of {', '.join(CONSTRAINTS)}", param=at)

@@ -11,7 +11,6 @@ from penstock.gateway.calls.wishes import NO_CALL
 from penstock.gateway.openai import schemas
 from penstock.gateway.openai.fields import Body
 
-FIELDS = frozenset({"tools", "tool_choice"})
 MAX_TOOLS = 128
 """OpenAI's published maximum."""
 _FORCES = frozenset({"any", "tool", "function", "custom"})
@@ -22,17 +21,22 @@ _NAMESPACE = "namespace"
 def check(body: Body) -> tuple[str, ...]:
     """Return the fields that are held in part; raises ``InvalidField``."""
     tools, choice = body.get("tools"), body.get("tool_choice")
-    forces = _forces(choice)
-    if forces and not tools:
-        raise InvalidField("tool_choice asks for a call: send tools", param="tool_choice")
     if type(tools) is not list:
         return ()
     if len(tools) > MAX_TOOLS:
         raise InvalidField(f"tools holds more than {MAX_TOOLS} items", param="tools")
-    names = _names(tools)
-    if forces and isinstance(choice, Mapping) and not any(_is_namespace(tool) for tool in tools):
-        _check_choice(choice, names)
-    return tuple(sorted(set(_loose(tools, forces=forces)))) if choice not in NO_CALL else ()
+    _names(tools)
+    return tuple(sorted(set(_loose(tools, forces=_forces(choice))))) if choice not in NO_CALL else ()
+
+
+def check_choice(body: Body) -> None:
+    tools, choice = body.get("tools"), body["tool_choice"]
+    if not _forces(choice):
+        return
+    if not isinstance(tools, list) or not tools:
+        raise InvalidField("tool_choice asks for a call: send tools", param="tool_choice")
+    if isinstance(choice, Mapping) and not any(_is_namespace(tool) for tool in tools):
+        _check_choice(choice, _names(tools))
 
 
 def _forces(choice: object) -> bool:
@@ -43,7 +47,6 @@ def _forces(choice: object) -> bool:
 
 
 def _function(tool: object) -> tuple[Mapping[str, object], str]:
-    """Return the object that describes the function, and its path in the tool."""
     if not isinstance(tool, Mapping):
         return {}, ""
     nested = tool.get(_NESTED)
@@ -75,11 +78,21 @@ def _check_choice(choice: Mapping[str, object], names: set[str]) -> None:
         raise InvalidField("tool_choice names none of the tools", param=f"tool_choice{inside}.name")
 
 
+def _check_object(function: Mapping[str, object], at: str) -> None:
+    for name in schemas.HOLDERS & function.keys():
+        schema, path = function[name], f"{at}.{name}"
+        if schema is not None and not isinstance(schema, Mapping):
+            raise InvalidField(f"{path} must be an object", param=path)
+        if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
+            raise InvalidField(f"{path}.type must be object: arguments have names", param=f"{path}.type")
+
+
 def _loose(tools: list[object], *, forces: bool) -> Iterator[str]:
     """Yield the field of each schema of which the grammar leaves something out."""
     counted = schemas.Counted()
     for number, tool in enumerate(tools):
         function, inside = _function(tool)
+        _check_object(function, f"tools[{number}]{inside}")
         binds = forces or function.get("strict") is True
         if schemas.check(tool, "tools", f"tools[{number}]", counted, binds=binds):
             yield from (f"tools[]{inside}.{name}" for name in sorted(schemas.HOLDERS & function.keys()))

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import cast
 
+import msgspec
+
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError
 from penstock.domain.ids import NO_VERSION, VersionId
@@ -18,7 +20,7 @@ from penstock.domain.serving.load import Load
 from penstock.domain.serving.probe import question
 from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
 from penstock.worker.agent import wire
-from penstock.worker.agent.warmup.ask import EngineRefused
+from penstock.worker.agent.warmup.warm import EngineRefused
 from penstock.worker.engines.translate import EngineNumbers, parse
 
 _OK = 200
@@ -27,6 +29,11 @@ _REFUSALS = frozenset({400, 422, 501})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateState:
+    """The state as the gate tells it.
+
+    An engine may be of another release than its agent: a figure of the load that it does not tell has its default.
+    """
+
     load: Load
     in_flight: int
     draining: bool
@@ -119,7 +126,10 @@ class GateClient:
         if answer.status != _OK:
             error = EngineRefused if answer.status in _REFUSALS else EngineError
             raise error(f"the engine answered {answer.status} to {path}: {answer.body[:200].decode(errors='replace')}")
-        return cast("Mapping[str, object]", json.loads(answer.body))
+        try:
+            return cast("Mapping[str, object]", json.loads(answer.body))
+        except ValueError as error:
+            raise EngineError(f"the engine's answer to {path} is no JSON") from error
 
     async def _page(self, path: str, timeout_s: float) -> bytes:
         answer = await self._get(path, timeout_s)
@@ -141,17 +151,8 @@ class GateClient:
 
 
 def _state(raw: Mapping[str, object]) -> GateState:
-    fields = cast("dict[str, float]", raw["load"])
-    return GateState(
-        load=Load(
-            running=int(fields["running"]),
-            waiting=int(fields["waiting"]),
-            queued_tokens=int(fields["queued_tokens"]),
-            kv_used_ratio=float(fields["kv_used_ratio"]),
-            wait_s=float(fields["wait_s"]),
-            pace_per_s=float(fields["pace_per_s"]),
-        ),
-        in_flight=int(str(raw["in_flight"])),
-        draining=bool(raw["draining"]),
-        inside=int(str(raw["inside"])),
-    )
+    """Raises ``EngineError`` for a state that can't be read."""
+    try:
+        return msgspec.convert(raw, GateState)
+    except msgspec.ValidationError as error:
+        raise EngineError(f"the gate's state can't be read: {error}") from error

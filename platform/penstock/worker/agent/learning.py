@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from penstock.domain.clock import Clock
 from penstock.domain.errors import InvalidField
 from penstock.domain.models.curves import Curve, Origin, check
@@ -27,23 +29,43 @@ MOST_ERROR = 0.5
 """Median held-out error above which a curve says nothing, and is not told."""
 
 
-def points_of(told: Mapping[str, Any]) -> list[Point]:
-    """Return the points of a log as the engine told it."""
-    return [Point(Batch(int(b), int(p), int(c), float(a)), float(s)) for b, p, c, a, s in told["points"]]
+class LoggedSteps(msgspec.Struct, frozen=True):
+    """A log as the engine tells it; one of another release may tell less or more."""
+
+    hardware: str = ""
+    steps: int = 0
+    disturbed: int = 0
+    points: list[tuple[int, int, int, float, float]] = []
+
+
+def read(told: Mapping[str, Any]) -> LoggedSteps:
+    """Return the log; an empty one if it can't be read."""
+    try:
+        return msgspec.convert(told, LoggedSteps)
+    except msgspec.ValidationError:
+        return LoggedSteps()
+
+
+def points_of(told: LoggedSteps) -> list[Point]:
+    return [Point(Batch(b, p, c, a), s) for b, p, c, a, s in told.points]
 
 
 def curve_of(told: Mapping[str, Any], origin: Origin, now: float) -> Curve:
     """Return the curve of a log; ``InvalidField`` for too few or impossible points, or a busy machine."""
+    return _curve(read(told), origin, now)
+
+
+def _curve(told: LoggedSteps, origin: Origin, now: float) -> Curve:
     points = points_of(told)
     model, errors = fit(points), held_out(points)
     curve = Curve(
         model=model,
-        hardware=str(told["hardware"]),
+        hardware=told.hardware,
         measured_at=now,
         points=len({one.batch for one in points}),
         error_median=round(errors.median, 4),
         error_p90=round(errors.p90, 4),
-        disturbed=round(int(told["disturbed"]) / max(1, int(told["steps"])), 4),
+        disturbed=round(told.disturbed / max(1, told.steps), 4),
         origin=origin,
     )
     return check(curve, now)
@@ -70,7 +92,8 @@ class Learning:
     def look(self, told: Mapping[str, Any]) -> bool:
         """Take a look at the engine's log; return whether it gave a new curve."""
         self._look_at = self.clock.monotonic() + EVERY_S
-        steps = int(told["steps"])
+        log = read(told)
+        steps = log.steps
         if steps < self._seen:  # a measurement began it anew
             self._next = FIRST_STEPS
         self._seen = steps
@@ -78,7 +101,7 @@ class Learning:
             return False
         self._next = steps * GROWN
         try:
-            curve = curve_of(told, Origin.SERVED, self.clock.now())
+            curve = _curve(log, Origin.SERVED, self.clock.now())
         except InvalidField:
             return False
         if curve.error_median > MOST_ERROR:

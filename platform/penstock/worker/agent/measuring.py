@@ -15,7 +15,7 @@ from penstock.domain.errors import EngineError, InvalidField
 from penstock.domain.models.curves import Curve, Origin
 from penstock.steps.rounds import Room, Round, rounds
 from penstock.worker.agent.gate_client import GateClient
-from penstock.worker.agent.learning import curve_of
+from penstock.worker.agent.learning import curve_of, read
 
 _PATH = "/v1/completions"
 _TOKENS = range(10, 1000)
@@ -57,7 +57,7 @@ class Measuring:
         told = await self._told()
         return Measured(
             curve=curve_of(told, Origin.BENCH, self.clock.now()),
-            steps=int(str(told["steps"])),
+            steps=read(told).steps,
             seconds=self.clock.monotonic() - began,
             rounds=number,
             is_whole=number == len(planned),
@@ -93,6 +93,5 @@ class Measuring:
 
 
 def refused(error: InvalidField) -> CommandError:
-    """Return a refusal of the measurement as the command line says it."""
     where = f" ({error.param})" if error.param else ""
     return CommandError(f"No curve was stored{where}: {error.message}.", do="Run it longer, or in a quiet hour.")

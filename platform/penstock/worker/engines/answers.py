@@ -1,8 +1,9 @@
 """Brings vLLM's answers into the form that their APIs document, in the process of its HTTP server.
 
-A truncated stream of the Responses API ends as incomplete; the first event of a Messages stream counts cached tokens
-like the last; a truncated tool call is a tool call, whole as streamed, and never markup; a Messages tool's input is an
-object, or the engine fails. Written for vLLM 0.32; an engine without these functions does not start.
+An answer of the Responses API without tools tells their choice's default; a truncated stream and its last item end as
+incomplete. The first event of a Messages stream counts cached tokens like the last; a truncated tool call is a tool
+call, whole as streamed, and never markup; a Messages tool's input is an object, or the engine fails. Written for vLLM
+0.32; an engine without these functions does not start.
 """
 
 import json
@@ -15,6 +16,9 @@ from penstock.worker.meter import current
 
 FORMLESS = "the engine's answer is no call of the tool that was asked for"
 _CUT = "length"
+_ITEM_DONE = "response.output_item.done"
+_CONTEXT = 3
+"""The position of the answer's context among the arguments of vLLM's stream of events."""
 _DATA = "data: "
 _DONE = "data: [DONE]"
 
@@ -25,7 +29,10 @@ def install() -> None:
     from vllm.parser.abstract_parser import DelegatingParser
 
     serving.ResponseCompletedEvent = _ended(serving.ResponseCompletedEvent)
-    serving.ResponsesResponse.from_request = staticmethod(with_cut_item(serving.ResponsesResponse.from_request))
+    respond = with_default_choice(with_cut_item(serving.ResponsesResponse.from_request))
+    serving.ResponsesResponse.from_request = staticmethod(respond)
+    streamed = with_cut_end(serving.OpenAIServingResponses._process_simple_streaming_events)  # noqa: SLF001  no other
+    serving.OpenAIServingResponses._process_simple_streaming_events = streamed  # noqa: SLF001
     DelegatingParser.extract_tool_calls = or_as_streamed(DelegatingParser.extract_tool_calls)
     AnthropicServingMessages.messages_full_converter = with_inputs(AnthropicServingMessages.messages_full_converter)
     converter = AnthropicServingMessages.message_stream_converter
@@ -33,8 +40,6 @@ def install() -> None:
 
 
 def _ended(completed: Any) -> Callable[..., Any]:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the function that makes a Responses stream's last event."""
-
     class Incomplete(completed):
         type: Literal["response.incomplete"]
 
@@ -47,17 +52,61 @@ def _ended(completed: Any) -> Callable[..., Any]:  # noqa: ANN401  vLLM is untyp
 
 
 def with_cut_item(respond: Any) -> Any:  # noqa: ANN401
-    """Wrap the making of a Responses answer: the last item of a truncated one is incomplete as well."""
-
     @wraps(respond)
     def responded(*args: Any, **fields: Any) -> Any:  # noqa: ANN401
         response = respond(*args, **fields)
         for item in response.output[-1:] if response.status == "incomplete" else ():
-            if getattr(item, "status", None) == "completed":
-                item.status = "incomplete"
+            _cut(item)
         return response
 
     return responded
+
+
+def with_default_choice(respond: Any) -> Any:  # noqa: ANN401
+    """Wrap the making of a Responses answer: without tools it tells the choice's default, not vLLM's ``none``.
+
+    Whether the caller sent ``none`` can't be seen here; the gateway tells that it has no effect.
+    """
+
+    @wraps(respond)
+    def responded(*args: Any, **fields: Any) -> Any:  # noqa: ANN401
+        response = respond(*args, **fields)
+        if not response.tools and response.tool_choice == "none":
+            response.tool_choice = "auto"
+        return response
+
+    return responded
+
+
+def with_cut_end(stream: Any) -> Any:  # noqa: ANN401
+    """Wrap the making of a Responses stream's events: its last item's end is incomplete if the answer is truncated.
+
+    Which item is the last one shows only at the end of the events, so the end of an item is held until the next event.
+    """
+
+    @wraps(stream)
+    async def streamed(self: Any, *given: Any) -> AsyncIterator[Any]:  # noqa: ANN401
+        context, held = given[_CONTEXT], None
+        async for event in stream(self, *given):
+            if held is not None:
+                yield held
+            held = event if event.type == _ITEM_DONE and _is_cut(context) else None
+            if held is None:
+                yield event
+        if held is not None:
+            _cut(held.item)
+            yield held
+
+    return streamed
+
+
+def _is_cut(context: Any) -> bool:  # noqa: ANN401
+    return any(output.finish_reason == _CUT for output in context.last_output.outputs)
+
+
+def _cut(item: Any) -> None:  # noqa: ANN401
+    if getattr(item, "status", None) == "completed":
+        item.status = "incomplete"
 
 
 # -- tool calls ------------------------------------------------------------------------

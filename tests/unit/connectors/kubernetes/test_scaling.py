@@ -1,6 +1,6 @@
-"""The number's way to replicas: parts by pool, KEDA's and the HPA's rules by their documentation, and hands."""
+"""The number's way to replicas: KEDA's and the HPA's rules by their documentation, and hands."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,8 @@ import pytest
 from penstock.connectors.kubernetes import names
 from penstock.connectors.kubernetes.kinds import POD
 from penstock.connectors.kubernetes.manifests import written
-from penstock.connectors.kubernetes.placing import place
 from penstock.connectors.kubernetes.pools import Pools, read
-from penstock.connectors.kubernetes.scaling import shares, unfollowed
+from penstock.connectors.kubernetes.scaling import unfollowed
 from penstock.connectors.kubernetes.steps import Delete, steps, told_numbers
 from penstock.domain.fleet.versions import FleetPlan, Served
 from penstock.domain.ids import VersionId, WorkerId
@@ -20,6 +19,7 @@ from tests.support.clusters import pools as kube_pools
 from tests.support.clusters.hpa import SYNC_S, Answers, Scaled
 
 VERSION = VersionId("chat-8b@0123456789ab")
+NAME = names.workload(VERSION, "l40s")
 ONE = Served(version=VERSION, least=0, workers=1, is_scaled=True)
 
 
@@ -32,7 +32,7 @@ def spec(folder: Path, *, least: int = 0, most: int = 100) -> dict[str, Any]:
     served = replace(ONE, least=least)
     (found,) = (
         one
-        for one in written(served, pools(folder, kube_pools.pool("base", most=most)))
+        for one in written(served, pools(folder, kube_pools.device("l40s", groups=most)))
         if one.kind.name == "ScaledObject"
     )
     return dict(found.body["spec"])  # type: ignore[call-overload, no-any-return]
@@ -118,44 +118,15 @@ def test_a_controller_that_is_away_holds(tmp_path: Path, replicas: int) -> None:
     assert set(driven(scaled, away)) == {replicas}
 
 
-# -- parts by pool ---------------------------------------------------------------------------------
+# -- numbers of Deployments ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("number", "serving", "expected"),
-    [
-        (0, {}, (0, 0)),
-        (3, {}, (3, 0)),
-        (6, {}, (4, 2)),
-        (99, {}, (4, 4)),
-        (2, {"spot": 1}, (1, 1)),  # the first pool has room, and who serves in the second stays
-        (3, {"base": 2, "spot": 2}, (2, 2)),  # nobody is taken who was not drained
-        (1, {"base": 6}, (4, 0)),
-    ],
-)
-def test_the_parts_of_a_number(
-    tmp_path: Path, number: int, serving: Mapping[str, int], expected: tuple[int, int]
-) -> None:
-    """Pools fill in order; a pod that serves and is not drained stays in the pool that it is in."""
-    placed = place(ONE, pools(tmp_path).pools)
-    assert tuple(shares(number, placed, serving, keeps=True).values()) == expected
-
-
-def test_a_persons_number_fills_pools_and_floors(tmp_path: Path) -> None:
-    """Without bounds of scaling the number is a person's, spread as its floors are; who serves is not counted."""
-    some = pools(tmp_path, kube_pools.pool("a", most=2), kube_pools.pool("s", spot=True), kube_pools.pool("b"))
-    served = Served(version=VERSION, least=3, workers=3)
-    assert shares(3, place(served, some.pools), {"a": 2, "s": 3}, keeps=False) == {"a": 2, "s": 0, "b": 1}
-
-
-def pod(
-    name: str, *, pool: str = "base", drained: bool = False, ready: bool = True, going: bool = False
-) -> dict[str, Any]:
+def pod(name: str, *, drained: bool = False, ready: bool = True, going: bool = False) -> dict[str, Any]:
     marks = {names.DRAINING: "1"} if drained else {}
     meta = {
         "name": name,
         "uid": f"uid-{name}",
-        "labels": {names.WORKLOAD: names.workload(VERSION, pool)},
+        "labels": {names.WORKLOAD: NAME},
         "annotations": {names.VERSION: VERSION, **marks},
         **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {}),
     }
@@ -179,11 +150,20 @@ def test_a_smaller_number_takes_the_drained_by_itself(tmp_path: Path) -> None:
     assert deleted(tmp_path, 2, ("b",), pod("a"), pod("b", drained=True, going=True)) == []
 
 
-def test_numbers_follow_drained_pods(tmp_path: Path) -> None:
-    """A drained pod in the first pool, and one that serves in the second: the number sinks in the first alone."""
-    found = [pod("a", drained=True), pod("b", pool="spot"), pod("c", ready=False)]
-    told = told_numbers([ONE], {one["metadata"]["name"]: one for one in found}, pools(tmp_path))
-    assert told == {names.workload(VERSION, "base"): 0, names.workload(VERSION, "spot"): 1}
+@pytest.mark.parametrize(("number", "expected"), [(0, 1), (1, 1), (3, 3), (99, 8)])
+def test_who_serves_is_counted(tmp_path: Path, number: int, expected: int) -> None:
+    """Who serves and is not drained stays, one that starts or is drained goes by the number; places bound it."""
+    found = [pod("a", drained=True), pod("b"), pod("c", ready=False)]
+    pods = {one["metadata"]["name"]: one for one in found}
+    assert told_numbers([replace(ONE, workers=number)], pods, pools(tmp_path)) == {NAME: expected}
+
+
+def test_a_persons_number_is_told_as_it_is(tmp_path: Path) -> None:
+    """Without bounds of scaling a smaller number ends who serves, as on any Deployment; without a device none is told."""
+    served = Served(version=VERSION, least=1, workers=1)
+    pods = {name: pod(name) for name in ("a", "b")}
+    assert told_numbers([served], pods, pools(tmp_path)) == {NAME: 1}
+    assert told_numbers([replace(served, gpus=7)], pods, pools(tmp_path)) == {}
 
 
 def test_a_hand_at_the_number_is_named() -> None:

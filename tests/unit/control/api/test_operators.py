@@ -7,7 +7,7 @@ import httpx
 import msgspec
 import pytest
 
-from penstock.control.capacity.memory import worker_bytes
+from penstock.capacity.memory import worker_bytes
 from penstock.domain.fleet.demand import GatewayReport, HeldNow
 from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import RefusedAdapter, WorkerReport, WorkerState
@@ -68,7 +68,7 @@ async def test_aliases_lead_and_have_a_history(operator: httpx.AsyncClient, room
     assert (await operator.delete("/admin/v1/aliases/chat")).status_code == 404
     history = (await operator.get("/admin/v1/aliases/chat")).json()["history"]
     assert [past["route"] is None for past in history] == [True, False]
-    assert [act.what for act in await room.audit.newest(2)] == ["alias.remove", "alias.put"]
+    assert [act.what for act in await room.audit.newest(2)] == ["alias.remove", "alias.set"]
 
 
 async def test_rules_go_back_with_the_table(operator: httpx.AsyncClient, room: Room) -> None:

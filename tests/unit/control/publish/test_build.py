@@ -6,7 +6,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.capacity.memory import worker_bytes
+from penstock.capacity.memory import worker_bytes
 from penstock.control.publish.build import LOAD_EVERY_S, build
 from penstock.domain.fleet.table import EMPTY, RoutingTable, validate
 from penstock.domain.fleet.versions import Catalogue, Deployment, Seen
@@ -189,6 +189,14 @@ def test_nobody_is_told_how_long_others_own_take_to_start() -> None:
     for owned, kin_s in ((own, 0.0), ((*own, replace(own[0], version=DEPLOYED.id)), 12.0)):
         table = make(replace(known, owned=owned), seen, EMPTY, NOW)
         assert {one.id: one.kin_start_s for one in table.versions}[DEPLOYED.id] == kin_s
+
+
+def test_the_table_says_of_which_version_no_worker_is_deployed() -> None:
+    """A route may lead to a version that is scaled to 0; gateways tell its callers so."""
+    on = (Deployment(version=ROUTED.id, replicas=0), Deployment(version=DEPLOYED.id, replicas=1))
+    known = Catalogue(versions=(ROUTED, DEPLOYED), deployments=on, routes=(things.route("a", ROUTED.id),))
+    table = build(known, [], EMPTY, NOW, silence_s=SILENCE_S)
+    assert {one.id: one.is_unwanted for one in table.versions} == {ROUTED.id: True, DEPLOYED.id: False}
 
 
 def test_who_has_no_place_beside_pins_is_told() -> None:

@@ -26,8 +26,8 @@ def told(api: Api, *, context: int = 1000, **changes: Any) -> Parsed:  # noqa: A
     return parse(api, msgspec.json.encode(body), BodyBounds(context_tokens=context))
 
 
-def said(*parts: Any) -> list[Any]:  # noqa: ANN401  any JSON
-    return [{"role": "user", "content": list(parts)}]
+def said(*parts: Any, role: str = "user") -> list[Any]:  # noqa: ANN401  any JSON
+    return [{"role": role, "content": list(parts)}]
 
 
 def tool(**parameters: Any) -> dict[str, Any]:  # noqa: ANN401  any JSON
@@ -231,10 +231,11 @@ def test_no_address_is_fetched_for_a_caller(api: Api, body: dict[str, Any]) -> N
         told(api, **body)
 
 
+CITATION = {"type": "url_citation", "url": AWAY}
 HARMLESS: list[tuple[Api, dict[str, Any]]] = [
     (Api.CHAT, {"messages": said({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}})}),
-    (Api.RESPONSES, {"input": said({"type": "output_text", "annotations": [{"type": "url_citation", "url": AWAY}]})}),
-    (Api.MESSAGES, {"messages": said({"type": "tool_use", "input": {"image_url": AWAY}})}),
+    (Api.RESPONSES, {"input": said({"type": "output_text", "annotations": [CITATION]}, role="assistant")}),
+    (Api.MESSAGES, {"messages": said({"type": "tool_use", "input": {"image_url": AWAY}}, role="assistant")}),
     (Api.CHAT, {"messages": [{"role": "user", "content": f"what is {AWAY}?"}]}),
 ]
 

@@ -7,7 +7,10 @@ import pytest
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.serving.request import Api
+from penstock.gateway.openai.fields import CHAT_PARTS, MESSAGES_PARTS, RESPONSES_PARTS, Parts
 from penstock.gateway.openai.parse import Parsed, parse
+from penstock.gateway.openai.verdicts import ANY, TABLE, Field
+from penstock.worker.engines import vllm
 from tests.support.samples.least_bodies import BODIES
 
 OBJECT: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -31,6 +34,7 @@ def choice(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name}}
 
 
+CALL: dict[str, Any] = {"type": "function", "id": "c", "function": {"name": "f", "arguments": "{}"}}
 REFUSED: list[tuple[Api, dict[str, Any], str]] = [
     (Api.CHAT, {"min_tokens": 9, "max_tokens": 4}, "min_tokens"),
     (Api.CHAT, {"min_tokens": 9, "max_tokens": 99, "max_completion_tokens": 4}, "min_tokens"),
@@ -78,6 +82,22 @@ REFUSED: list[tuple[Api, dict[str, Any], str]] = [
         "tools[0].function.parameters.properties.a.multipleOf",
     ),
     (Api.CHAT, {"tools": [function("f", UNMADE)]}, "tools[0].function.parameters.properties.a.pattern"),
+    (
+        Api.MESSAGES,
+        {"tools": [{"name": "f", "input_schema": {"type": "string"}}]},
+        "tools[0].input_schema.type",
+    ),
+    (Api.MESSAGES, {"tools": [{"name": "f", "input_schema": "x"}]}, "tools[0].input_schema"),
+    (Api.MESSAGES, {"tools": [{"name": "f", "input_schema": [1]}]}, "tools[0].input_schema"),
+    (Api.CHAT, {"tools": [function("f", {"type": "array"})]}, "tools[0].function.parameters.type"),
+    (
+        Api.RESPONSES,
+        {"tools": [{"type": "function", "name": "f", "parameters": {"type": ["object", "null"]}}]},
+        "tools[0].parameters.type",
+    ),
+    (Api.CHAT, {"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs"),
+    (Api.CHAT, {"structured_outputs": {"_backend": "x"}}, "structured_outputs._backend"),
+    (Api.CHAT, {"tool_choice": {"type": "custom", "custom": {"name": "f"}}}, "tool_choice.type"),
     (Api.MESSAGES, {"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
     (Api.MESSAGES, {"thinking": {"type": "enabled", "budget_tokens": 1023}}, "thinking.budget_tokens"),
     (
@@ -88,6 +108,15 @@ REFUSED: list[tuple[Api, dict[str, Any], str]] = [
     (Api.CHAT, {"messages": [{"role": "sytem", "content": "x"}]}, "messages[0].role"),
     (Api.CHAT, {"messages": [{"role": "user"}]}, "messages[0].content"),
     (Api.CHAT, {"messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),
+    (
+        Api.CHAT,
+        {"messages": [{"role": "user", "content": "x", "tool_calls": [CALL]}]},
+        "messages[0].tool_calls",
+    ),
+    (Api.CHAT, {"messages": [{"role": "user", "content": "x", "tool_call_id": "c"}]}, "messages[0].tool_call_id"),
+    (Api.MESSAGES, {"stop_sequences": ["a"] * 33}, "stop_sequences"),
+    (Api.CHAT, {"stop": ["a"] * 5}, "stop"),
+    (Api.COMPLETIONS, {"max_tokens": 0}, "max_tokens"),
     (Api.CHAT, {"stop": ""}, "stop"),
     (Api.CHAT, {"stop": [""]}, "stop[0]"),
     (Api.MESSAGES, {"stop_sequences": [""]}, "stop_sequences[0]"),
@@ -125,6 +154,7 @@ TOLD: list[tuple[Api, dict[str, Any], str]] = [
     (Api.EMBEDDINGS, {"embed_dtype": "float16"}, "embed_dtype"),
     (Api.RESPONSES, {"top_logprobs": 2}, "top_logprobs"),
     (Api.RESPONSES, {"truncation": "auto"}, "truncation=auto"),
+    (Api.RESPONSES, {"tool_choice": "none"}, "tool_choice"),
     (Api.CHAT, {"tools": [function("f", LOOSE)]}, "tools[].function.parameters"),
     (Api.MESSAGES, {"tools": [{"name": "f", "input_schema": LOOSE}]}, "tools[].input_schema"),
     (
@@ -149,7 +179,11 @@ SILENT: list[tuple[Api, dict[str, Any]]] = [
     (Api.CHAT, {"tools": [function("f", LOOSE)], "tool_choice": "none"}),
     (Api.CHAT, {"tools": [function(), function("g")], "tool_choice": choice("g")}),
     (Api.CHAT, {"min_tokens": 4, "max_tokens": 4}),
+    (Api.RESPONSES, {"tool_choice": "auto"}),
+    (Api.MESSAGES, {"tools": [{"name": "f", "input_schema": {"properties": {}}}]}),
     (Api.MESSAGES, {"thinking": {"type": "adaptive"}}),
+    (Api.MESSAGES, {"stop_sequences": ["a"] * 32}),
+    (Api.COMPLETIONS, {"max_tokens": 0, "echo": True, "logprobs": 0}),
     (Api.CHAT, {"messages": [{"role": "assistant", "tool_calls": []}, {"role": "user", "content": "x"}]}),
 ]
 
@@ -164,3 +198,68 @@ def test_an_engine_never_sees_a_budget() -> None:
     """It would refuse any: no engine here has a parser that tells where the reasoning ends."""
     body = sent(Api.MESSAGES, thinking={"type": "enabled", "budget_tokens": 1024}, max_tokens=2000).body
     assert body["thinking"] == {"type": "adaptive"}
+
+
+PARTS: dict[str, dict[str, Any]] = {
+    "text": {"text": "x"},
+    "image_url": {"image_url": {"url": "data:,"}},
+    "input_audio": {"input_audio": {"data": "", "format": "wav"}},
+    "audio_url": {"audio_url": {"url": "data:,"}},
+    "video_url": {"video_url": {"url": "data:,"}},
+    "refusal": {"refusal": "x"},
+    "thinking": {"thinking": "x"},
+    "image": {"source": {"type": "base64", "media_type": "image/png", "data": ""}},
+    "tool_use": {"id": "c", "name": "f", "input": {}},
+    "tool_result": {"tool_use_id": "c", "content": "x"},
+    "redacted_thinking": {"data": "x"},
+    "input_text": {"text": "x"},
+    "input_image": {"image_url": "data:,"},
+    "output_text": {"text": "x", "annotations": []},
+}
+WHERE = {
+    Api.CHAT: ("messages", CHAT_PARTS),
+    Api.RESPONSES: ("input", RESPONSES_PARTS),
+    Api.MESSAGES: ("messages", MESSAGES_PARTS),
+}
+ROLES = [(api, role, parts) for api, (_, parts) in WHERE.items() for role in parts]
+
+
+def served(api: Api) -> set[str]:
+    """Return the kinds of parts that the table serves in any message."""
+    items = TABLE[api].kinds[ANY].fields[WHERE[api][0]].items
+    assert items is not None
+    found = {name for kind in items.kinds.values() if not kind.says for name in kinds_of(kind.fields.get("content"))}
+    return found - {ANY, "reasoning_text"}
+
+
+def kinds_of(field: Field | None) -> set[str]:
+    items = None if field is None else field.items
+    return set() if items is None else {name for name, kind in items.kinds.items() if not kind.says}
+
+
+@pytest.mark.parametrize(("api", "role", "parts"), ROLES)
+def test_a_part_in_a_wrong_role_is_refused_with_its_path(api: Api, role: str, parts: Parts) -> None:
+    """Each kind that the table serves stands in the roles that have it, and in no other."""
+    name = WHERE[api][0]
+    assert served(api) == set().union(*parts.values())
+    for kind in served(api):
+        turn = {"role": role, "content": [{"type": kind, **PARTS[kind]}]}
+        body = {name: [{**turn, "tool_call_id": "c"} if role == "tool" else turn, {"role": "user", "content": "x"}]}
+        if kind in parts[role]:
+            sent(api, **body)
+            continue
+        with pytest.raises(InvalidField, match="in this role") as caught:
+            sent(api, **body)
+        assert caught.value.param == f"{name}[0].content[0].type"
+
+
+def test_an_echo_without_tokens_is_charged_for_the_one_that_the_engine_generates() -> None:
+    """The body goes on as it was sent."""
+    parsed = sent(Api.COMPLETIONS, max_tokens=0, echo=True, n=2)
+    assert (parsed.body["max_tokens"], parsed.cost.output_tokens) == (0, 2)
+
+
+def test_an_engine_takes_as_many_stop_sequences_as_the_table() -> None:
+    """Its default would refuse them."""
+    most = TABLE[Api.MESSAGES].kinds[ANY].fields["stop_sequences"].most
+    assert dict(vllm.environment(vllm.Place(host="h", port=1)))["VLLM_MAX_STOP_STRINGS"] == str(most)

@@ -138,6 +138,18 @@ def test_who_can_not_start_beside_pinned_ones_says_so() -> None:
         assert (caught.value.reason, caught.value.retry_after_s) == (reason, wait)
 
 
+def test_a_version_that_is_scaled_to_0_promises_no_start() -> None:
+    """Its callers were told to come back in a minute, although nothing starts before an operator scales it."""
+    house = House(replace(version(), start_s=30.0, is_unwanted=True))
+    with pytest.raises(NoCapacity, match="no worker of this model is deployed") as caught:
+        house.pick()
+    assert caught.value.retry_after_s is None
+    house = House(replace(version(worker(W0, WorkerState.LOADING, ready_in_s=4.0)), is_unwanted=True))
+    with pytest.raises(NoCapacity) as caught:
+        house.pick()
+    assert caught.value.retry_after_s == 4.0
+
+
 def test_the_only_worker_that_was_met_and_lost_is_started_again_soon() -> None:
     """A caller whose worker was killed hears of the quick start from the parent that has the imports done."""
     house = House(replace(version(worker(W0)), start_s=30.0, restart_s=1.5))

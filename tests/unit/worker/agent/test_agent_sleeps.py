@@ -4,7 +4,6 @@ On a CPU the process ends; on a GPU it stays, sleeps inside, and answers its gol
 """
 
 import asyncio
-import random
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -19,22 +18,20 @@ import pytest
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import EngineError
 from penstock.domain.fleet.worker import WorkerState
-from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.ids import VersionId
 from penstock.domain.models.model import GoldenPrompt, Manifest, Task
 from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load
 from penstock.worker.agent.agent import Agent
 from penstock.worker.agent.gate_client import GateClient, GateState
-from penstock.worker.agent.phases import PhaseMemory
-from penstock.worker.agent.ports import AgentConfig, Ports
-from penstock.worker.agent.running import RunIntervals
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.engines.plan import LaunchPlan
-from penstock.worker.engines.process import EngineProcess, Files
+from penstock.worker.engines.process import EngineProcess, Files, Launcher
 from penstock.worker.engines.translate import EngineNumbers
 from tests.support.gateways.dispatch import until
 from tests.support.samples import control_plane as things
+from tests.support.workers.agents import VERSION, agent_of
 from tests.support.workers.process import Controller
 
 pytestmark = pytest.mark.integration
@@ -140,33 +137,14 @@ async def living(tmp_path: Path, device: str) -> AsyncIterator[Site]:
         return Copy(folder=tmp_path, manifest=_manifest(), hold=Hold(tmp_path / "use"))
 
     with Controller() as controller:
-        agent = Agent(
-            AgentConfig(
-                worker=WorkerId("w"),
-                version=VersionId("m@1"),
-                url="http://127.0.0.1:1",
-                zone="",
-                status_host="127.0.0.1",
-                files=Files(plan=tmp_path / "plan", log=tmp_path / "log", pid=tmp_path / "pid"),
-                device=device,
-                heartbeat_s=0.05,
-                linger_s=0.0,
-                pace=RunIntervals(look_every_s=0.05),
-            ),
-            Ports(
-                obtain=obtain,
-                plan=lambda _: cast("LaunchPlan", None),
-                launcher=launcher,
-                client=cast("GateClient", _with_fields(gate)),
-                controller=lambda: controller.url,
-                tls=None,
-                certificate=None,
-                bearer="b",
-                memory=PhaseMemory(tmp_path / "phases"),
-                clock=SystemClock(),
-                chance=random.Random(1),
-                shown=lambda _: None,
-            ),
+        client = cast("GateClient", _with_fields(gate))
+        agent = agent_of(
+            tmp_path,
+            launcher=cast("Launcher", launcher),
+            client=client,
+            controller=lambda: controller.url,
+            obtain=obtain,
+            device=device,
         )
         running = asyncio.create_task(agent.run())
         site = Site(agent, gate, launcher, controller, obtained)
@@ -180,7 +158,7 @@ async def living(tmp_path: Path, device: str) -> AsyncIterator[Site]:
 
 
 def _with_fields(gate: StubGate) -> Any:  # noqa: ANN401  it stands for a client
-    gate.version = VersionId("m@1")  # type: ignore[attr-defined]
+    gate.version = VERSION  # type: ignore[attr-defined]
     return gate
 
 

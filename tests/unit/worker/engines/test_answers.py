@@ -1,10 +1,12 @@
 import json
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from penstock.worker import meter
-from penstock.worker.engines.answers import cached_in, with_cut_item
+from penstock.worker.engines.answers import cached_in, with_cut_end, with_cut_item, with_default_choice
 
 
 @pytest.mark.parametrize(("cached", "created"), [(0, 128), (96, 0)])
@@ -44,3 +46,45 @@ def test_the_last_item_of_a_truncated_response_is_incomplete(
     response = SimpleNamespace(status=status, output=[SimpleNamespace(status=one) for one in items])
     made = with_cut_item(lambda: response)()
     assert [item.status for item in made.output] == expected
+
+
+def event(kind: str, status: str = "completed") -> SimpleNamespace:
+    return SimpleNamespace(type=kind, item=SimpleNamespace(status=status))
+
+
+DONE, DELTA = "response.output_item.done", "response.output_text.delta"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "finish", "expected"),
+    [
+        ([DONE, DELTA, DONE], "length", ["completed", "incomplete"]),
+        ([DONE, DONE], "length", ["completed", "incomplete"]),
+        ([DELTA, DONE], "stop", ["completed"]),
+        ([DONE, DELTA], "length", ["completed"]),
+        ([], "length", []),
+    ],
+)
+async def test_the_last_item_of_a_truncated_stream_ends_as_incomplete(
+    kinds: list[str], finish: str, expected: list[str]
+) -> None:
+    """Only the last one, each event once and in its order."""
+    context = SimpleNamespace(last_output=SimpleNamespace(outputs=[SimpleNamespace(finish_reason=finish)]))
+    made = [event(kind) for kind in kinds]
+
+    async def stream(_: object, *__: object) -> AsyncIterator[Any]:
+        for one in made:
+            yield one
+
+    seen = [one async for one in with_cut_end(stream)(None, None, None, None, context)]
+    assert seen == made
+    assert [one.item.status for one in seen if one.type == DONE] == expected
+
+
+@pytest.mark.parametrize(
+    ("tools", "choice", "expected"), [([], "none", "auto"), (["f"], "none", "none"), (["f"], "auto", "auto")]
+)
+def test_without_tools_the_default_choice_is_told(tools: list[str], choice: str, expected: str) -> None:
+    """As OpenAI does."""
+    response = SimpleNamespace(tools=tools, tool_choice=choice)
+    assert with_default_choice(lambda: response)().tool_choice == expected

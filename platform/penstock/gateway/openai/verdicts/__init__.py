@@ -50,8 +50,11 @@ class _Kind(msgspec.Struct, frozen=True):
 
 
 class _Table(msgspec.Struct, frozen=True):
+    """``counted`` are the fields of the API's token count."""
+
     api: Api
     root: _Row
+    counted: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,10 +110,8 @@ class Field:
         return not kind.required or one.keys() >= set(kind.required)
 
 
-def load(path: Path = FILE) -> dict[Api, Field]:
-    """Return each API's request as one field."""
-    tables = [msgspec.json.decode(line, type=_Table) for line in path.read_bytes().splitlines()]
-    return {table.api: _field(table.root, "") for table in tables}
+def _read(path: Path = FILE) -> list[_Table]:
+    return [msgspec.json.decode(line, type=_Table) for line in path.read_bytes().splitlines()]
 
 
 def _field(row: _Row, path: str) -> Field:
@@ -144,4 +145,8 @@ def _kind(kind: _Kind, path: str) -> Kind:
     return Kind(fields=fields, required=required, says=kind.says, plain=plain)
 
 
-TABLE = load()
+_TABLES = _read()
+TABLE: Mapping[Api, Field] = {table.api: _field(table.root, "") for table in _TABLES}
+"""Each API's request as one field."""
+COUNTED: Mapping[Api, frozenset[str]] = {table.api: frozenset(table.counted) for table in _TABLES}
+"""By API, the fields that its token count documents."""
