@@ -16,6 +16,7 @@ from infra.config.pools import Pool
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
 from infra.graph.values import dig, items, mapping, number, text
+from infra.kube.sizing import Device, devices
 from infra.kube.worker_pod import WorkerPod
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
@@ -243,13 +244,13 @@ def test_the_autoscaler_can_choose_a_zone(by_label: dict[str, Capture]) -> None:
         assert sizes["a100-mig"] == [0, 1, 0]
 
 
-@pytest.mark.parametrize("pool", [pool for pool in load("prod").region("us-east-1").pools if pool.gpu], ids=str)
-def test_versions_leave_room_on_the_nodes_disk(pool: Pool) -> None:
-    """Finding N8: copies of versions end well before kubelet evicts, on the smallest machine of the pool."""
+@pytest.mark.parametrize("device", devices(load("prod").region("us-east-1").pools), ids=lambda one: one.name)
+def test_versions_leave_room_on_the_nodes_disk(device: Device) -> None:
+    """Finding N8: copies of versions end well before kubelet evicts, on the smallest machine with the device."""
     # kubelet, `--eviction-hard`: nodefs.available<10%; nodeadm joins the instance stores below /var/lib/kubelet, too.
-    smallest = min(instances()[name].nvme_gb for name in pool.instance_types) * 10**9
+    smallest = min(instances()[name].nvme_gb for pool in device.pools for name in pool.instance_types) * 10**9
     cache = WorkerPod(
-        site=Site(environment=load("prod").environment, region="us-east-1"), pool=pool, artifact_bucket="b"
+        site=Site(environment=load("prod").environment, region="us-east-1"), device=device, artifact_bucket="b"
     )
     assert 0 < cache.cache_bytes < 0.9 * smallest - 50 * 10**9
 

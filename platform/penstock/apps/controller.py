@@ -69,10 +69,9 @@ from penstock.telemetry import logs, pages
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import Page
 from penstock.telemetry.tenants import scope_label
-from penstock.tls import expiry
 from penstock.tls.identity import CONTROLLER_API, Role
 from penstock.tls.listener import guard
-from penstock.tls.mutual import Mutual
+from penstock.tls.mutual import Mutual, show_expiry
 
 _RETRY_S = 1.0
 Run = Callable[[], Coroutine[None, None, None]]
@@ -110,7 +109,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
     async with Database(dsn) as database, hosted(settings, command) as fleet:
         control, runtime = _compose(settings, database, dsn, secrets, fleet, url)
         if mutual:
-            expiry.show(mutual.now, control.metrics)
+            show_expiry(mutual.now, control.metrics)
             control = replace(control, certificate_ends_at=lambda: mutual.now().ends_at)
         logs.logger().info("controller_listens", url=url, zone=settings.zone, region=settings.region)
         watch = _watch(control, scope_label(settings.metrics_tenants, found.platform[0]))
@@ -283,7 +282,6 @@ def _probes(runtime: Runtime) -> Mapping[str, Page]:
 
 
 async def _exchange(settings: ControllerSettings, database: Database, secrets: Secrets, found: Keys) -> None:
-    """Apply changed keys to the running controller; the database identifies the platform by the newest key."""
     before = Keys(platform=secrets.platform_keys, peppers=secrets.peppers)
     secrets.peppers, secrets.platform_keys = found.peppers, found.platform
     try:

@@ -70,13 +70,11 @@ def _disks_full(found: Reading) -> tuple[str, ...]:
 
 
 def _leader(settings: Settings, found: Reading) -> str:
-    """Return the name and pid of this home's controller that leads, by its own page; empty without one."""
     leads = {address for address, page in found.pages.items() if any(one.value for one in page.get(LEADS, ()))}
     return ", ".join(f"{one.name} (pid {one.pid})" for one in processes(settings) if one.metrics in leads)
 
 
 def _circuits(found: Reading) -> tuple[views.OpenCircuit, ...]:
-    """Return the circuits that any gateway has open, the oldest first."""
     since: dict[tuple[str, ...], float] = {}
     for one in everywhere(found, names.BREAKER_OPENED.name):
         circuit = tuple(one.labels.get(label, "") for label in names.BREAKER_OPENED.labels)

@@ -92,7 +92,6 @@ class Runtime:
 
     @property
     def is_ready(self) -> bool:
-        """True after a first tick or standby, while ticks succeed."""
         return self._has_begun and not (self.leads and self._now() - self._good_at > self._parts.pace.stale_s)
 
     def wake(self) -> None:

@@ -65,7 +65,6 @@ class Check:
 
     @property
     def holds(self) -> bool | None:
-        """Tell whether the check passes; None if its value is unknown."""
         if self.value is None:
             return None
         return self.value >= self.limit if self.sense is Sense.AT_LEAST else self.value < self.limit

@@ -67,7 +67,6 @@ def has(label: Label | str, value: str) -> Callable[[Sample], bool]:
 
 
 def _events(recording: Recording, metric: Metric, where: distribution.Where = distribution.anywhere) -> float | None:
-    """Return the gateways' count; 0 only if a gateway answered."""
     found = total(filter(where, recording.of(metric)))
     if found is None and not recording.of(metric):
         return 0.0 if recording.of(names.LOOP_LAG_SECONDS, "_count") else None
@@ -114,10 +113,7 @@ def _tokens(recording: Recording) -> TokenFigures:
     if prompt is not None and cached is not None and output is not None and prompt + output > cached:
         part = (prompt - cached) / (prompt - cached + output)
     decode = distribution.of(recording, names.STAGE_SECONDS, has(Label.STAGE, Stage.DECODE.value))
-    itl = distribution.of(recording, names.ITL_SECONDS)
-    return TokenFigures(
-        prompt_part=part, decode_s=decode.sum if decode else None, itl_p50_s=itl.quantile(0.5) if itl else None
-    )
+    return TokenFigures(prompt_part=part, decode_s=decode.sum if decode else None)
 
 
 def _tenants(recording: Recording) -> tuple[TenantFigures, ...]:

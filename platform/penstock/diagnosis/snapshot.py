@@ -74,7 +74,6 @@ class EngineFigures:
 class TokenFigures:
     prompt_part: float | None = None
     decode_s: float | None = None
-    itl_p50_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +104,6 @@ class WorkerFigures:
 
     @property
     def begun(self) -> float | None:
-        """Return the starts, including a running one; None if unknown."""
         if self.starting_s:
             return max(self.starts or 0.0, 1.0)
         return self.starts if self.starts or self.starting_s is not None else None

@@ -42,7 +42,6 @@ class PenstockError(Exception):
 
 
 def codes(kind: type[PenstockError] = PenstockError) -> frozenset[str]:
-    """Return the codes of a kind of error and its subclasses."""
     return frozenset({kind.code}).union(*(codes(child) for child in kind.__subclasses__()))
 
 

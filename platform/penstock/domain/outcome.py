@@ -37,7 +37,6 @@ class Outcome(StrEnum):
 
     @property
     def spends_error_budget(self) -> bool:
-        """True if the platform is at fault."""
         return self in _OURS
 
 

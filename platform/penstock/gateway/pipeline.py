@@ -4,10 +4,8 @@ listener → identify → resolve (name → version) → preprocess → admit (o
 settle
 
 Each stage returns the call with the data that it added: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). A
-request for a sleeping version is held under its lease.
-
-A tenant may prefer a degraded answer to a refusal: the request is degraded before admission if its version is under
-pressure, and once more if no worker accepted it.
+request for a sleeping version is held under its lease. A degraded request (C6) is made before admission under pressure,
+and once more if no worker accepted it.
 
 Before the first token everything may be retried. After it, another worker continues the stream if the result is exact;
 otherwise errors become in-band events and an ``Outcome``.
@@ -87,8 +85,6 @@ class Admission(Protocol):
 
 
 class Degrader(Protocol):
-    """Finds the degraded request that a tenant prefers to a refusal under pressure (C6)."""
-
     def capped(self, call: Chosen) -> InferenceRequest | None: ...
 
     def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None:
@@ -241,7 +237,6 @@ class Pipeline:
         return Asked(call=progress.call, answer=answer, body=kept.body, error=error)
 
     async def serve(self, progress: Progress, reply: Reply) -> None:
-        """Answer a parsed request; raise a ``PenstockError`` only before the reply has started."""
         try:
             call = await self._admitted(progress)
         except PenstockError as error:

@@ -218,6 +218,5 @@ class Frames:
 
 
 def _is_message(data: bytes, at: int, end: int, flags: int) -> bool:
-    """Tell whether a frame's payload is exactly one whole message."""
     content = end - at - _PREFIX_BYTES
     return content >= 0 and not flags & _PADDED and content == _SIZE.unpack_from(data, at)[0]

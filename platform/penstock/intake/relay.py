@@ -52,8 +52,6 @@ class Waiting(Protocol):
 
 
 class Client(asyncio.Protocol):
-    """A client's connection: its incomplete messages, its unread answers, and its tenant after a valid key."""
-
     transport: asyncio.Transport
 
     def __init__(self, relay: "Relay") -> None:
@@ -228,8 +226,6 @@ class Client(asyncio.Protocol):
 
 
 class _Server(asyncio.Protocol):
-    """The connection to the gRPC server for the same client."""
-
     transport: asyncio.Transport
 
     def __init__(self, client: Client) -> None:

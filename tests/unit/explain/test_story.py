@@ -9,11 +9,9 @@ from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price, dollars
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.adapted import Adapted, Met
-from penstock.domain.serving.batched import Batched, Trigger
+from penstock.domain.serving.report import Adapted, Ahead, Batched, Met, Trigger, Waited
 from penstock.domain.serving.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Ruled, Tried
 from penstock.domain.serving.slo import Indicator
-from penstock.domain.serving.waited import Ahead, Waited
 from penstock.domain.tenancy.ledger import Opening, close
 from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import UNKNOWN, Usage

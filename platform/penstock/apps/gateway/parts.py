@@ -14,9 +14,8 @@ from penstock.apps.gateway import reading, telling
 from penstock.apps.gateway.accounting import accounting_parts
 from penstock.apps.gateway.front import Front, front
 from penstock.apps.gateway.holding import Telling, holding
-from penstock.apps.gateway.records import RecordParts, recording
 from penstock.apps.gateway.shadowing import Copying, copying
-from penstock.apps.gateway.shared import Shared
+from penstock.apps.gateway.shared import RecordParts, Shared, recording
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.stores import database_dsn, open_store
@@ -68,8 +67,8 @@ from penstock.supervision.exposition import Exposition
 from penstock.telemetry import names, tenants
 from penstock.telemetry.metrics import Counted, Metrics
 from penstock.telemetry.pages import Page
-from penstock.tls import expiry
 from penstock.tls.identity import Role
+from penstock.tls.mutual import show_expiry
 from penstock.worker.gate.queueing.fair_queue import Bounds
 
 MOST_MODELS = 1024
@@ -225,7 +224,7 @@ def _client(
 ) -> HttpClient:
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
     if mutual:
-        expiry.show(mutual.now, metrics)
+        show_expiry(mutual.now, metrics)
     tls = partial(mutual.client, Role.WORKER) if mutual else None
     return HttpClient(clock=clock.monotonic, limits=limits, tls=tls)
 

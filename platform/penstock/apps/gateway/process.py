@@ -115,20 +115,17 @@ def _refuse_foreign(owner: "asyncio.Task[None]") -> None:
 
 
 def _end_if_foreign(server: EdgeServer, owner: "asyncio.Task[None]") -> None:
-    """End the process if the database, unavailable at the start, turns out to be another platform's."""
     if not owner.cancelled() and owner.exception() is not None:
         server.should_exit = True
 
 
 def _freeze_heap() -> None:
-    """Exclude lasting modules, tokenizers and tables from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_AT)
 
 
 async def _end_revoked(gateway: Gateway) -> None:
-    """End the running answers of keys that are no longer valid, once a second."""
     while True:
         await asyncio.sleep(REVOKED_WITHIN_S)
         for lease, call in list(gateway.health_watch.running.items()):

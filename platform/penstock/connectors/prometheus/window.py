@@ -57,7 +57,6 @@ class PrometheusWindow:
         return self.grown(name, self._span)
 
     def grown(self, name: str, span: Span) -> tuple[Sample, ...]:
-        """Return the increases over a part of the window."""
         found = []
         for series in self.values(name):
             created = self._creations(name).get(_key(series.labels, without="le"), {})
@@ -186,7 +185,6 @@ def _samples(values: Mapping[Key, float | None]) -> tuple[Sample, ...]:
 
 
 def _even(end: float, seconds: float) -> Span:
-    """Return the span, lengthened to even steps of whole milliseconds."""
     step_s = max(_LEAST_STEP_S, math.ceil(seconds * 1e3 / _POINTS) / 1e3)
     return Span(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
 

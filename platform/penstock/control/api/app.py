@@ -54,7 +54,6 @@ class Readiness:
 
 
 def make_app(control: Control) -> FastAPI:
-    """Controllers of a process share their routes, built once."""
     app = copy(_application())
     app.state = State({"control": control})
     return app
@@ -87,13 +86,11 @@ def _bounded(document: dict[str, Any]) -> dict[str, Any]:
 
 @health.get(LIVE)
 async def healthz() -> Alive:
-    """Answer that this process lives."""
     return Alive()
 
 
 @health.get(READY, responses={503: {"model": Readiness}})
 async def readyz(control: Controlled, response: Response) -> Readiness:
-    """Answer whether this controller leads and its ticks succeed, or stands by."""
     is_ready = control.runtime.is_ready
     response.status_code = 200 if is_ready else 503
     return Readiness(ready=is_ready, leader=control.runtime.leads)

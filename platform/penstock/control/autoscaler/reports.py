@@ -140,13 +140,11 @@ def _sum(seconds: Mapping[int, _Added], after: int) -> _Added:
 
 
 def _increment(before: Counted | None, after: Counted) -> _Added:
-    """Return the growth of counters. A counter that shrank within one process is unsound and adds nothing."""
     was = before or Counted(version=after.version, standing=after.standing)
     return _Added(*(max(0, getattr(after, name) - getattr(was, name)) for name in _Added._fields))
 
 
 def _is_old(known: _Gateway | None, report: GatewayReport) -> bool:
-    """Tell whether a report is repeated, overtaken, or of a process that another one replaced."""
     return known is not None and (report.began, report.number) <= (known.report.began, known.report.number)
 
 

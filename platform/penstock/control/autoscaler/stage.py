@@ -130,7 +130,6 @@ class _VersionScene(NamedTuple):
 
     @property
     def is_used(self) -> bool:
-        """Tell whether requests come, of any standing, or an answer still runs."""
         if self.demand.held_requests or any(rate.requests for rate in self.demand.rates.values()):
             return True
         return any(scale_in.work(one) for one in (*self.supply.ready, *self.supply.cordoned))

@@ -31,7 +31,6 @@ class Supply:
     """When the process of the oldest worker on its way to serve began."""
 
     def counted(self, now: float, start_s: float) -> int:
-        """Return the workers that serve, or will within a start."""
         return len(self.ready) + len(self.coming) + len(self.unheard) - self.overdue(now, start_s)
 
     def overdue(self, now: float, start_s: float) -> int:

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.control.capacity import uses
-from penstock.control.capacity.memory import crowded_out, sizes
+from penstock.capacity import uses
+from penstock.capacity.memory import crowded_out, sizes
 from penstock.control.pool import why
 from penstock.control.pool.packing import PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet.versions import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from penstock.control.capacity.memory import crowded_out
+from penstock.capacity.memory import crowded_out
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.fleet.versions import Catalogue, FleetView, Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
@@ -193,7 +193,6 @@ def _workers(
 
 
 def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
-    """Tell whether only the load changed, as it does with every heartbeat."""
     is_there = entry.state is report.state and entry.url == report.url and entry.zone == report.zone
     return is_there and entry.key_mark == report.key_mark and entry.adapters == _held(report)
 

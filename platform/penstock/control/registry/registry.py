@@ -100,7 +100,6 @@ class Registry:
         await self._store.put_routes(((alias, None),), act)
 
     async def restore_routes(self, wanted: tuple[Route, ...], autos: tuple[Auto, ...], act: Act) -> None:
-        """Set all aliases, auto aliases too, to an older table's."""
         known = await self._known()
         for route in wanted:
             rules.check_route(route, known)

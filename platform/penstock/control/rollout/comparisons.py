@@ -8,14 +8,14 @@ dropped.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from penstock.control.rollout.gates import Gates
-from penstock.control.rollout.judge import Judge
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Route
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond
 from penstock.domain.rollout.judgement import Judgement
 from penstock.domain.rollout.rollout import Kind, Rollout
+from penstock.judging.gates import Gates
+from penstock.judging.judge import Judge
 
 
 class VersionPair(NamedTuple):
@@ -86,7 +86,6 @@ class Comparisons:
             yield
 
     def judged(self, alias: Alias | None = None) -> tuple[tuple[VersionPair, Judgement], ...]:
-        """Return judgements as of the last second of evidence."""
         wanted = [pair for pair in sorted(self._judges) if alias in (None, pair.alias)]
         return tuple((pair, self._judges[pair].judgement(self._now)) for pair in wanted)
 

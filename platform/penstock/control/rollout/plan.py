@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
-from penstock.control.rollout.e_process import RARE, expected_s
-from penstock.control.rollout.gates import Gates
-from penstock.control.rollout.judge import LATE_S
-from penstock.control.rollout.strata import FORGIVEN, LEAST, MOST_S
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.rollout.arms import GROWTH
 from penstock.domain.rollout.judgement import Metric
 from penstock.domain.rollout.rollout import Kind, Rollout, Stage
+from penstock.judging.e_process import RARE, expected_s
+from penstock.judging.gates import Gates
+from penstock.judging.judge import LATE_S
+from penstock.judging.strata import FORGIVEN, LEAST, MOST_S
 
 SPREAD = 0.5
 """Standard deviation of the logarithm of TTFT within a stratum."""

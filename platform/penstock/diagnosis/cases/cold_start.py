@@ -59,7 +59,6 @@ def _begun(snapshot: Snapshot, worker: WorkerFigures) -> float | None:
 
 
 def _lost(snapshot: Snapshot) -> float | None:
-    """Return the lost engines and workers; None if neither is known."""
     restarts, lost = snapshot.sum_of(lambda one: one.restarts), snapshot.faults.lost_workers or 0.0
     return lost if restarts is None and lost else None if restarts is None else restarts + lost
 

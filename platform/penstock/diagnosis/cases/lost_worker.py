@@ -76,7 +76,6 @@ def lost_count(snapshot: Snapshot) -> float | None:
 
 
 def _engine(snapshot: Snapshot) -> tuple[str, str]:
-    """Return the worker and version with the most lost engines; empty without one."""
     worst = max(snapshot.workers, key=lambda one: one.restarts or 0.0, default=None)
     return (worst.name, worst.version) if worst is not None and worst.restarts else ("", "")
 

@@ -17,9 +17,7 @@ from penstock.domain.errors import (
     TooDear,
 )
 from penstock.domain.outcome import Stage
-from penstock.domain.serving.adapted import Adapted
-from penstock.domain.serving.batched import Batched
-from penstock.domain.serving.waited import Waited
+from penstock.domain.serving.report import Adapted, Batched, Waited
 
 _OURS = (Rejected, Evicted, Failed, StoreUnavailable, ContextTooLong, NoRuleFits, TooDear)
 """Errors whose messages contain only our figures; others may quote a caller's text."""

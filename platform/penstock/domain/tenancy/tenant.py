@@ -215,7 +215,6 @@ class KeyRing:
         return tuple(one for one in (*keys, *tenants, *orgs) if one.plan.draws)
 
     def tenant_of(self, scope: str) -> TenantId:
-        """Empty for an organisation's and for an unknown one."""
         kind, _, name = scope.partition(":")
         owners = {str(key.id): key.tenant for key in self.keys} if kind == ScopeKind.KEY else {}
         return TenantId(name) if kind == ScopeKind.TENANT else owners.get(name, TenantId(""))

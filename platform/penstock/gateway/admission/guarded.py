@@ -2,9 +2,9 @@
 unavailable.
 
 A request waits for the store at most once, when the store stops answering; then ``outage`` decides each limit's
-treatment, and a background loop tests whether the store is back. Leases granted during the outage are reported before
-the store decides again, so that no limit is exceeded. If the store returns without its data, budgets are closed until
-they are counted from the ledger. A closed limit lets requests wait through a short outage, ``grace_s`` at most.
+treatment, and a background loop tests whether the store is back. Leases granted meanwhile are reported before the store
+decides again. If the store returns without its data, budgets are closed until they are counted from the ledger. A
+closed limit lets requests wait through a short outage, ``grace_s`` at most.
 
 Trade-off: while gateways return, for about a second, both counts must agree, which may refuse a request that fits.
 """
@@ -81,7 +81,6 @@ class GuardedLimits:
         self.wants_count = False
 
     def counted(self) -> None:
-        """Open the budgets, unless the store lost its data again meanwhile."""
         self._forgot = self._forgot and self.wants_count
 
     # -- LimitStore --------------------------------------------------------------------
@@ -148,7 +147,6 @@ class GuardedLimits:
         return closes(draws, self._settings.policy)
 
     async def _shared(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision | None:
-        """Return the store's decision; None if it is unavailable or has lost these budgets."""
         if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
             try:
                 return await self._ask(lease, draws, hold_s)

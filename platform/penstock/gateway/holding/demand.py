@@ -40,12 +40,10 @@ class WakeDemand:
     _told: frozenset[VersionId] = frozenset()
 
     def begin(self, version: VersionId) -> None:
-        """Report the demand at once, unless a report was just sent."""
         if version not in self._told:
             self._news.set()
 
     def note(self, version: VersionId, tokens: int) -> None:
-        """Add a request that is not held to the next report."""
         before = self._passing.get(version, Want())
         self._passing[version] = Want(before.requests + 1, before.tokens + tokens)
         self.begin(version)

@@ -118,7 +118,6 @@ class _Queue:
         return (wakes.expected_s(version) if version is not None else 0.0) or _AGAIN_S
 
     def refusal(self, why: str) -> NoCapacity:
-        """Return the refusal with the retry time and the length of the queue."""
         return NoCapacity(f"{why}; {len(self.places)} requests wait for it", retry_after_s=self.expected_s)
 
     def enter(self, call: Admitted) -> Held:
@@ -140,7 +139,6 @@ class _Queue:
         return held
 
     def leave(self, held: Held) -> None:
-        """Remove a request, and release others in its place."""
         self.places.remove(held.entry)
         self.holding.all.pop(held.entry, None)
         self.going.discard(held)
@@ -213,7 +211,6 @@ class Holding:
             await asyncio.sleep(_LOOK_S)
 
     def passed_by(self, version: VersionEntry) -> None:
-        """Report demand for a sleeping version even if another version answers."""
         if version.id in self._wakers:
             self._demand.note(version.id, 0)
 

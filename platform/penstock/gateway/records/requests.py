@@ -86,7 +86,6 @@ class RequestLedger:
             self._trace(call, answer)
 
     def _copied(self, call: Call, answer: Answer, model: str) -> None:
-        """Count a shadow copy, outside SLOs and tenants."""
         self._copies.labels(outcome=answer.outcome.value).inc()
         _line(call, answer, model, self._clock() - call.request.arrived_at)
         if self._keep is not None:
@@ -126,7 +125,6 @@ class RequestLedger:
         self._early.labels(tenant=self._tenants.of(tenant, self._dropped), outcome=outcome.value).inc()
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
-        """Log an internal error by type and source position; its text may contain a prompt."""
         self._log.error("request_crashed", request_id=request_id, error_type=type(error).__name__, reason=_place(error))
 
     def _dropped(self, tenant: str) -> None:
@@ -250,7 +248,6 @@ def _line(call: Call, answer: Answer, model: str, seconds: float) -> None:
 
 
 def _exemplar(call: Call) -> Exemplar:
-    """Return a latency's exemplar to its trace; None if unsampled."""
     trace = trace_of(call.request.traceparent)
     return {"trace_id": trace} if trace else None
 

@@ -18,11 +18,10 @@ from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.routing import residency, scorers, selection
-from penstock.gateway.routing.current import CurrentTable, View
+from penstock.gateway.routing.current import CurrentTable, Roster, View, roster
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
 from penstock.gateway.routing.refusals import RoutingRefusals
-from penstock.gateway.routing.roster import Roster, roster
 from penstock.gateway.routing.router_settings import RouterSettings
 from penstock.gateway.routing.scorers import Candidate
 from penstock.gateway.routing.selection import draw
@@ -166,7 +165,6 @@ class WorkerRouter:
         return min((one.wait_s for one in open_), default=inf)
 
     def running(self, version: VersionId) -> float:
-        """Return the mean number of running requests at this version's workers; 0 if none serve."""
         roster_ = self._table.view.rosters.get(version)
         some = draw(roster_.serving, self._settings.sample.watched, self._chance) if roster_ is not None else []
         now, at = self._clock.monotonic(), self._table.view.at

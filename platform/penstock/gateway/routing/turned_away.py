@@ -1,11 +1,10 @@
 """Remembered refusals of workers: of an adapter for all tenants, of a full queue for its tenant. Pure.
 
 * An adapter can't be loaded at a worker, or answers wrongly there: the base and other adapters still answer there.
-* A tenant's own queue at a version is full: other tenants, and this tenant's requests for other versions, are not
-  affected. The refusal applies to requests that are no smaller and wait no longer than a refused one, until the first
-  one's retry time: callers that return on time must reach the worker. Meanwhile each end of one of the tenant's
-  requests lets ``ASKS_PER_END`` others ask the worker again, since otherwise the queue would run empty. Refused callers
-  are told to come back one after another, at the pace of the tenant's ends: all at once, most would be refused again.
+* A tenant's own queue at a version is full: others are not affected. The refusal applies to requests that are no
+  smaller and wait no longer than a refused one, until the first one's retry time. Meanwhile each end of one of the
+  tenant's requests lets ``ASKS_PER_END`` others ask again, or the queue would run empty. Refused callers are told to
+  come back one after another, at the pace of the tenant's ends.
 
 Trade-off: a flooding tenant's refusals still cost as much, up to the number of its answers.
 """
@@ -39,20 +38,16 @@ class _Refusal(NamedTuple):
 
 
 class _Pace:
-    """The ends of a refused tenant's requests at a version, and its refused callers that have not come back."""
-
     __slots__ = ("ended_at", "every_s", "told")
 
     def __init__(self, now: float) -> None:
         self.ended_at, self.every_s, self.told = now, 0.0, 0
 
     def ended(self, now: float) -> None:
-        """Record an end, which leaves room for one of the refused callers."""
         self.every_s += _LEARNING * (now - self.ended_at - self.every_s)
         self.ended_at, self.told = now, max(0, self.told - 1)
 
     def tell_s(self) -> float:
-        """Return the wait until the next refused caller's turn."""
         self.told += 1
         return self.told * self.every_s
 

@@ -19,7 +19,7 @@ from penstock.domain.serving.load import Load
 from penstock.lateness import AwakeClock, timeout
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
-from penstock.tls import expiry
+from penstock.tls.mutual import show_expiry
 from penstock.worker.agent.adapters import AdapterLoader
 from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
@@ -64,7 +64,7 @@ class Agent:
         self._life = Life(ports.clock.monotonic(), ports.memory.recall(config.version, is_warm=ports.launcher.is_warm))
         self._metrics = WorkerMetrics(config.version, config.worker, config.zone)
         if ports.certificate:
-            expiry.show(ports.certificate, self._metrics.metrics)
+            show_expiry(ports.certificate, self._metrics.metrics)
         self._restarts = Restarts()
         self._load = Load()
         self._curve: Curve | None = None
@@ -190,7 +190,6 @@ class Agent:
             copy = await self._obtained_again(copy)
 
     async def _serve(self, copy: Copy) -> EngineLost | None:
-        """Start and watch an engine; return how it was lost, None if it is idle and ordered to sleep."""
         try:
             running = await self._start(copy)
             watching = self._adapters.beside(running.watch(copy.manifest, self._hooks), copy.manifest)
@@ -292,7 +291,6 @@ class Agent:
         await self._end_engine()
 
     async def _until_done(self, engine: EngineProcess) -> None:
-        """Close the gate and wait until nothing runs behind it."""
         while not engine.has_ended:
             with suppress(OSError, EngineError):
                 if not (await self._ports.client.drain()).in_flight:

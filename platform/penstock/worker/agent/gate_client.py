@@ -20,7 +20,7 @@ from penstock.domain.serving.load import Load
 from penstock.domain.serving.probe import question
 from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
 from penstock.worker.agent import wire
-from penstock.worker.agent.warmup.ask import EngineRefused
+from penstock.worker.agent.warmup.warm import EngineRefused
 from penstock.worker.engines.translate import EngineNumbers, parse
 
 _OK = 200

@@ -122,6 +122,5 @@ class Heart:
         return raw if isinstance(raw, dict) else {}
 
     def _turned(self, contact: Contact) -> bool:
-        """Record the contact's state; return whether it has changed."""
         before, self._contact = self._contact, contact
         return contact is not before

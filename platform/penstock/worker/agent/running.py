@@ -244,7 +244,6 @@ class Running:
         return "the engine says that its core is dead" if code is None else f"the engine's core {how_it_ended(code)}"
 
     async def _tell(self, numbers: EngineNumbers, hooks: Hooks, timeout_s: float, *, still: bool) -> bool:
-        """Send the gate the engine's numbers and receive the gate's load; return whether no request is in flight."""
         try:
             state = await self.client.observe(numbers, timeout_s, still=still)
         except (OSError, EngineError):

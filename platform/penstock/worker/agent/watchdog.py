@@ -71,15 +71,12 @@ def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallLimits:
-    """Seconds without progress after which an engine counts as hung, by its activity."""
-
     still_s: float
     working_s: float
     compiling_s: float
 
     @classmethod
     def of(cls, still_s: float) -> Self:
-        """Return the limits derived from the limit of an inactive engine."""
         return cls(still_s=still_s, working_s=6.0 * still_s, compiling_s=30.0 * still_s)
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.ids import RequestId
-from penstock.domain.serving.report import Report
+from penstock.domain.serving.report import AT_ONCE, Report
 from penstock.domain.serving.ticket import Presented, Ticket
-from penstock.domain.serving.waited import AT_ONCE
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker import gate_config
 from penstock.worker.gate.adapters import AdapterPages

@@ -147,7 +147,6 @@ class InFlight:
         return replace(self._connection.report, batched=meter.batched, used=used)
 
     def _tell_at_the_end(self, message: Message) -> None:
-        """Insert the request's usage before the stream's last event, in the same chunk."""
         if self._is_metered:
             message["body"] = b"%b%b\n%b" % (
                 COMMENT,

@@ -14,8 +14,8 @@ import msgspec
 
 from penstock.domain.clock import Clock
 from penstock.domain.ids import RequestId
+from penstock.domain.serving.report import Used
 from penstock.domain.serving.ticket import Ticket
-from penstock.domain.serving.used import Used
 from penstock.worker.gate.queueing.constants import LOOK_S, MINUTE_S, MOST_KNOWN
 from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.meter import Meter, current

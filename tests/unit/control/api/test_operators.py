@@ -6,7 +6,7 @@ import httpx
 import msgspec
 import pytest
 
-from penstock.control.capacity.memory import worker_bytes
+from penstock.capacity.memory import worker_bytes
 from penstock.domain.fleet.versions import Running, Wanted
 from penstock.domain.fleet.worker import RefusedAdapter, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.capacity.memory import worker_bytes
+from penstock.capacity.memory import worker_bytes
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.pool.packing import PoolPolicy, Stay
 from penstock.control.pool.plan import plan_pool, stay_of

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.capacity.memory import worker_bytes
+from penstock.capacity.memory import worker_bytes
 from penstock.control.publish.build import LOAD_EVERY_S, build
 from penstock.domain.fleet.table import EMPTY, RoutingTable, validate
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetView, Running, Seen

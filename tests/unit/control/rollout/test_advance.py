@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import slos
-from penstock.control.capacity.memory import sizes
+from penstock.capacity.memory import sizes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout import steps
 from penstock.control.rollout.advance import Advance, needed

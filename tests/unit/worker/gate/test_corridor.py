@@ -11,8 +11,8 @@ from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.serving.load import FIRST_PACE, Load
+from penstock.domain.serving.report import Waited
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
-from penstock.domain.serving.waited import Waited
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import decode

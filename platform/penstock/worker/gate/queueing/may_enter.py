@@ -98,7 +98,6 @@ class MayEnter:
         return any(self._is_over(one, held) for one, held in slots.holders())
 
     def _is_over(self, tenant: TenantId, held: Room) -> bool:
-        """Tell whether a tenant exceeds its part of the used slots, and is therefore paused in the engine."""
         return held.slots > max(1.0, self.active.part_of(tenant) * self.slots.held.slots)
 
     def _kept_for_others(self, work: Work, *, is_owed: bool) -> Room:
