@@ -37,5 +37,6 @@ def test_a_page_ends_within_minutes_of_its_fault(rule: Rule) -> None:
 
 
 def test_a_long_window_alone_is_found() -> None:
+    """A window of now in the same arm is the one that counts."""
     assert outlives_s("a == 0 or increase(b[10m]) > 2") == 600
     assert outlives_s("a == 0 or (increase(b[10m]) > 2 and increase(b[5m]) > 0)") == 300
