@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from penstock.apps.keys import provide_worker_key
 from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
-from penstock.apps.worker_keys import provide
 from penstock.connectors.process.fleet import HostConfig, LocalFleet
 from penstock.control.fleet.orders import Host
 from penstock.control.fleet.plan import plan
@@ -53,7 +53,7 @@ def _local(settings: ControllerSettings, command: WorkerCommand) -> LocalFleet:
 def _provided(
     settings: ControllerSettings, command: WorkerCommand, worker: WorkerId, version: VersionId
 ) -> Sequence[str]:
-    provide(settings, worker, version)
+    provide_worker_key(settings, worker, version)
     return command(worker, version)
 
 

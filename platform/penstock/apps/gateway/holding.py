@@ -5,22 +5,7 @@ from dataclasses import dataclass
 from penstock.apps.gateway.shared import Shared
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.wanted import PostgresWantedTeller
-from penstock.domain.fleet.table import VersionEntry
-from penstock.domain.ids import VersionId
 from penstock.gateway.holding import Holding, HoldSettings, WakeDemand
-from penstock.gateway.routing import CurrentTable
-
-
-@dataclass(frozen=True, slots=True)
-class _Versions:
-    table: CurrentTable
-
-    def version(self, version: VersionId) -> VersionEntry | None:
-        return self.table.version(version)
-
-    def serving(self, version: VersionId) -> int:
-        roster = self.table.view.rosters.get(version)
-        return len(roster.serving) if roster is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +23,7 @@ class Telling:
 def holding(shared: Shared) -> Holding:
     ours = shared.settings
     made = Holding(
-        fleet=_Versions(shared.table),
+        fleet=shared.table,
         demand=shared.demand,
         clock=shared.clock,
         settings=HoldSettings(requests=ours.hold_requests, tokens=ours.hold_tokens, seconds=ours.hold_s),

@@ -14,9 +14,8 @@ from penstock.apps.gateway import reading, telling
 from penstock.apps.gateway.accounting import accounting_parts
 from penstock.apps.gateway.front import Front, front
 from penstock.apps.gateway.holding import Telling, holding
-from penstock.apps.gateway.records import RecordParts, recording
 from penstock.apps.gateway.shadowing import Copying, copying
-from penstock.apps.gateway.shared import Shared
+from penstock.apps.gateway.shared import RecordParts, Shared, recording
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.stores import database_dsn, open_store

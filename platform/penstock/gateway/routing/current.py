@@ -142,3 +142,7 @@ class CurrentTable:
 
     def version(self, version: VersionId) -> VersionEntry | None:
         return self.view.versions.get(version)
+
+    def serving(self, version: VersionId) -> int:
+        roster = self.view.rosters.get(version)
+        return len(roster.serving) if roster is not None else 0
