@@ -20,6 +20,7 @@ from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.demand import PostgresDemand
 from penstock.connectors.postgres.leadership import PostgresLeadership, leader
 from penstock.connectors.postgres.leases import PostgresLeases
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -28,12 +29,13 @@ from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
-from penstock.connectors.postgres.wanted import PostgresWanted
 from penstock.connectors.records import DecisionFile
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
 from penstock.control.api.app import bounded, refusal
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.autoscaler.autoscaler import Autoscaler
+from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
 from penstock.control.budgets.watch import BudgetWatch
 from penstock.control.decisions import Decisions
@@ -42,7 +44,6 @@ from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy
 from penstock.control.loop import Loop
-from penstock.control.pool.demand import Demand
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
@@ -124,7 +125,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         )
         try:
             claim = partial(ownership.check, settings, database, found)
-            work = (watch.run, compared.run, partial(PostgresWanted(dsn).run, runtime.wanted))
+            work = (watch.run, compared.run, partial(PostgresDemand(dsn).run, runtime.demand.take))
             await _serve(control, _control(runtime, work, database, claim), listener, mutual)
         finally:
             for task in beside:
@@ -135,13 +136,11 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
 def _compose(
     settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: Hosted, url: str
 ) -> tuple[Control, Runtime]:
-    clock, metrics = SystemClock(), Metrics()
-    metrics.tell_start()
+    clock, metrics = SystemClock(), _started()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
     heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners, awake=AwakeClock())
-    orders, demand = Orders(fleet.host), Demand(clock, on_news=signals.news.set, awake=AwakeClock())
-    policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
+    orders, demand = Orders(fleet.host), HeardDemand(AwakeClock(), on_news=signals.news.set)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
@@ -151,9 +150,10 @@ def _compose(
         rollouts=_advance(rollouts, compared, _InAnAct(database, rules), metrics),
         leases=heartbeats,
         demand=demand,
+        scaler=(scaler := Autoscaler(fleet.scale, registry)),
         fleet=orders,
         tables=tables,
-        plan=partial(fleet.plan, policy=policy),
+        plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
         pool=partial(plan_pool, pool=fleet.pool),
         build=partial(build, silence_s=2 * settings.lease_s, pool_bytes=settings.pooled_bytes),
         changes=changes,
@@ -180,6 +180,7 @@ def _compose(
         heartbeats=heartbeats,
         orders=orders,
         decisions=decisions,
+        scaler=scaler,
         runtime=runtime,
         leader=partial(leader, database),
         metrics=metrics,
@@ -192,6 +193,12 @@ def _compose(
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
     ), runtime
+
+
+def _started() -> Metrics:
+    metrics = Metrics()
+    metrics.tell_start()
+    return metrics
 
 
 def _budgets(settings: ControllerSettings, ledger: PostgresLedger, clock: Clock) -> LedgerBudgets:

@@ -45,7 +45,7 @@ from penstock.gateway.dispatch import (
 )
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.evidence import Arms
-from penstock.gateway.holding import WakeDemand
+from penstock.gateway.holding import Asked, WakeDemand
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.errors import render
 from penstock.gateway.pipeline import Pipeline
@@ -125,6 +125,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     metrics, background = _counted()
     clock, dsn = SystemClock(), database_dsn(settings)
     newest, ticket_keys = found.platform[0], TicketKeys(found.platform)
+    asked = Asked(slos.load(), clock.monotonic)
     shared = Shared(
         settings=settings,
         keys=found,
@@ -139,7 +140,8 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         recording=recording(settings, clock, metrics),
         spawn=background.spawn,
         offload=_offload(settings),
-        demand=WakeDemand(),
+        demand=WakeDemand(gateway=_name(settings), clock=clock, counted=asked.counted),
+        asked=asked,
     )
     keys = Keyring(peppers=found.peppers, salt_key=derive(newest, Purpose.CACHE_SALT), now=clock.now)
     shared.table.on_change(lambda _, after: _learn_marks(ticket_keys, after.table))
@@ -177,6 +179,10 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     )
 
 
+def _name(settings: GatewaySettings) -> str:
+    return settings.gateway_name or f"{socket.gethostname()}:{os.getpid()}"
+
+
 def _evidence(table: CurrentTable, clock: Clock, dsn: str) -> Evidence:
     arms = Arms(
         clock,
@@ -209,12 +215,13 @@ def _counted() -> tuple[Metrics, Background]:
 
 def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: Evidence) -> RequestLedger:
     traced, labels = traces.finished if traces else None, tenants.labels(*shared.settings.tenant_names, newest)
-    keep, count = shared.recording.records.ended, told.arms.ended
+    keep, count, asked = shared.recording.records.ended, told.arms.ended, shared.asked.ended
 
     def ended(call: Call, answer: Answer) -> None:
         if call.copy is None:
             keep(call, answer)
         count(call, answer)
+        asked(call, answer)
 
     return RequestLedger(shared.metrics, shared.clock.monotonic, traced, labels, ended)
 
@@ -266,6 +273,7 @@ def _pipeline(
         preprocessor=preprocessor,
         degrader=degrader,
         admission=admission,
+        asked=shared.asked,
         holding=holding(shared),
         router=router,
         dispatcher=_dispatcher(shared, router, breakers),

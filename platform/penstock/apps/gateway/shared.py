@@ -14,7 +14,7 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.explain.shown import shown
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
-from penstock.gateway.holding import WakeDemand
+from penstock.gateway.holding import Asked, WakeDemand
 from penstock.gateway.records import RecordLookup, Records
 from penstock.gateway.routing import CurrentTable
 from penstock.gateway.upkeep.accounting import AccountingParts
@@ -67,3 +67,4 @@ class Shared:
     spawn: Spawn
     offload: OffloadPool
     demand: WakeDemand
+    asked: Asked

@@ -65,6 +65,9 @@ class GatewaySettings(
     use."""
     gateways: int = Field(default=1, ge=1, le=32)
     """Number of gateways. `penstock up` starts them; each gives its part of the limits while their store is away."""
+    gateway_name: str = ""
+    """Name of this gateway in its reports of demand, the same after a restart; empty is host and process.
+    `penstock up` names its gateways."""
     limits_when_away: str = ""
     """Policy of each limit while the limits' store is away: ``closed``, ``share`` (each gateway gives its part) or
     ``open``, as ``spend=share,tokens=open``. By default ``closed`` for spend and ``share`` for all others."""
@@ -160,6 +163,9 @@ class ControllerSettings(
     pool_bytes: int = Field(default=0, ge=0)
     """Memory of this machine for engines: weights, KV cache and adapters' slots of all workers that are awake. More may
     be deployed than fits: unused versions sleep. 0 turns that off; with ``fleet=kubernetes`` it does nothing."""
+    scale_file: str = ""
+    """File with bounds of scaling by version (``scale:``, see how-it-decides/scaling): its versions get as many workers
+    as their requests ask for. Empty scales nothing; with ``fleet=kubernetes`` it must be empty."""
     pools_file: str = ""
     """File with the pools that the infrastructure ships, as JSON: nodes for workers in a cluster, and pod templates."""
     kubeconfig: str = ""

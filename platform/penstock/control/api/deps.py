@@ -12,6 +12,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from penstock.control.api.access import AdminCaller
 from penstock.control.api.ports import AuditLog, TableHistory, TenancyStore
 from penstock.control.api.wire import check_address
+from penstock.control.autoscaler.autoscaler import Autoscaler
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
@@ -70,6 +71,7 @@ class Control:
     heartbeats: Heartbeats
     orders: Orders
     decisions: Decisions
+    scaler: Autoscaler
     runtime: Runtime
     leader: Callable[[], Awaitable[str]]
     """The name of the controller that leads; empty without one."""

@@ -8,12 +8,13 @@ one more worker (the surge): the new one is ready before the old one drains.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import NamedTuple
 
 from penstock.control.fleet import why
 from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -24,6 +25,10 @@ BURST_S = 1.0
 """Deaths of a version within this time count as one accident."""
 _GOING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
+_WITHOUT_STREAMS = frozenset({state for state in WorkerState if state.is_starting} | {WorkerState.SLEEPING}) - {
+    WorkerState.WAKING
+}
+"""States in which a worker of a scaled version may leave unnamed; requests are held for one that wakes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,17 +97,25 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
     drain: list[WorkerId] = []
     reasons: list[Decision] = []
     for version in sorted(deployments.keys() | fleet.keys()):
-        wanted = deployments.get(version, Deployment(version=version, replicas=0))
+        wanted, target = deployments.get(version, Deployment(version=version, replicas=0)), view.targets.get(version)
+        if target is not None:
+            wanted = replace(wanted, replicas=target.workers)
         replicas = fleet.get(version, [])
         counted = [replica for replica in replicas if replica.counts]
         kept = _kept(wanted, replicas, counted)
-        leaving = _leaving(wanted, replicas, counted, kept)
+        leaving = _leaving(wanted, [one for one in replicas if one.worker not in kept], counted, target)
         room = wanted.replicas + SURGE - len(counted) - len(kept)
         coming = _coming(wanted, replicas, counted, room, _Deaths(deaths.get(version, []), now, policy))
         drain += [WorkerId(one.target) for one in leaving]
         start += [VersionId(one.target) for one in coming if one.what == "start"]
         reasons += [*leaving, *coming]
-    return FleetPlan(start=tuple(start), drain=tuple(sorted(drain)), why=tuple(reasons))
+    return FleetPlan(
+        start=tuple(start),
+        drain=tuple(sorted(drain)),
+        why=tuple(reasons),
+        sleep=tuple(worker for target in view.targets.values() for worker in target.slept),
+        wake=tuple(worker for target in view.targets.values() for worker in target.woken),
+    )
 
 
 def _kept(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica]) -> set[WorkerId]:
@@ -112,16 +125,16 @@ def _kept(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica])
 
 
 def _leaving(
-    wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], kept: set[WorkerId]
+    wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], target: Target | None
 ) -> list[Decision]:
     ending = [
         why.silent(one.worker, one.patience_s) if one.is_silent else why.failed(one.worker, one.detail)
         for one in replicas
-        if one.must_end and one.worker not in kept
+        if one.must_end
     ]
     superfluous = (
         why.surplus(one.worker, wanted, len(counted), outdated=_is_outdated(wanted, one))
-        for one in _superfluous(wanted, counted)
+        for one in _superfluous(wanted, counted, target)
     )
     return [*ending, *superfluous]
 
@@ -143,9 +156,9 @@ def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) 
     return max(0, target - len(counted))
 
 
-def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
+def _superfluous(wanted: Deployment, counted: list[_Replica], target: Target | None) -> list[_Replica]:
     """Return the workers to drain: outdated ones once their successors are proven, else surplus ones, unproven and
-    sleeping first, then the idlest.
+    sleeping first, then the idlest; of a scaled version only named ones and those without streams.
     """
     if len(counted) <= wanted.replicas:
         return []
@@ -153,6 +166,7 @@ def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
         counted,
         key=lambda replica: (
             not _is_outdated(wanted, replica),
+            target is None or replica.worker not in target.ended,
             replica.is_proven,
             replica.is_ready,
             replica.work_tokens,
@@ -165,9 +179,16 @@ def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
         proven_after = proven - replica.is_proven
         if _is_outdated(wanted, replica) and replica.is_proven and proven_after < wanted.replicas:
             break
+        if target is not None and not _may_leave(wanted, replica, target):
+            continue
         drained.append(replica)
         proven = proven_after
     return drained
+
+
+def _may_leave(wanted: Deployment, replica: _Replica, target: Target) -> bool:
+    is_named = replica.worker in target.ended or _is_outdated(wanted, replica)
+    return is_named or replica.state in _WITHOUT_STREAMS
 
 
 def _is_outdated(wanted: Deployment, replica: _Replica) -> bool:

@@ -146,12 +146,13 @@ def _heard(
     until as many as are deployed serve without them.
     """
     fresh, silent = list[WorkerReport](), list[WorkerReport]()
-    for one in view.living(seen):
+    for one in view.offered(seen):
         is_fresh = one.at > after or (view.since > after and one.report.worker in before)
         (fresh if is_fresh else silent).append(one.report)
     if not silent:
         return fresh
     missing = Counter({deployment.version: deployment.replicas for deployment in catalogue.deployments})
+    missing.update({version: target.workers - missing[version] for version, target in view.targets.items()})
     missing.subtract(report.version for report in fresh if report.state.serves)
     there = {one.worker for one in view.running if not one.draining}
     for report in silent:

@@ -16,6 +16,7 @@ from penstock.domain.serving.request_record import Choice, Refusal, Ruled, Tried
 from penstock.domain.serving.shadow import Copy, TokenIds
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.demand import ANY, Demand
@@ -280,6 +281,12 @@ class Chosen(Call):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Admitted(Chosen):
     lease: Lease
+
+    @property
+    def standing(self) -> Standing:
+        if self.copy is not None:
+            return Standing.SHADOW
+        return standing_of(self.principal.plan, over_quota=self.lease.over_quota is not None)
 
 
 @dataclass(slots=True)

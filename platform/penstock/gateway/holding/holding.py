@@ -24,7 +24,6 @@ from penstock.domain.errors import (
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.tenancy.standing import standing_of
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.holding import wakes
@@ -124,8 +123,9 @@ class _Queue:
         """Add a request; raises ``NoCapacity`` if the queue is full."""
         lease, who, plan = call.lease, call.principal, call.principal.plan
         tokens = call.cost.prompt_tokens + lease.expected_output
-        standing = standing_of(plan, over_quota=lease.over_quota is not None)
-        entry = HeldRequest(who=lease, tenant=who.tenant, weight=max(1, plan.weight), standing=standing, tokens=tokens)
+        entry = HeldRequest(
+            who=lease, tenant=who.tenant, weight=max(1, plan.weight), standing=call.standing, tokens=tokens
+        )
         gave_way = self.places.enter(entry)
         if gave_way is None:
             self.holding.count(self.version, "full")

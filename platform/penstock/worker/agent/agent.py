@@ -66,7 +66,8 @@ class Agent:
         if ports.certificate:
             show_expiry(ports.certificate, self._metrics.metrics)
         self._restarts = Restarts()
-        self._load = Load()
+        self._load, self._kv_blocks = Load(), 0
+        self._batch_slots: int | None = None
         self._curve: Curve | None = None
         self._running: Running | None = None
         self._drain_asked, self._force_asked = asyncio.Event(), asyncio.Event()
@@ -77,6 +78,7 @@ class Agent:
             bearer=ports.bearer,
             on_order=self._on_order,
             on_pins=self._on_pins,
+            on_batch_slots=self._on_batch_slots,
             every_s=self._beat_every_s,
         )
         self._desire = Desire()
@@ -95,6 +97,7 @@ class Agent:
             probed=self._metrics.probed,
             oom_kills=oom_kills,
             learned=self._learned,
+            batch_slots=lambda: self._batch_slots,
         )
 
     async def run(self) -> int:
@@ -134,6 +137,7 @@ class Agent:
             adapters=self._adapters.resident,
             refused=self._adapters.refused,
             holds_memory=self._life.holds_memory,
+            kv_blocks=self._kv_blocks,
             curve=self._curve,
         )
 
@@ -319,6 +323,9 @@ class Agent:
     def _on_pins(self, adapters: tuple[VersionId, ...]) -> None:
         self._adapters.pin(adapters)
 
+    def _on_batch_slots(self, slots: int | None) -> None:
+        self._batch_slots = slots
+
     def _beat_every_s(self) -> float:
         """Return the heartbeat interval: short while an order to wake may come at any time."""
         is_quick = self._config.is_pooled or self._life.state is WorkerState.SLEEPING
@@ -350,8 +357,8 @@ class Agent:
         if self._life.state is WorkerState.LOADING:
             self._enter(WorkerState.COMPILING)
 
-    def _loaded(self, load: Load) -> None:
-        self._load = load
+    def _loaded(self, load: Load, kv_blocks: int) -> None:
+        self._load, self._kv_blocks = load, kv_blocks
 
     def _learned(self, curve: Curve) -> None:
         self._curve = curve

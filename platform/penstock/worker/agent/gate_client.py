@@ -66,8 +66,11 @@ class GateClient:
     async def exposition(self, timeout_s: float = 2.0) -> bytes:
         return await self._page("/penstock/metrics", timeout_s)
 
-    async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool) -> GateState:
-        """Send the gate the engine's figures and whether the engine is idle; return the gate's state.
+    async def observe(
+        self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool, batch_slots: int | None = None
+    ) -> GateState:
+        """Send the gate the engine's figures, whether the engine is idle, and the slots for batch work; return the
+        gate's state.
 
         Raises ``OSError`` or ``EngineError``.
         """
@@ -76,6 +79,7 @@ class GateClient:
             "kv_used_ratio": numbers.kv_used_ratio,
             "kv_blocks": numbers.kv_blocks,
             "still": still,
+            "batch_slots": batch_slots,
         }
         return _state(await self.ask("/penstock/observed", body, timeout_s))
 

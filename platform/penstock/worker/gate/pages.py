@@ -53,6 +53,7 @@ class _Observed(msgspec.Struct):
     kv_used_ratio: float = 0.0
     kv_blocks: int = 0
     still: bool = False
+    batch_slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,7 @@ class Pages:
             waiting=raw.waiting, kv_used_ratio=raw.kv_used_ratio, kv_blocks=raw.kv_blocks, is_still=raw.still
         )
         self.tally.book.observe(observed, self.clock.monotonic())
+        slots.batch_slots = raw.batch_slots
         if observed.kv_blocks:
             slots.size = replace(slots.size, kv_blocks=observed.kv_blocks)
         return self._state()

@@ -1,5 +1,6 @@
 """The operators' API, end to end on the memory twins."""
 
+import itertools
 from dataclasses import asdict, replace
 
 import httpx
@@ -7,7 +8,8 @@ import msgspec
 import pytest
 
 from penstock.capacity.memory import worker_bytes
-from penstock.domain.fleet.versions import Running, Wanted
+from penstock.domain.fleet.demand import GatewayReport, HeldNow
+from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import RefusedAdapter, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Manifest
@@ -200,9 +202,14 @@ async def test_what_is_waited_for_is_shown_and_ordered(clock: ManualClock) -> No
         assert ("wake", "requests_held") in whys
 
 
+NUMBERS = itertools.count(1)
+"""Of a gateway's reports."""
+
+
 async def told_after_a_tick(room: Room, wanted: VersionId, told: tuple[WorkerReport, ...]) -> list[str]:
     """Return what workers that report this hear next, while requests for a version are held."""
-    room.demand.take(Wanted(version=wanted, requests=2, tokens=90))
+    held = (HeldNow(version=wanted, requests=2, tokens=90),)
+    room.demand.take(GatewayReport(gateway="g", began=1.0, number=next(NUMBERS), held=held))
     for report in told:
         room.heartbeats.take(report)
     await room.loop.tick()

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.versions import Catalogue, Death, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
@@ -227,3 +228,59 @@ def test_a_replacement_says_that_it_is_one() -> None:
     """One more than deployed is started because another one is outdated."""
     made = step(wants(1, renew_before=NOW), [beat("w1")], view(process("w1")), NOW)
     assert reasons(made) == [("start", TINY, "workers_outdated", "1 serve or will serve")]
+
+
+def aims(workers: int, *, running: tuple[Running, ...], **target: tuple[WorkerId, ...]) -> FleetView:
+    """Return a view in which the version is scaled to this number."""
+    return replace(view(*running), targets={TINY: Target(version=TINY, workers=workers, **target)})  # type: ignore[arg-type]
+
+
+def test_a_scaled_version_has_its_targets_number() -> None:
+    """More than is deployed, or fewer."""
+    assert step(wants(1), [], aims(3, running=()), NOW).start == (TINY,) * 3
+    assert step(wants(3), [beat("w1")], aims(1, running=(process("w1"),)), NOW) == NOTHING
+
+
+def test_of_a_scaled_version_the_named_worker_leaves_and_no_other() -> None:
+    """Not the idlest one: the named one left the table before."""
+    running = tuple(process(name) for name in ("w1", "w2", "w3"))
+    seen = [beat("w1", tokens=0), beat("w2", tokens=5), beat("w3", tokens=9)]
+    assert step(wants(3), seen, aims(2, running=running, ended=(WorkerId("w3"),)), NOW).drain == ("w3",)
+    assert step(wants(3), seen, aims(1, running=running, ended=(WorkerId("w3"),)), NOW).drain == ("w3",)
+    assert step(wants(3), seen, aims(1, running=running), NOW).drain == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "leaves"),
+    [(WorkerState.LOADING, True), (WorkerState.SLEEPING, True), (WorkerState.WAKING, False), (None, False)],
+)
+def test_of_a_scaled_version_a_worker_without_streams_may_leave(state: WorkerState | None, leaves: bool) -> None:
+    """Requests are held for one that wakes, and a silent one may have streams."""
+    seen = [beat("w1")] + ([beat("w2", state)] if state else [beat("w2", ago_s=6.0)])
+    drained = step(wants(2), seen, aims(1, running=(process("w1"), process("w2"))), NOW).drain
+    assert drained == (("w2",) if leaves else ())
+
+
+def test_a_restart_of_a_scaled_version_replaces_its_workers() -> None:
+    """An outdated worker leaves once its successor is ready, as ever."""
+    running = (process("w1", age_s=100.0), process("w2", age_s=10.0))
+    catalogue = wants(1, renew_before=NOW - 50.0)
+    assert step(catalogue, [beat("w1")], aims(1, running=running[:1]), NOW).start == (TINY,)
+    assert step(catalogue, [beat("w1"), beat("w2")], aims(1, running=running), NOW).drain == ("w1",)
+
+
+def test_targets_tell_who_sleeps_and_who_wakes() -> None:
+    """Without a pool the autoscaler's word is the order."""
+    running = (process("w1"), process("w2"))
+    seen = [beat("w1"), beat("w2", WorkerState.SLEEPING)]
+    found = step(wants(2), seen, aims(2, running=running, slept=(WorkerId("w1"),), woken=(WorkerId("w2"),)), NOW)
+    assert (found.sleep, found.wake) == (("w1",), ("w2",))
+
+
+def test_a_cordoned_worker_is_offered_as_draining() -> None:
+    """Gateways send it no new request and leave its streams alone; one that starts is shown as it is."""
+    seen = [beat("w1"), beat("w2"), beat("w3", WorkerState.LOADING)]
+    cordoned = frozenset({WorkerId("w1"), WorkerId("w3")})
+    offered = replace(view(), targets={TINY: Target(version=TINY, workers=3, cordoned=cordoned)}).offered(seen)
+    assert [one.report.state for one in offered] == [WorkerState.DRAINING, WorkerState.READY, WorkerState.LOADING]
+    assert view().offered(seen) is seen

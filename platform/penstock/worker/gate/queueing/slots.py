@@ -117,6 +117,8 @@ class Slots:
         self.whole = Room(size.max_seqs, size.usable)
         """All of the engine that may be booked."""
         self.changes = 0
+        self.batch_slots: int | None = None
+        """Slots that batch work may hold beside other work; None: no bound."""
         self.held = NOTHING
         self._slots: dict[RequestId, _Seat] = {}
         self._by_tenant: dict[TenantId, Room] = {}
