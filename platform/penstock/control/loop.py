@@ -117,7 +117,7 @@ class Loop:
     decisions: DecisionLog
     plan: Callable[[Catalogue, Sequence[Seen], FleetView, float], FleetPlan]
     pool: Callable[[FleetPlan, Catalogue, Sequence[Seen], FleetView, float], FleetPlan]
-    build: Callable[[Catalogue, Sequence[Seen], RoutingTable, float, float], RoutingTable]
+    build: Callable[[Catalogue, Sequence[Seen], RoutingTable, float, FleetView], RoutingTable]
     changes: Callable[[RoutingTable, RoutingTable], Sequence[Decision]]
 
     async def tick(self) -> Tick:
@@ -135,7 +135,7 @@ class Loop:
         scaling = await self.scaler.step(catalogue, seen, view, asked, now)
         view = replace(view, targets=scaling.targets)
         plan = self.pool(self.plan(catalogue, seen, view, now), catalogue, seen, view, now)
-        table = validate(self.build(catalogue, view.offered(seen), latest, now, view.since))
+        table = validate(self.build(catalogue, seen, latest, now, view))
 
         if not plan.is_empty:
             await self.fleet.apply(plan)

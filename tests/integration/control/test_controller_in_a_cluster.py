@@ -37,7 +37,7 @@ async def server(tmp_path: Path) -> AsyncIterator[KubeApi]:
 @pytest.fixture
 async def home(server: KubeApi, tmp_path: Path, database_dsn: str) -> AsyncIterator[ControlledHome]:
     """Yield a home of that cluster with a version in its database; one controller leads."""
-    (tmp_path / "scale.yaml").write_text("scale: [{versions: '*', least: 1, most: 6}]")
+    (tmp_path / "scale.yaml").write_text("scale: [{versions: '*', least: 2, most: 6}]")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     told = {

@@ -36,8 +36,9 @@ class FleetPolicy:
     """Thresholds in seconds.
 
     The last word of a worker silent for ``lease_s`` is old. A process silent for ``start_timeout_s`` at its start, or
-    ``silence_s`` later, is replaced; one that dies at once. The ``n``-th accident
-    within ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
+    ``silence_s`` later, is replaced; one that dies at once. One that served goes on until its successor is proven, for
+    ``start_timeout_s`` at most: its engine may serve, and gateways see whether it does. The ``n``-th accident within
+    ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
     """
 
     lease_s: float = 5.0
@@ -59,6 +60,8 @@ class _Replica(NamedTuple):
     patience_s: float = 0.0
     """Seconds of silence after which the worker is replaced."""
     detail: str = ""
+    may_serve: bool = False
+    """Silent, and its engine served when its agent was last heard."""
 
     @property
     def counts(self) -> bool:
@@ -99,8 +102,10 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
             wanted = replace(wanted, replicas=target.workers)
         replicas = fleet.get(version, [])
         counted = [replica for replica in replicas if replica.counts]
-        leaving = _leaving(wanted, replicas, counted, target)
-        coming = _coming(wanted, replicas, counted, _Deaths(deaths.get(version, []), now, policy))
+        kept = _kept(wanted, replicas, counted)
+        leaving = _leaving(wanted, [one for one in replicas if one.worker not in kept], counted, target)
+        room = wanted.replicas + SURGE - len(counted) - len(kept)
+        coming = _coming(wanted, replicas, counted, room, _Deaths(deaths.get(version, []), now, policy))
         drain += [WorkerId(one.target) for one in leaving]
         start += [VersionId(one.target) for one in coming if one.what == "start"]
         reasons += [*leaving, *coming]
@@ -111,6 +116,12 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
         sleep=tuple(worker for target in view.targets.values() for worker in target.slept),
         wake=tuple(worker for target in view.targets.values() for worker in target.woken),
     )
+
+
+def _kept(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica]) -> set[WorkerId]:
+    """Return the silent workers that may serve: as many as proven ones are missing."""
+    missing = max(0, wanted.replicas - sum(replica.is_proven for replica in counted))
+    return {replica.worker for replica in [one for one in replicas if one.must_end and one.may_serve][:missing]}
 
 
 def _leaving(
@@ -128,9 +139,11 @@ def _leaving(
     return [*ending, *superfluous]
 
 
-def _coming(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], deaths: _Deaths) -> list[Decision]:
+def _coming(
+    wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], room: int, deaths: _Deaths
+) -> list[Decision]:
     is_draining = any(replica.is_draining for replica in replicas)
-    missing = _missing(wanted, counted, is_draining=is_draining)
+    missing = max(0, min(room, _missing(wanted, counted, is_draining=is_draining)))
     if missing and deaths.now < _next_start_at(deaths.at, deaths.policy):
         return [why.wait(wanted, deaths.at, deaths.policy.window_s)]
     return [why.start(wanted, len(counted), replaces=len(counted) >= wanted.replicas)] * missing
@@ -231,16 +244,18 @@ def _local(running: Running, last: Seen | None, since: float, now: float, policy
     is_fresh = last is not None and now - last.at < policy.lease_s
     reported_at = max(running.started_at, since, last.at if last else -math.inf)
     patience_s = policy.silence_s if last else policy.start_timeout_s
+    silent_s = now - reported_at
     return _Replica(
         worker=running.worker,
         started_at=running.started_at,
         has_process=True,
         is_draining=running.draining,
-        is_silent=now - reported_at >= patience_s,
+        is_silent=silent_s >= patience_s,
         state=last.report.state if last and is_fresh else None,
         work_tokens=last.report.load.queued_tokens if last else 0,
         patience_s=patience_s,
         detail=last.report.detail if last else "",
+        may_serve=last is not None and last.report.state.serves and silent_s < policy.start_timeout_s,
     )
 
 

@@ -67,6 +67,8 @@ class _Ask(NamedTuple):
     adapter: VersionId = NO_VERSION
     order: Mapping[WorkerId, int] = residency.NOBODY
     """The first workers of the adapter's order, with their positions."""
+    own_tokens: int = 0
+    """Of its prompt."""
     floods: bool = False
     """Whether a worker of the version refuses the tenant for its own full queue."""
 
@@ -135,9 +137,10 @@ class WorkerRouter:
         held = known or _of_key(index, prepared.affinity, serving, version.block_size)
         floods = bool(self._turned_away) and self._turned_away.has_full_queue(version.id, demand.tenant, now)
         if version.base:
-            ask = _Ask(now, held, version.block_size, tried, version.id, serving.homes.of(version.id), floods)
+            order = serving.homes.of(version.id)
+            ask = _Ask(now, held, version.block_size, tried, version.id, order, prepared.prompt_tokens, floods)
         else:
-            ask = _Ask(now, held, version.block_size, tried, floods=floods)
+            ask = _Ask(now, held, version.block_size, tried, own_tokens=prepared.prompt_tokens, floods=floods)
         open_ = self._few(serving, ask)
         chosen, scores = self._best(open_, ask)
         note(selection.recorded(chosen.id, open_, scores, serving=len(serving.serving), met=len(tried)))
@@ -267,7 +270,7 @@ class WorkerRouter:
         if len(open_) == 1:
             return open_[0].entry, ()
         weights = self._settings.weights
-        scores = scorers.totals(open_, weights, adapter=bool(ask.adapter))
+        scores = scorers.totals(open_, weights, adapter=bool(ask.adapter), own_tokens=ask.own_tokens)
         if ask.adapter:
             scores = residency.credited(scores, open_, ask.adapter, ask.order, weights)
         return open_[selection.best(scores, self._chance)].entry, scores

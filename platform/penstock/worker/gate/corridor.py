@@ -52,7 +52,7 @@ class Gate:
         self.config, self.clock = config or gate_config.installed(), clock or SystemClock()
         self.queue = queue_of(self.config)
         self.queue.look_later = self._look_later
-        self.tally = Tally(self.config, self.queue)
+        self.tally = Tally(self.config, self.queue, self.clock.monotonic)
         self.meters = meters if meters is not None else Meters()
         self.entry = Entry(bytes.fromhex(self.config.ticket_key), self.clock)
         self._refusals = RefusalAnswers(self.tally.metrics, self.config.version, self.tally.headers)

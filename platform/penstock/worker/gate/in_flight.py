@@ -170,4 +170,4 @@ class InFlight:
         predicted_s, waited = self._connection.first_token_s, self._connection.report.waited
         took_s = now - self._entered_at + (waited.waited_s if waited is not None else 0.0)
         if predicted_s is not None and took_s > 0:
-            self._tally.ttft_error.observe(abs(predicted_s / took_s - 1))
+            self._tally.judged(predicted_s, took_s)

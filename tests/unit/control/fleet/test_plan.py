@@ -97,9 +97,32 @@ def test_a_process_that_never_reports_is_replaced(age_s: float, is_replaced: boo
 
 @pytest.mark.parametrize(("silent_s", "is_replaced"), [(14.0, False), (15.0, True)])
 def test_a_worker_that_falls_silent_is_replaced(silent_s: float, is_replaced: bool) -> None:
-    """A frozen worker is given up after its silence, not at its first late heartbeat."""
-    expected = FleetPlan(start=(TINY,), drain=(WorkerId("w1"),)) if is_replaced else NOTHING
+    """A frozen worker gets a successor after its silence, not at its first late heartbeat."""
+    expected = FleetPlan(start=(TINY,)) if is_replaced else NOTHING
     assert step(wants(1), [beat("w1", ago_s=silent_s)], view(process("w1")), NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "silent_s", "successor", "is_drained"),
+    [
+        (WorkerState.READY, 59.0, WorkerState.LOADING, False),
+        (WorkerState.READY, 15.0, WorkerState.READY, True),
+        (WorkerState.READY, 60.0, WorkerState.LOADING, True),
+        (WorkerState.LOADING, 15.0, WorkerState.LOADING, True),
+    ],
+)
+def test_a_silent_worker_ends_when_its_successor_serves(
+    state: WorkerState, silent_s: float, successor: WorkerState, is_drained: bool
+) -> None:
+    """Its engine may serve until then; one that did not serve ends at once, and a successor is given a start's time."""
+    seen = [beat("w1", state, ago_s=silent_s), beat("w2", successor)]
+    made = step(wants(1), seen, view(process("w1"), process("w2", age_s=1.0)), NOW)
+    assert made == (FleetPlan(drain=(WorkerId("w1"),)) if is_drained else NOTHING)
+
+
+def test_a_silent_worker_of_a_version_that_is_wanted_no_more_ends_at_once() -> None:
+    """No successor comes."""
+    assert step(wants(0), [beat("w1", ago_s=15.0)], view(process("w1")), NOW) == FleetPlan(drain=(WorkerId("w1"),))
 
 
 def test_silence_before_this_controller_listened_is_held_against_nobody() -> None:
@@ -186,7 +209,7 @@ def test_each_change_has_its_signal_and_its_objective() -> None:
         report=replace(beat("w1").report, detail="out of memory", state=WorkerState.FAILED),
     )
     replaced = step(wants(1), [failed], view(process("w1")), NOW)
-    silent = step(wants(1), [beat("w1", ago_s=15.0)], view(process("w1")), NOW)
+    silent = step(wants(1), [beat("w1", WorkerState.LOADING, ago_s=15.0)], view(process("w1")), NOW)
     waits = step(wants(1), [], view(deaths=(0.5, 30.0)), NOW)
     surplus = step(wants(1), [beat("w1"), beat("w2", tokens=9)], view(process("w1"), process("w2")), NOW)
     assert reasons(replaced, silent, waits, surplus) == [

@@ -365,6 +365,15 @@ def test_slower_hardware_counts_its_work_for_longer() -> None:
     assert busy > slow
 
 
+@pytest.mark.parametrize(("pace", "share"), [(1000.0, 0.5), (700.0, 0.5), (150.0, 0.0)])
+def test_an_idle_worker_that_is_slow_gets_no_request(pace: float, share: float) -> None:
+    """The request's own tokens take longer there; paces that are nearly alike are equal."""
+    loads = (Load(pace_per_s=1000.0), Load(pace_per_s=pace))
+    house = House(*(replace(worker(name), load=load) for name, load in zip((W0, W1), loads, strict=True)))
+    picked = Counter(house.pick() for _ in range(200))
+    assert picked[W1] / 200 == pytest.approx(share, abs=0.15 * bool(share))
+
+
 @given(st.floats(0, 4_000), st.integers(1, 4_000))
 def test_saved_and_queued_tokens_are_one_coin(saved_gap: float, saved: int) -> None:
     """Against an idle worker, a cached prefix is worth as many tokens of queue as it saves."""

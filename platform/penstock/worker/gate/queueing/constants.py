@@ -126,6 +126,14 @@ LEARNING = 0.1
 REMEMBERED = 0.98
 """Factor on sums of times and costs at each request: about the last fifty make the average."""
 
+SLOWNESS_HALF_LIFE_S = 15.0
+"""Half-life of evidence that an engine is slower than its step model. Without it a worker that was slow once is left
+alone for good.
+"""
+
+AS_PREDICTED_S = 0.1
+"""Seconds of first tokens that are taken as predicted. Without them one late token makes a worker slow."""
+
 LEAST_LOOK_S = 1e-6
 """Shortest seconds until the queue asks to be called again: a shorter timer would fire at once, again and again."""
 
