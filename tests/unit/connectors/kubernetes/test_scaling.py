@@ -159,7 +159,7 @@ def test_who_serves_is_counted(tmp_path: Path, number: int, expected: int) -> No
 
 
 def test_a_persons_number_is_told_as_it_is(tmp_path: Path) -> None:
-    """Without bounds of scaling a smaller number ends who serves, as on any Deployment; without a device none is told."""
+    """Without bounds of scaling a smaller number ends who serves; without a device none is told."""
     served = Served(version=VERSION, least=1, workers=1)
     pods = {name: pod(name) for name in ("a", "b")}
     assert told_numbers([served], pods, pools(tmp_path)) == {NAME: 1}
