@@ -47,6 +47,7 @@ def test_grammars_with_an_end_pass(grammar: str, text: str) -> None:
 
 @pytest.mark.parametrize("pattern", [r"[^\s\S]", r"a[^\d\D]b"])
 def test_patterns_without_a_text_are_found(pattern: str) -> None:
+    """A class of no characters, alone or in the middle."""
     with pytest.raises(DeadEnd):
         check(Grammar.from_regex(pattern).serialize_json())
 
