@@ -36,7 +36,7 @@ PULUMI = {
     "destroy": set(),
 }
 """https://www.pulumi.com/docs/iac/cli/commands/: the commands and options that the page uses."""
-OTHERS = {"crane": "copy", "cosign": "sign", "helm": "registry", "kubectl": "", "curl": "", "penstock": "status"}
+OTHERS = {"crane": "copy", "cosign": "sign", "helm": "registry", "kubectl": "", "curl": "", "penstock": ""}
 
 
 def of(tool: str) -> list[list[str]]:
@@ -93,7 +93,7 @@ def test_make_knows_its_targets(words: list[str]) -> None:
     assert "No rule" not in done.stderr
 
 
-@pytest.mark.parametrize("words", of("openssl"), ids=" ".join)
+@pytest.mark.parametrize("words", [one for one in of("openssl") if one[0] == "rand"], ids=" ".join)
 def test_what_can_run_here_runs(words: list[str]) -> None:
     """A key is 32 random bytes as hex, as the platform wants them."""
     made = subprocess.run(["openssl", *words], capture_output=True, text=True, check=True).stdout.strip()

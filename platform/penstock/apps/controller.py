@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 
 from penstock.apps import keys, observed, ownership, peers, slos
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
@@ -312,7 +313,7 @@ async def _serve(
 ) -> None:
     limits = Limits(drain_grace_s=ENDS_WITHIN_S, drain_linger_s=0.0)
     intake = Intake(connections=limits.connections)
-    config = configure(bounded(control, limits, intake), limits, intake, answer=refusal, ids=lambda: "")
+    config = configure(bounded(control, limits, intake), limits, intake, answer=refusal, ids=lambda: token_hex(12))
     config.load()
     if mutual is not None:
         guard(config, mutual, CONTROLLER_API)
