@@ -135,6 +135,11 @@ class Client(asyncio.Protocol):
         self._early.clear()
         self.transport.resume_reading()
 
+    def passed_on(self, data: bytes) -> None:
+        """Write the server's bytes, which begin with its settings, to the client."""
+        self._frames.is_greeted = True
+        self.transport.write(data)
+
     def ended(self) -> None:
         if not self.transport.is_closing() and not self._refused_at:
             self.stuck_since = self._relay.now()
@@ -238,7 +243,7 @@ class _Server(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_bytes = len(data)
-        self._client.transport.write(data)
+        self._client.passed_on(data)
 
     def pause_writing(self) -> None:
         self._client.transport.pause_reading()

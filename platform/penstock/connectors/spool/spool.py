@@ -174,7 +174,7 @@ class Spool:
         try:
             written = os.write(self._fd, data)
         except OSError as error:
-            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
                 raise
             written = 0
         if written < len(data):
