@@ -50,7 +50,6 @@ from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout.advance import Advance
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
@@ -63,6 +62,7 @@ from penstock.domain.tenancy.audit import Act
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
+from penstock.judging.comparisons import Comparisons
 from penstock.lateness import AwakeClock
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
