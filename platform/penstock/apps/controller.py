@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 
 from penstock.apps import keys, observed, ownership, peers, slos
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
@@ -49,7 +50,6 @@ from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout.advance import Advance
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
@@ -62,6 +62,7 @@ from penstock.domain.tenancy.audit import Act
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
+from penstock.judging.comparisons import Comparisons
 from penstock.lateness import AwakeClock
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
@@ -332,7 +333,7 @@ async def _serve(
 ) -> None:
     limits = Limits(drain_grace_s=ENDS_WITHIN_S, drain_linger_s=0.0)
     intake = Intake(connections=limits.connections)
-    config = configure(bounded(control, limits, intake), limits, intake, answer=refusal, ids=lambda: "")
+    config = configure(bounded(control, limits, intake), limits, intake, answer=refusal, ids=lambda: token_hex(12))
     config.load()
     if mutual is not None:
         guard(config, mutual, CONTROLLER_API)

@@ -29,7 +29,6 @@ from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout.advance import Advance
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.runtime import LoopIntervals, Parts, Runtime, Signals
@@ -42,6 +41,7 @@ from penstock.domain.tenancy.keys import Purpose, derive, mint, worker_bearer
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
+from penstock.judging.comparisons import Comparisons
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
 from tests.twins.acts import MemoryActs

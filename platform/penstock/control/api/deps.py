@@ -18,7 +18,6 @@ from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.registry.registry import Registry
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.runtime import Runtime
 from penstock.domain.clock import Clock
@@ -33,6 +32,7 @@ from penstock.domain.tenancy.ledger import LedgerReader
 from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.intake.bodies import prove
+from penstock.judging.comparisons import Comparisons
 from penstock.telemetry.metrics import Metrics
 
 

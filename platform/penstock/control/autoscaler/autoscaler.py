@@ -184,7 +184,6 @@ def curve_of(version: ModelVersion, stored: Sequence[curves.Curve], reports: Seq
 
 
 def _is_renewing(deployment: Deployment, view: FleetView) -> bool:
-    """Tell whether a worker is being replaced, with one more beside it for a while."""
     own = [one for one in view.running if one.version == deployment.version]
     return any(
         one.draining or one.started_at < deployment.renew_before or one.worker in deployment.renew for one in own

@@ -86,7 +86,6 @@ class Reports:
         )
 
     def held(self, now: float) -> frozenset[VersionId]:
-        """Return the versions that gateways hold requests for."""
         speaking = [one for one in self._known.values() if now - one.heard_at < SILENT_S]
         return frozenset(held.version for held, _ in _held(speaking, now))
 
@@ -139,7 +138,6 @@ class Reports:
 
 
 def _held(speaking: list[_Gateway], now: float) -> Iterator[tuple[HeldNow, float]]:
-    """Yield what gateways hold, with the report's age."""
     for one in speaking:
         for held in one.report.held:
             yield held, now - one.heard_at

@@ -10,7 +10,6 @@ from enum import StrEnum
 from typing import Protocol
 
 from penstock.control.rollout import rules, steps
-from penstock.control.rollout.plan import Planned, plan
 from penstock.domain.errors import Conflict, InvalidField, UnknownRollout
 from penstock.domain.fleet.versions import Catalogue, Seen
 from penstock.domain.fleet.worker import WorkerState
@@ -21,6 +20,7 @@ from penstock.domain.rollout.arms import RecentRequests
 from penstock.domain.rollout.rollout import Change, Rollout, State, Step, Stored
 from penstock.domain.tenancy.audit import Act
 from penstock.judging.gates import Gates
+from penstock.judging.plan import Planned, plan
 
 BudgetSpent = Callable[[Tier, Mapping[VersionId, Tier]], Awaitable[bool]]
 """Whether a tier's error budget is spent, by the outcomes of its versions."""
@@ -218,7 +218,6 @@ def _workers(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list
 
 
 def _reason(text: str) -> str:
-    """Raises ``InvalidField`` if it is too long."""
     line = " ".join(text.split())
     if len(line) > MOST_REASON_CHARS or not line.isprintable():
         raise InvalidField(f"a reason is one line of {MOST_REASON_CHARS} characters at most", param="reason")

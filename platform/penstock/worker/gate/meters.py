@@ -21,7 +21,6 @@ from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.meter import Meter, current
 
 MOST_ENDED = 16_384
-MOST_WAIT_S = 5.0
 
 
 class Meters:
@@ -108,4 +107,4 @@ async def usage(meters: Meters, body: bytes) -> bytes:
     """Return known counts by request as JSON; raise ``msgspec.MsgspecError`` for another body."""
     asked = msgspec.json.decode(body, type=UsageQuery)
     names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
-    return msgspec.json.encode(await meters.used(names, min(MOST_WAIT_S, asked.wait_s)))
+    return msgspec.json.encode(await meters.used(names, asked.wait_s))

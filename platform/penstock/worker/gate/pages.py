@@ -8,6 +8,7 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from http import HTTPStatus
 
 import msgspec
 
@@ -30,7 +31,6 @@ SLEEP, WAKE, STEPS = "/penstock/sleep", "/penstock/wake", "/penstock/steps"
 _OF_ENGINE = {SLEEP: ("/sleep", b"level=1"), WAKE: ("/wake_up", b"")}
 """vLLM's endpoints: level 1 keeps the weights in the host's memory, so a wake reads no file."""
 
-_UNREADABLE = 400
 Answer = tuple[int, bytes]
 Order = Callable[[Scope, bytes], Awaitable[Answer]]
 
@@ -94,7 +94,7 @@ class Pages:
                 await self.refusals.answer(refused, send)
                 return
             except msgspec.MsgspecError:  # an order of another release
-                status, said = _UNREADABLE, b"{}"
+                status, said = HTTPStatus.BAD_REQUEST, b"{}"
             await answer(send, status, said)
 
         return page
@@ -127,7 +127,7 @@ class Pages:
 
     async def _sleep_or_wake(self, scope: Scope, _: bytes) -> Answer:
         if not self.entry.is_resting:
-            return self._state(409)
+            return self._state(HTTPStatus.CONFLICT)
         path, query = _OF_ENGINE[scope["path"]]
         own = {**scope, "path": path, "raw_path": path.encode(), "query_string": query}
         status, _said = await call(self.engine, own)
@@ -146,7 +146,7 @@ class Pages:
 
     async def _usage(self, _: Scope, body: bytes) -> Answer:
         if not are_filled():
-            return 404, b"{}"
+            return HTTPStatus.NOT_FOUND, b"{}"
         return OK, await usage(self.meters, body)
 
     def _state(self, status: int = OK) -> Answer:
@@ -176,4 +176,4 @@ async def _steps(forecast: Forecast, scope: Scope, body: bytes) -> tuple[int, by
     if asked.learned is not None:
         forecast.learn(asked.learned)
     told = await step_log.ask(scope.get("app"), forget=asked.forget)
-    return (404, b"{}") if told is None else (OK, json.dumps(told).encode())
+    return (HTTPStatus.NOT_FOUND, b"{}") if told is None else (OK, json.dumps(told).encode())

@@ -58,7 +58,6 @@ class Tally:
         self._shed.labels(self._version, standing, reason).inc()
 
     def judged(self, predicted_s: float, took_s: float) -> None:
-        """Count the error of a predicted time to first token."""
         self._ttft_error.observe(abs(predicted_s / took_s - 1))
         self._slowness.learn(took_s, predicted_s, self._clock())
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import slos
-from penstock.control.rollout.plan import Planned, plan
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.judgement import Verdict
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Kind, Rollout, Stage
 from penstock.domain.serving.shadow import ShadowCaps
 from penstock.judging.e_process import EProcess, expected_s
 from penstock.judging.judge import Judge
+from penstock.judging.plan import Planned, plan
 from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
 
 GATES = slos.gates(Tier.CHAT)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import slos
-from penstock.control.rollout.comparisons import Comparisons, VersionPair, pairs
 from penstock.control.rollout.evidence import FOLLOW_EVERY_S, ComparisonWatch, EvidenceReader
 from penstock.domain.fleet.table import Route, Share
 from penstock.domain.fleet.versions import Catalogue
@@ -14,6 +13,7 @@ from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmCounts, Stratum, Times, fault
 from penstock.domain.rollout.judgement import Verdict
 from penstock.domain.rollout.rollout import STAGES, Rollout
+from penstock.judging.comparisons import Comparisons, VersionPair, pairs
 from tests.support.clock import ManualClock
 from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
 from tests.twins.arms import MemoryArms
