@@ -82,7 +82,7 @@ def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterat
 def told_numbers(served: Iterable[Served], pods: Objects, pools: Pools) -> dict[str, int]:
     """Return the replicas of each version's Deployment, by its name: the number, within what there is room for.
 
-    Of a scaled version who serves and is not drained stays, whatever the number.
+    Of a scaled version, pods that serve and are not drained stay, whatever the number.
     """
     ready = Counter(workload_of(pod) for pod in pods.values() if is_ready(pod) and not is_told_to_go(pod))
     found: dict[str, int] = {}

@@ -170,5 +170,5 @@ def test_a_hand_at_the_number_is_named() -> None:
     """A Deployment that has other replicas than are told is named with the remedy; one that is not there is not."""
     ((name, says),) = unfollowed({"a": 2, "b": 3, "new": 1}, {"a": 2, "b": 7})
     assert name == "b"
-    assert says.startswith("b has 7 replicas, and 3 are told: if somebody scaled it, KEDA sets it back; ")
+    assert says.startswith("b has 7 replicas, and 3 are told: if it was scaled by hand, KEDA sets it back; ")
     assert says.endswith("`kubectl describe scaledobject b` says why not")
