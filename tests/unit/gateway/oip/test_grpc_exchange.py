@@ -1,6 +1,7 @@
 """One request over gRPC by itself, without a socket: who asks, and what it leaves behind."""
 
 import gc
+import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -56,7 +57,7 @@ class Watched:
 
 
 def caller(who: Principal | None) -> RpcCaller:
-    return RpcCaller(HEADERS, who, Client(Mock()))
+    return RpcCaller(HEADERS, who, Client(Mock(now=time.monotonic)))
 
 
 async def _run(exchange: RpcExchange, toy: Toy) -> None:
