@@ -262,6 +262,5 @@ def _listed(values: Iterable[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return a name that the caller wrote, shortened and printable."""
-    plain = "".join(one if one.isprintable() else "?" for one in name[:MAX_NAME_CHARS])
-    return plain if len(name) <= MAX_NAME_CHARS else f"{plain}…"
+    """Return a name that the caller wrote, shortened."""
+    return name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"
