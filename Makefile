@@ -139,8 +139,8 @@ rollout-proof: models ## Candidates on real vLLM with live traffic: which one ge
 swaps: models ## Three models on two places, asked in turn on real vLLM: who sleeps, what a caller waits for
 	@$(BIN)/python -m loadtests.swaps $(if $(ROUNDS),--rounds $(ROUNDS))
 
-bench-connections: models ## What 8 to 200 connections of a tenant do to its neighbour's first token on real vLLM, quiet and with a core busy (ten minutes)
-	@$(BIN)/python -m loadtests.bench_connections
+bench-connections: models ## What 8 to 200 connections of a tenant do to its neighbour's first token on real vLLM, quiet and with a core busy (MACHINE=quiet or busy: six minutes each)
+	@$(BIN)/python -m loadtests.bench_connections $(if $(MACHINE),--machine $(MACHINE))
 
 bench-rollouts: setup ## What rollouts cost: resolving, evidence and its bytes, the judges of fifty of them
 	@$(BIN)/python -m loadtests.bench_rollouts

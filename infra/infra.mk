@@ -33,8 +33,8 @@ infra-lint: .venv-infra/READY ## ruff and strict mypy over infra/ and its tests
 infra-graph: .venv-infra/READY ## Redraw infra/docs from the captured graphs
 	@$(INFRA_BIN)/python -m infra.picture
 
-infra-cost: .venv-infra/READY ## Monthly estimate per stack; fails above the config's budget
-	@$(INFRA_BIN)/python -m infra.estimate
+infra-cost: .venv-infra/READY ## Monthly estimate per stack (ENV=dev for another one); fails above the config's budget
+	@$(INFRA_BIN)/python -m infra.estimate $(ENV)
 
 infra-golden: .venv-infra/READY ## Rewrite the golden summaries after a reviewed change
 	@$(INFRA_BIN)/python -m infra.capture

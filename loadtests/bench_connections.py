@@ -2,8 +2,8 @@
 
 Run: ``make bench-connections``. One platform with real vLLM. A victim asks for short streams at random moments; then
 the same while another tenant asks over so many connections without a pause, refused or not, from a process of its own.
-All that once more beside a process that keeps a core busy. Phases alternate, so that a busy machine hits both alike.
-Asked is at most 1.25 at p99.
+All that once more beside a process that keeps a core busy (``--machine``: six minutes each). Phases alternate, and all
+phases alone of a machine are one sample, so that each row has several hundred answers. Asked is at most 1.25 at p99.
 
 On a machine with few cores the flood's own process takes the victim's, which no queue can mend: the last column tells
 the part of one core that it used.
@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 import uvloop
@@ -36,7 +36,9 @@ CONNECTIONS = (8, 50, 100, 200)
 MOST = 1.25
 BEFORE_S = 2.0
 """Until a flood has filled its queue."""
-HABIT = Habit(tenant=VICTIM, words=(4, 16), tokens=4)
+ALONE_PART = 0.25
+"""Length of a phase alone as part of one beside the flood: those of all rows are one sample."""
+HABIT = Habit(tenant=VICTIM, words=(4, 16), tokens=1)
 FLOOD_TOKENS = 16
 QUANTILES = (0.5, 0.99)
 ENDS = ("answered", "refused", "closed")
@@ -52,9 +54,9 @@ class Load:
 
 @dataclass
 class Found:
-    """Seconds to the victim's first token, alone and beside the flood; the flood's answers, refusals and CPU."""
+    """Seconds to the victim's first token, alone (of all rows) and beside the flood; the flood's answers and CPU."""
 
-    alone: list[float] = field(default_factory=list)
+    alone: list[float]
     beside: list[float] = field(default_factory=list)
     flood: Counter[str] = field(default_factory=Counter)
     cpu_s: float = 0.0
@@ -63,11 +65,11 @@ class Found:
         return quantile(self.beside, q) / quantile(self.alone, q)
 
 
-def asks(side: Side, load: Load, seed: int) -> list[float]:
+def asks(side: Side, load: Load, seconds: float, seed: int) -> list[float]:
     """Ask as the victim for one phase; return the seconds to each first token."""
 
     async def run() -> Seen:
-        seen, chance, end = Seen(), random.Random(seed), time.perf_counter() + load.seconds
+        seen, chance, end = Seen(), random.Random(seed), time.perf_counter() + seconds
         async with asking.client() as http:
             while time.perf_counter() < end:
                 await asking.ask(http, side, HABIT, chance, seen)
@@ -127,59 +129,68 @@ def busy_core() -> Iterator[None]:
         burning.join()
 
 
-def rounds(side: Side, load: Load, connections: int) -> Found:
+MACHINES = {"quiet": nullcontext, "busy": busy_core}
+
+
+def rounds(side: Side, load: Load, connections: int, found: Found) -> None:
     """Let the victim ask alone and beside so many connections, in turn."""
-    found = Found()
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as apart:
         apart.submit(floods, side, 1, 0.1).result()  # its imports
         for number in range(load.rounds):
-            found.alone += asks(side, load, number)
+            found.alone += asks(side, load, ALONE_PART * load.seconds, number)
             flooding = apart.submit(floods, side, connections, BEFORE_S + load.seconds + 1.0)
             time.sleep(BEFORE_S)
-            found.beside += asks(side, load, number)
+            found.beside += asks(side, load, load.seconds, number)
             flood, cpu_s = flooding.result()
             found.flood += flood
             found.cpu_s += cpu_s
-    return found
 
 
 def table(rows: dict[tuple[str, int], Found], load: Load) -> Table:
     drawn = Table("machine", "connections", title="A victim's first token beside a flood, over the same alone")
-    alone = ("asked", "alone p50 ms", "alone p99 ms", "p50 ratio", "p99 ratio")
-    for name in (*alone, *(f"{end}/s" for end in ENDS), "its CPU"):
+    times = [f"{name} {quantity}" for quantity in ("p50", "p99") for name in ("alone ms", "beside ms", "ratio")]
+    for name in ("asked alone", "asked beside", *times, *(f"{end}/s" for end in ENDS), "its CPU"):
         drawn.add_column(name, justify="right")
     flood_s = load.rounds * (load.seconds + BEFORE_S + 1.0)
     for (machine, connections), found in rows.items():
         drawn.add_row(
             machine,
             str(connections),
+            str(len(found.alone)),
             str(len(found.beside)),
-            *(f"{quantile(found.alone, q) * 1e3:.1f}" for q in QUANTILES),
-            *(f"{found.ratio(q):.2f}" for q in QUANTILES),
+            *(cell for q in QUANTILES for cell in compared(found, q)),
             *(f"{found.flood[name] / flood_s:.1f}" for name in ENDS),
             f"{found.cpu_s / flood_s:.2f}",
         )
     return drawn
 
 
+def compared(found: Found, q: float) -> tuple[str, str, str]:
+    """Return a quantile alone and beside the flood, and their ratio."""
+    alone, beside = (f"{quantile(times, q) * 1e3:.1f}" for times in (found.alone, found.beside))
+    return alone, beside, f"{found.ratio(q):.2f}"
+
+
 def main() -> int:
     """Start the platform, measure, print; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, nargs="+", default=CONNECTIONS)
-    parser.add_argument("--thinks-ms", type=float, default=50.0, help="how long the victim pauses, on average")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each phase; a round has two")
+    parser.add_argument("--thinks-ms", type=float, default=20.0, help="how long the victim pauses, on average")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of a phase beside the flood; a round has one")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--machine", choices=MACHINES, nargs="+", default=tuple(MACHINES))
     options = parser.parse_args()
     load = Load(thinks_s=options.thinks_ms / 1e3, seconds=options.seconds, rounds=options.rounds)
     rows: dict[tuple[str, int], Found] = {}
     with running({VICTIM: (), FLOOD: ()}, plain=False) as (side,):
-        asks(side, load, 0)  # the first requests are the slowest
-        for connections in options.connections:
-            rows["quiet", connections] = rounds(side, load, connections)
-        with busy_core():
-            for connections in options.connections:
-                rows["a core busy", connections] = rounds(side, load, connections)
-    Console(width=140).print(table(rows, load))
+        asks(side, load, ALONE_PART * load.seconds, 0)  # the first requests are the slowest
+        for machine in options.machine:
+            alone = list[float]()
+            with MACHINES[machine]():
+                for connections in options.connections:
+                    found = rows[machine, connections] = Found(alone)
+                    rounds(side, load, connections, found)
+    Console(width=160).print(table(rows, load))
     return 0 if all(found.ratio(0.99) <= MOST for found in rows.values()) else 1
 
 

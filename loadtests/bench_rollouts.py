@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from penstock.apps import slos
 from penstock.connectors.postgres.arms import body_of
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Override, Route, RoutingTable, Share, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
@@ -27,6 +26,7 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.evidence import Arms, Shared
 from penstock.gateway.routing import CurrentTable, TableResolver, sticky_key
+from penstock.judging.comparisons import Comparisons
 from tests.support.clock import ManualClock
 from tests.support.gateways.simulated_arms import NEW, OLD, World
 from tests.support.samples import calls

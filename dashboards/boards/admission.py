@@ -154,6 +154,12 @@ AWAY = Row(
             "reqps",
             query(rate(names.REFUSALS, "code"), "{{code}}"),
         ),
+        parts(
+            "Without a worker",
+            "Requests refused because no worker of their version was ready, by version.",
+            "reqps",
+            query(rate(names.NO_WORKER, "version"), "{{version}}"),
+        ),
     ),
 )
 

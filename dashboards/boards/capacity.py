@@ -2,7 +2,7 @@
 
 from dashboards.layout import Board, Row
 from dashboards.panels import lines, number, parts
-from dashboards.queries import gauge, quantile, query, rate, ratio, series
+from dashboards.queries import gauge, increase, quantile, query, rate, ratio, series
 from penstock.domain.outcome import Stage
 from penstock.telemetry import names
 
@@ -96,6 +96,39 @@ GPU_TIER = Row(
     ),
 )
 
+SCALING = Row(
+    title="What the autoscaler decides",
+    panels=(
+        lines(
+            "Workers and wish",
+            "By scaled version: the number that it is to have, and its need before bounds.",
+            "short",
+            query(gauge(names.SCALE_WORKERS, "version", take="max"), "{{version}}"),
+            query(gauge(names.SCALE_WISH_WORKERS, "version", take="max"), "{{version}} wish"),
+            query(gauge(names.SCALE_CORDONED, "version", take="max"), "{{version}} cordoned"),
+            query(gauge(names.WORKERS, "version", state="ready"), "{{version}} ready"),
+        ),
+        lines(
+            "Changes",
+            "Of the number, in an hour, by kind.",
+            "short",
+            query(increase(names.SCALE_CHANGES, "version", "reason", window="1h"), "{{version}} {{reason}}"),
+        ),
+        lines(
+            "Price",
+            "Of scaled versions, by the scale file.",
+            "currencyUSD",
+            query(gauge(names.SCALE_DOLLARS_PER_HOUR, "version", take="max"), "{{version}}"),
+        ),
+        lines(
+            "Silent gateways",
+            "While there are any, nothing scales in.",
+            "short",
+            query(gauge(names.DEMAND_SILENT_GATEWAYS, take="max"), "silent"),
+        ),
+    ),
+)
+
 CPU_TIER = Row(
     title="What the CPU tier scales on (H1)",
     panels=(
@@ -129,5 +162,5 @@ CPU_TIER = Row(
 BOARD = Board(
     title="Capacity and cost",
     says="What does a GPU yield, what does it cost while idle, and is it time for more or fewer?",
-    rows=(NOW, COST, GPU_TIER, CPU_TIER),
+    rows=(NOW, COST, SCALING, GPU_TIER, CPU_TIER),
 )

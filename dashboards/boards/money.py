@@ -119,6 +119,13 @@ EXACT = Row(
             query(f"time() - max by (instance) ({series(names.LEDGER_DELIVERED_AT)} > 0)", "{{instance}}"),
         ),
         lines(
+            "Disk",
+            "Used part of the disk of each gateway's spool, and 1 while it refuses writes: then requests are refused.",
+            "percentunit",
+            query(gauge(names.DISK_USED_RATIO, "instance", take="max"), "{{instance}} used"),
+            query(gauge(names.SPOOL_FULL, "instance", take="max"), "{{instance}} refuses"),
+        ),
+        lines(
             "Rows refused by the ledger",
             "In a day, for what they say; they are set aside and missing from bills.",
             "short",

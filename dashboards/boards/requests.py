@@ -37,7 +37,7 @@ FAULTS: Mapping[Stage, Faults] = {
             "invalid_request", "malformed_body", "invalid_field", "unsupported_field", "body_too_large",
             "compressed_body", "headers_too_large", "route_not_found", "rollout_not_found", "method_not_allowed",
             "conflict", "idempotency_mismatch", "request_not_found", "artifact_refused", "table_refused",
-            "internal_error", "origin_not_allowed",
+            "internal_error", "origin_not_allowed", "unknown_expectation",
         )
     ),
     Stage.AUTH: Faults(codes=("invalid_api_key", "forbidden")),

@@ -1,5 +1,5 @@
-"""The labels and taints that tie pods to pools. The two scalers' labels are disjoint, so neither
-sees the other's pods.
+"""The labels and taints that tie pods to nodes. A worker asks for a kind of GPU; the controller adds the node scaler
+that may answer it (ADR 0121), so neither scaler sees the other's pods.
 """
 
 from infra.catalogue.instances import instances

@@ -26,6 +26,11 @@ ROOT_GIB = 100
 """Disks above this hold images and weights and get the throughput for it."""
 
 
+def disk_speed(gib: int) -> tuple[int, int]:
+    """The IOPS and the MB/s of a disk of this size."""
+    return (6000, 1000) if gib > ROOT_GIB else (3000, 250)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSpec:
     """The pool, the zones it stands in (the catalogue's answer), the key of its disks, and what nodes wait for."""
@@ -123,8 +128,8 @@ class NodePool(Component):
                 ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
                     volume_type="gp3",
                     volume_size=size,
-                    iops=6000 if size > ROOT_GIB else 3000,
-                    throughput=1000 if size > ROOT_GIB else 250,
+                    iops=disk_speed(size)[0],
+                    throughput=disk_speed(size)[1],
                     encrypted="true",
                     kms_key_id=self.spec.disk_key_arn,
                     delete_on_termination="true",

@@ -1,9 +1,13 @@
-"""The release pipeline fills the registry: known by its OpenID Connect token, it pushes and signs; no person does."""
+"""Those who publish: the release pipeline fills the registry, and a role of each region puts models into its store.
+
+The pipeline is known by its OpenID Connect token. Models may also be pushed by the environment's administrators.
+"""
 
 import pulumi
 import pulumi_aws as aws
 
 from infra.components.iam import Statement, document, role
+from infra.components.rights.granted import Granted
 from infra.components.site import Component, Site
 from infra.config.model import Publisher
 
@@ -41,19 +45,54 @@ class ReleasePipeline(Component):
             opts=self.child(),
         )
         rights = document(*_rights(site, signing_key_arn))
-        self.role = role(self, "publisher", _trust(provider, publisher), policy=rights)
+        self.role = role(self, "publisher", document(_pipeline(provider.arn, publisher)), policy=rights)
         self.register_outputs({})
 
 
-def _trust(provider: aws.iam.OpenIdConnectProvider, publisher: Publisher) -> pulumi.Output[str]:
-    claims = {f"{publisher.issuer}:aud": AUDIENCE, f"{publisher.issuer}:sub": list(publisher.subjects)}
-    return document(
-        Statement(
-            sid="PipelineOfThisSubject",
-            actions=("sts:AssumeRoleWithWebIdentity",),
-            principals={"Federated": provider.arn},
-            conditions={"StringEquals": claims},
+class ModelPublisher(Component):
+    """The role that puts versions into a region's artifact store, and can do nothing else there."""
+
+    def __init__(self, name: str, site: Site, granted: Granted, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("ModelPublisher", name, site, opts)
+        environment, publisher = site.environment, site.environment.publisher
+        people = Statement(
+            sid="Administrators",
+            actions=("sts:AssumeRole",),
+            principals={"AWS": list(environment.administrators)},
         )
+        pipeline = []
+        if publisher:
+            provider = f"arn:aws:iam::{environment.account_id}:oidc-provider/{publisher.issuer}"
+            pipeline = [_pipeline(provider, publisher)]
+        self.role = role(self, "model-publisher", document(people, *pipeline), policy=document(*_puts(granted)))
+        self.register_outputs({})
+
+
+def _pipeline(provider: pulumi.Input[str], publisher: Publisher) -> Statement:
+    claims = {f"{publisher.issuer}:aud": AUDIENCE, f"{publisher.issuer}:sub": list(publisher.subjects)}
+    return Statement(
+        sid="PipelineOfThisSubject",
+        actions=("sts:AssumeRoleWithWebIdentity",),
+        principals={"Federated": provider},
+        conditions={"StringEquals": claims},
+    )
+
+
+def _puts(granted: Granted) -> tuple[Statement, ...]:
+    """A push asks what is there (S3 says that an object is missing only to those who may list), and never deletes."""
+    objects = pulumi.Output.concat(granted.artifact_bucket_arn, "/models/*")
+    return (
+        Statement(sid="ListModels", actions=("s3:ListBucket",), resources=(granted.artifact_bucket_arn,)),
+        Statement(
+            sid="PutModels",
+            actions=("s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"),
+            resources=(objects,),
+        ),
+        Statement(
+            sid="SealModels",
+            actions=("kms:GenerateDataKey", "kms:Decrypt"),
+            resources=(granted.artifact_key_arn,),
+        ),
     )
 
 

@@ -26,7 +26,10 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """One node pool. `max_size` bounds the cost and the address plan; `mig` cuts every GPU the same way."""
+    """One node pool. `max_size` bounds the cost and the address plan; `mig` cuts every GPU the same way.
+
+    `likely_size` is the mean number of machines for the planned traffic (`penstock plan`); unset, the least.
+    """
 
     name: str
     capacity: Capacity
@@ -36,12 +39,18 @@ class Pool:
     min_size: int
     max_size: int
     disk_gib: int
+    likely_size: int | None = None
     zone_ids: tuple[str, ...] = ()
     warm_pool: WarmPool | None = None
     reservation: Reservation | None = None
     mig: dict[str, int] = field(default_factory=dict)
     efa: bool = False
     role: str = "gpu"
+
+    @property
+    def likely(self) -> int:
+        """The mean number of machines; capacity that is paid ahead is there in full."""
+        return self.max_size if self.reservation else self.min_size if self.likely_size is None else self.likely_size
 
     @property
     def gpu(self) -> bool:

@@ -59,6 +59,10 @@ def _machines(pool: Pool, key: str) -> Iterator[Problem]:
         yield Problem(
             key=f"{key}.max_size", fault=f"min {pool.min_size}, max {pool.max_size}", remedy="keep 0 <= min <= max"
         )
+    if not pool.min_size <= pool.likely <= pool.max_size:
+        yield Problem(
+            key=f"{key}.likely_size", fault=f"is {pool.likely}", remedy=f"keep it in {pool.min_size}..{pool.max_size}"
+        )
     if pool.gpu != pool.image.for_gpu or any((item.gpus > 0) != pool.gpu for item in types):
         yield Problem(
             key=f"{key}.image",

@@ -10,6 +10,7 @@ import yaml
 
 from infra.catalogue.instances import instances, sources
 from infra.components.labels import POOL
+from infra.components.pools import disk_speed
 from infra.config.kinds import Capacity, WarmState
 from infra.config.model import Region
 from infra.config.pools import Pool
@@ -31,14 +32,16 @@ class _Prices(TypedDict):
     rows: dict[str, _Row]
     databases: dict[str, _Row]
     volumes: dict[str, _Row]
+    blocks: dict[str, _Row]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One priced thing. `most_usd` is what it costs at its maximum; equal to `usd` if it has none."""
+    """One priced thing: at the size it keeps, at the size that is planned for, at its maximum."""
 
     what: str
     usd: float
+    likely_usd: float
     most_usd: float
     source: str
 
@@ -70,14 +73,18 @@ def _plain(node: Node, row: _Row) -> Line:
     times = {"hour": float(HOURS), "month": 1.0, "hour-per-zone": HOURS * len(items(node.inputs, "subnetIds"))}
     usd = row["usd"] * times[row["unit"]]
     return Line(
-        what=f"{node.type.rsplit(':', maxsplit=1)[-1]} {node.name}", usd=usd, most_usd=usd, source=row["source"]
+        what=f"{node.type.rsplit(':', maxsplit=1)[-1]} {node.name}",
+        usd=usd,
+        likely_usd=usd,
+        most_usd=usd,
+        source=row["source"],
     )
 
 
 def _hourly(name: str, kind: str, count: float) -> Line:
     row = prices()["databases"][kind]
     usd = row["usd"] * HOURS * count
-    return Line(what=f"{kind} {name}", usd=usd, most_usd=usd, source=row["source"])
+    return Line(what=f"{kind} {name}", usd=usd, likely_usd=usd, most_usd=usd, source=row["source"])
 
 
 def _pool(node: Node, pool: Pool) -> Line:
@@ -86,18 +93,43 @@ def _pool(node: Node, pool: Pool) -> Line:
     most = number(node.inputs, "scalingConfig.maxSize")
     paid = pool.capacity in (Capacity.RESERVED, Capacity.CAPACITY_BLOCK)
     kept = most if paid else number(node.inputs, "scalingConfig.minSize")
-    disk = prices()["volumes"]["gp3"]["usd"] * pool.disk_gib
-    each = machine.usd_per_h * HOURS + disk
+    likely = pool.likely * most / pool.max_size  # the group's share of its pool
+    hourly, source = machine.usd_per_h, sources()["price"]
+    if pool.capacity is Capacity.CAPACITY_BLOCK:
+        hourly, source = prices()["blocks"][machine.name]["usd"], prices()["blocks"][machine.name]["source"]
+    each = hourly * HOURS + _disk(pool.disk_gib)
     running = pool.warm_pool is not None and pool.warm_pool.state is WarmState.RUNNING
-    waiting = number(node.inputs, "warmPoolConfig.minSize") * (each if running else disk)
+    waits = each if running else _disk(pool.disk_gib)
     what = f"pool {node.name}: {kept:g} to {most:g} x {machine.name} ({pool.capacity})"
-    return Line(what=what, usd=kept * each + waiting, most_usd=most * each + waiting, source=sources()["price"])
+    usd, likely_usd, most_usd = (size * each + _waiting(node, size) * waits for size in (kept, likely, most))
+    return Line(what=what, usd=usd, likely_usd=likely_usd, most_usd=most_usd, source=source)
+
+
+def _waiting(node: Node, size: float) -> float:
+    """Return how many machines wait beside so many: EC2 fills up to the prepared capacity, and keeps the minimum.
+
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html
+    """
+    prepared = number(node.inputs, "warmPoolConfig.maxGroupPreparedCapacity")
+    return max(number(node.inputs, "warmPoolConfig.minSize"), prepared - size)
+
+
+def _disk(gib: int) -> float:
+    """The month of a node's disk, with what it has above 3,000 IOPS and 125 MB/s."""
+    (iops, mbps), rows = disk_speed(gib), prices()["volumes"]
+    extra = rows["gp3-iops"]["usd"] * (iops - 3000) + rows["gp3-throughput"]["usd"] * (mbps - 125)
+    return rows["gp3"]["usd"] * gib + extra
 
 
 def _burst(pool: Pool) -> Line:
-    """Nothing while idle. At its maximum: the dearest type at the on-demand price, which spot never exceeds."""
-    dearest = max((instances()[name] for name in pool.instance_types), key=lambda item: item.usd_per_h)
-    disk = prices()["volumes"]["gp3"]["usd"] * pool.disk_gib
-    most = pool.max_size * (dearest.usd_per_h * HOURS + disk)
-    what = f"pool {pool.name}: 0 to {pool.max_size} x {dearest.name} at most ({pool.capacity})"
-    return Line(what=what, usd=0.0, most_usd=most, source=sources()["price"])
+    """Nothing while idle. Spot never costs more than on demand; likely machines are the smallest type."""
+    hourly = sorted(instances()[name].usd_per_h for name in pool.instance_types)
+    likely, most = (usd * HOURS + _disk(pool.disk_gib) for usd in (hourly[0], hourly[-1]))
+    what = f"pool {pool.name}: 0 to {pool.max_size} x {pool.instance_types[-1]} at most ({pool.capacity})"
+    return Line(
+        what=what,
+        usd=0.0,
+        likely_usd=pool.likely * likely,
+        most_usd=pool.max_size * most,
+        source=sources()["price"],
+    )

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 
 from infra.catalogue.instances import sources
 from infra.config.kinds import StackKind
-from infra.config.model import Budgets, Environment, Region
+from infra.config.model import Budgets, Environment, Fleet, Region
+from infra.config.pools import Reservation
 from infra.estimate.lines import Line, lines, prices
 from infra.graph.nodes import Graph
 
@@ -24,6 +26,11 @@ class Estimate:
     def usd(self) -> float:
         """What the stack costs at the size it keeps."""
         return sum(line.usd for line in self.lines)
+
+    @property
+    def likely_usd(self) -> float:
+        """What it costs at the sizes that are planned for."""
+        return sum(line.likely_usd for line in self.lines)
 
     @property
     def most_usd(self) -> float:
@@ -61,16 +68,38 @@ def render(estimates: Iterable[Estimate]) -> str:
     page = ["Monthly estimate, USD, list prices of us-east-1, 730 h; usage and data transfer not included", ""]
     for one in found:
         verdict = "within" if one.within else "ABOVE"
-        page.append(
-            f"{one.label}: {one.usd:,.0f} kept, {one.most_usd:,.0f} at most; {verdict} budget {one.budget_usd:,}"
-        )
-        page += [f"  {line.usd:>10,.2f}  {line.most_usd:>12,.2f}  {line.what}" for line in one.lines[:SHOWN]]
+        page.append(f"{one.label}: {_months(one)}; {verdict} budget {one.budget_usd:,}")
+        page += [_row(line.usd, line.likely_usd, line.most_usd, line.what) for line in one.lines[:SHOWN]]
         if len(one.lines) > SHOWN:
             rest = one.lines[SHOWN:]
-            usd, most = sum(line.usd for line in rest), sum(line.most_usd for line in rest)
-            page.append(f"  {usd:>10,.2f}  {most:>12,.2f}  {len(rest)} smaller lines")
-    kept, most = sum(one.usd for one in found), sum(one.most_usd for one in found)
-    page += ["", f"all stacks: {kept:,.0f} kept, {most:,.0f} at most"]
+            more = Estimate(label=f"{len(rest)} smaller lines", budget_usd=0, lines=rest)
+            page.append(_row(more.usd, more.likely_usd, more.most_usd, more.label))
+    whole = Estimate(label="all stacks", budget_usd=0, lines=tuple(line for one in found for line in one.lines))
+    page += ["", f"{whole.label}: {_months(whole)}"]
     page.append(f"instances: {sources()['price']}, {sources()['price_date']}")
     page.append(f"everything else: infra/catalogue/prices.yaml, read {prices()['read']}")
     return "\n".join(page)
+
+
+def _months(one: Estimate) -> str:
+    return f"{one.usd:,.0f} kept, {one.likely_usd:,.0f} likely, {one.most_usd:,.0f} at most"
+
+
+def _row(usd: float, likely: float, most: float, what: str) -> str:
+    return f"  {usd:>10,.2f}  {likely:>12,.2f}  {most:>12,.2f}  {what}"
+
+
+def ending(fleet: Fleet, today: date) -> dict[str, int]:
+    """The days that each capacity has left which is paid ahead; below zero it has ended."""
+    return {
+        f"{region.name} {pool.name} ({pool.reservation.id})": (
+            date.fromisoformat(pool.reservation.expires) - today
+        ).days
+        for region in fleet.regions
+        for pool in region.pools
+        if pool.reservation
+    }
+
+
+def _days(reservation: Reservation, today: date) -> int:
+    return (date.fromisoformat(reservation.expires) - today).days

@@ -1,4 +1,4 @@
-"""What the controller runs workers with: the pools as a file, and its rights in the cluster, both from their owners.
+"""What the controller runs workers with: the pools' devices as a file, and its rights in the cluster.
 
 No version is known here: the registry has them, and the scaler their numbers (ADR 0060, ADR 0062).
 """
@@ -8,20 +8,17 @@ from collections.abc import Iterator
 
 import pulumi
 
-from infra.components.labels import mig_resource
 from infra.components.site import Site
-from infra.config.kinds import Capacity
 from infra.config.model import Region
-from infra.config.pools import Pool
 from infra.contract import process
 from infra.kube.control_tier import POOLS
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
-from infra.kube.sizing import device_bytes, resources, sizes, workers_held
+from infra.kube.sizing import Device, devices
 from infra.kube.worker_pod import WorkerPod
 from infra.kube.workloads import account, service
 
-EDITION = 1
+EDITION = 2
 """Of the file's form, which is the platform's: `penstock.connectors.kubernetes.pools`."""
 
 START_S = 1800
@@ -29,14 +26,13 @@ START_S = 1800
 
 FILE = "pools.json"
 PATH = f"/etc/penstock/pools/{FILE}"
-GPU = "nvidia.com/gpu"
 RBAC = "rbac.authorization.k8s.io"
 
 
 def pools_file(site: Site, region: Region, bucket: pulumi.Input[str], server: pulumi.Input[str]) -> pulumi.Output[str]:
-    """The region's GPU pools in the order of the config, each with the pod of its workers."""
-    shipped = [one for pool in region.pools if pool.gpu for one in _shipped(site, pool, bucket)]
-    content = {"edition": EDITION, "namespace": SERVING, "prometheus": server, "pools": shipped}
+    """The region's devices, each with the pod of its workers."""
+    shipped = [_shipped(site, device, bucket) for device in devices(region.pools)]
+    content = {"edition": EDITION, "namespace": SERVING, "prometheus": server, "devices": shipped}
     return pulumi.Output.json_dumps(content, sort_keys=True)
 
 
@@ -77,20 +73,14 @@ def rights() -> Iterator[Manifest]:
     )
 
 
-def _shipped(site: Site, pool: Pool, bucket: pulumi.Input[str]) -> Iterator[dict[str, object]]:
-    """One entry, or one for each kind of slice that the pool's GPUs are cut into."""
-    pod = WorkerPod(site=site, pool=pool, artifact_bucket=bucket)
-    for profile in sorted(pool.mig) or [""]:
-        suffix = f"-{profile.replace('.', '-')}" if len(pool.mig) > 1 else ""
-        yield {
-            "name": f"{pool.name}{suffix}",
-            "device": mig_resource(profile) if profile else GPU,
-            "device_bytes": device_bytes(pool, profile),
-            "sizes": [
-                {"gpus": gpus, "most": workers_held(pool, gpus, profile), "resources": resources(pool, gpus, profile)}
-                for gpus in sizes(pool)
-            ],
-            "template": pod.template(),
-            "is_spot": pool.capacity is Capacity.SPOT,
-            "start_s": START_S,
-        }
+def _shipped(site: Site, device: Device, bucket: pulumi.Input[str]) -> dict[str, object]:
+    return {
+        "name": device.name,
+        "bytes": device.bytes,
+        "places": device.places,
+        "sizes": [
+            {"gpus": gpus, "most": device.most(gpus), "resources": device.resources(gpus)} for gpus in device.sizes
+        ],
+        "template": WorkerPod(site=site, device=device, artifact_bucket=bucket).template(),
+        "start_s": START_S,
+    }

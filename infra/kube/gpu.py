@@ -8,17 +8,20 @@ from collections.abc import Iterator
 
 import yaml
 
-from infra.components.labels import GPU_TAINT, ROLE, mig_config_name
+from infra.components.labels import CAPACITY, GPU_TAINT, ROLE, mig_config_name
 from infra.components.userdata import WEIGHT_CACHE
+from infra.config.kinds import Capacity
 from infra.config.pools import Pool
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import GPU, SERVING
-from infra.kube.pods import WORKER_UID, container, digest_reference
+from infra.kube.pods import WORKER_UID, container, plain
 from infra.kube.values.common import ClusterFacts
 
 MIG_LAYOUTS = "penstock-mig-layouts"
 CACHE_VOLUME = "weight-cache"
 CACHE_MARKER = ".penstock-nvme"
+CAPACITY_FILE = ".penstock-capacity"
+"""How the node was bought, as its label says it: no pod may read labels of nodes, but this file."""
 CACHE_CLAIM_SIZE = "500Gi"
 
 _TOLERATES_GPU = {"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}
@@ -80,16 +83,19 @@ _PREPARE = f"""set -eu
 {CHECK}
 mkdir -p /cache/weights
 chown {WORKER_UID}:{WORKER_UID} /cache/weights
+echo "$CAPACITY" > /cache/weights/{CAPACITY_FILE}
 touch /cache/weights/{CACHE_MARKER}
 exec sleep infinity"""
 
 
-def weight_cache(registry: str, repository: str, digest: str) -> Iterator[Manifest]:
-    """A daemon that proves the cache lies on NVMe and owns it to the workers, and the volume they claim.
+def weight_cache(image: str, pools: tuple[Pool, ...]) -> Iterator[Manifest]:
+    """A daemon for each way of buying machines, that proves the cache lies on NVMe and owns it to the workers, and the
+    volume they claim.
 
     Pods under Pod Security `restricted` may not name host paths; a claim on a prepared volume they may.
     """
-    yield _daemon(digest_reference(registry, repository, digest))
+    for capacity in sorted({pool.capacity for pool in pools if pool.gpu}):
+        yield _daemon(image, capacity)
     claim = {"namespace": SERVING, "name": CACHE_VOLUME}
     yield Manifest(
         api_version="v1",
@@ -122,8 +128,8 @@ def weight_cache(registry: str, repository: str, digest: str) -> Iterator[Manife
     )
 
 
-def _daemon(image: str) -> Manifest:
-    labels = {"app.kubernetes.io/name": "weight-cache"}
+def _daemon(image: str, capacity: Capacity) -> Manifest:
+    labels = {"app.kubernetes.io/name": "weight-cache", CAPACITY: capacity.value}
     prepare = container("prepare", image, cpu="10m", memory="32Mi") | {
         "command": ["sh", "-c", _PREPARE],
         "securityContext": {
@@ -134,7 +140,7 @@ def _daemon(image: str) -> Manifest:
             "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]},
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "env": [{"name": "CACHE", "value": "/cache"}, {"name": "ROOT_DISK", "value": "/root-disk"}],
+        "env": [plain("CACHE", "/cache"), plain("ROOT_DISK", "/root-disk"), plain("CAPACITY", capacity.value)],
         "volumeMounts": [
             {"name": "cache", "mountPath": "/cache"},
             {"name": "root-disk", "mountPath": "/root-disk", "readOnly": True},
@@ -142,7 +148,7 @@ def _daemon(image: str) -> Manifest:
         "readinessProbe": {"exec": {"command": ["test", "-f", f"/cache/weights/{CACHE_MARKER}"]}, "periodSeconds": 10},
     }
     pod = {
-        "nodeSelector": {ROLE: "gpu"},
+        "nodeSelector": {ROLE: "gpu", CAPACITY: capacity.value},
         "tolerations": [_TOLERATES_GPU],
         "priorityClassName": "system-node-critical",
         "automountServiceAccountToken": False,
@@ -153,4 +159,5 @@ def _daemon(image: str) -> Manifest:
         ],
     }
     spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
-    return Manifest(api_version="apps/v1", kind="DaemonSet", name="weight-cache", namespace=GPU, body={"spec": spec})
+    name = f"weight-cache-{capacity.value}"
+    return Manifest(api_version="apps/v1", kind="DaemonSet", name=name, namespace=GPU, body={"spec": spec})

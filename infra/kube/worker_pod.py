@@ -1,4 +1,4 @@
-"""A worker's pod in a pool, whole but for what only the controller knows: version, names, labels, resources.
+"""A worker's pod on a device, whole but for what only the controller knows: version, names, labels, resources.
 
 The open places are spelled as the controller fills them (`penstock.connectors.kubernetes.pools.FILLED`).
 """
@@ -9,20 +9,19 @@ from dataclasses import dataclass
 import pulumi
 
 from infra.catalogue.instances import instances
-from infra.components.labels import GPU_TAINT, GPU_TAINT_VALUE, POOL, SCALER
+from infra.components.labels import GPU, GPU_TAINT, GPU_TAINT_VALUE
 from infra.components.site import Site
-from infra.config.kinds import Capacity
-from infra.config.pools import Pool
 from infra.contract import process
 from infra.kube import pods
-from infra.kube.control_tier import UNLISTED_S, artifact_store, controller_url
-from infra.kube.gpu import CACHE_MARKER, CACHE_VOLUME
+from infra.kube.control_tier import artifact_store, controller_url
+from infra.kube.gpu import CACHE_MARKER, CACHE_VOLUME, CAPACITY_FILE
 from infra.kube.processes import KEY_MAKER, KEYS, MADE_AT_START, Claim, Run, file_of, files_of, secret_volume
+from infra.kube.sizing import Device
 from infra.kube.workloads import labels_of
 
 VERSION, WORKER, NAME, MODEL, DIGEST = "{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}"
 WORKLOAD = "penstock.io/workload"
-"""The label by which the controller tells a version's pods in one pool from all others."""
+"""The label by which the controller tells a version's pods from all others."""
 
 CACHE_PATH = "/cache"
 CACHE_SHARE = 0.6
@@ -32,8 +31,9 @@ CLAIM = Claim(name=CACHE_VOLUME, path=CACHE_PATH)
 SPOT_NOTICE_S = 120
 """How long AWS tells before it takes a spot machine: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html"""
 
-SPOT_PAUSE_S = 1
-"""Of a notice nothing is given away: gateways learn of a worker's end from the routing table, not from endpoints."""
+PAUSE_S = 1
+"""How long a worker answers on before it drains. Gateways learn of its end from the routing table, not from endpoints,
+and of a spot machine's notice nothing is given away."""
 
 TOLERATION = {"key": GPU_TAINT, "operator": "Equal", "value": GPU_TAINT_VALUE, "effect": "NoSchedule"}
 
@@ -42,38 +42,28 @@ _MAKE_KEY = f'umask 077; exec penstock worker-key "$0" "$1" > {KEYS}/{MADE_AT_ST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPod:
-    """The pod of every version's workers in one pool."""
+    """The pod of every version's workers on one device, on whatever machine."""
 
     site: Site
-    pool: Pool
+    device: Device
     artifact_bucket: pulumi.Input[str]
 
     @property
     def labels(self) -> dict[str, str]:
         """What people and monitors find it by; the controller adds what selects it."""
-        return labels_of("worker", **{"penstock.io/model": MODEL, "penstock.io/digest": DIGEST, POOL: self.pool.name})
-
-    @property
-    def on_spot(self) -> bool:
-        """Whether its machine may be taken away at short notice."""
-        return self.pool.capacity is Capacity.SPOT
+        return labels_of("worker", **{"penstock.io/model": MODEL, "penstock.io/digest": DIGEST})
 
     @property
     def drain_s(self) -> int:
-        """How long its running answers may take to their end."""
-        whole = self.site.environment.worker_drain_s
-        return min(whole, SPOT_NOTICE_S) if self.on_spot else whole
+        """How long its running answers may take to their end, if its machine may be had for as long."""
+        return self.site.environment.worker_drain_s
 
     @property
     def cache_bytes(self) -> int:
-        """How much of the smallest instance store in the pool its versions may take."""
-        smallest_gb = min(instances()[name].nvme_gb for name in self.pool.instance_types)
+        """How much of the smallest instance store that it may get its versions may take."""
+        names = [name for pool in self.device.pools for name in pool.instance_types]
+        smallest_gb = min(instances()[name].nvme_gb for name in names)
         return int(CACHE_SHARE * smallest_gb * 1_000_000_000)
-
-    @property
-    def pause_s(self) -> int:
-        """How long it answers on before it is told to drain."""
-        return SPOT_PAUSE_S if self.on_spot else UNLISTED_S
 
     @property
     def run(self) -> Run:
@@ -91,16 +81,16 @@ class WorkerPod:
 
     def _spec(self) -> dict[str, object]:
         # Nodes of one reserved block lie in one zone by purchase; everything else must not.
-        one_zone = self.pool.reservation is not None
+        one_zone = any(pool.reservation is not None for pool in self.device.pools)
         return {
             "serviceAccountName": "worker",
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "priorityClassName": "penstock-worker",
-            "nodeSelector": {POOL: self.pool.name, SCALER: self.pool.scaler.value},
+            "nodeSelector": {GPU: self.device.gpu},
             "tolerations": [dict(TOLERATION)],
             "securityContext": dict(pods.SAFE_POD),
-            "terminationGracePeriodSeconds": self.pause_s + self.run.grace_s(self.drain_s),
+            "terminationGracePeriodSeconds": PAUSE_S + self.run.grace_s(self.drain_s),
             "topologySpreadConstraints": [] if one_zone else pods.spread({WORKLOAD: NAME}, hosts=False),
             "initContainers": [self._cache_check(), self._key_maker()],
             "containers": [self._worker()],
@@ -133,8 +123,7 @@ class WorkerPod:
         }
 
     def _worker(self) -> dict[str, object]:
-        """The engine's container; what it asks of a node depends on the version, and comes with the pool's sizes."""
-        notice = [pods.plain("PENSTOCK_NOTICE_S", str(SPOT_NOTICE_S))] if self.on_spot else []
+        """The engine's container; what it asks of a node depends on the version, and comes with the device's sizes."""
         main = self.run.container(
             pods.bare("worker", self._image),
             pods.from_field("POD_NAME", "metadata.name"),
@@ -143,6 +132,7 @@ class WorkerPod:
             pods.plain("PENSTOCK_NODE_CACHE_BYTES", str(self.cache_bytes)),
             pods.plain("PENSTOCK_DRAIN_GRACE_S", str(self.drain_s)),
             pods.plain("PENSTOCK_DEVICE", "cuda"),
-            *notice,
+            pods.plain("PENSTOCK_NOTICE_S", str(SPOT_NOTICE_S)),
+            pods.plain("PENSTOCK_CAPACITY_FILE", f"{CACHE_PATH}/{CAPACITY_FILE}"),
         )
-        return main | {"lifecycle": pods.pause_before_stop(self.pause_s)}
+        return main | {"lifecycle": pods.pause_before_stop(PAUSE_S)}

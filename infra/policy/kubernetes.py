@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from infra.components.labels import pool_labels
 from infra.config.kinds import StackKind
 from infra.contract import Process, process, processes
 from infra.graph.nodes import Node
@@ -198,21 +199,22 @@ def budget_per_workload(view: View) -> Iterator[Breach]:
             for budget in budgets
             if mapping(budget.inputs, "spec.selector.matchLabels").items() <= labels.items()
         ]
-        if not mine or any(number(budget.inputs, "spec.maxUnavailable") < 1 for budget in mine):
-            yield node, "add a PodDisruptionBudget with maxUnavailable 1"
+        if not mine or any(text(budget.inputs, "spec.maxUnavailable") in ("", "0", "0%") for budget in mine):
+            yield node, "add a PodDisruptionBudget whose maxUnavailable lets a pod go"
 
 
 @book.rule(
     "zones-spread", "Workloads spread over zones or do not schedule; the gateway over hosts too", StackKind.SERVING
 )
 def zones_spread(view: View) -> Iterator[Breach]:
-    paid = {pool.name for pool in view.region.pools if pool.reservation is not None}
+    paid = [pool_labels(pool) for pool in view.region.pools if pool.reservation is not None]
     for node in _lasting(view):
         keys = {
             text(item, "topologyKey"): text(item, "whenUnsatisfiable")
             for item in items(pod_spec(node), "topologySpreadConstraints")
         }
-        in_block = str(mapping(pod_spec(node), "nodeSelector").get("penstock.io/pool")) in paid
+        wanted = mapping(pod_spec(node), "nodeSelector").items()
+        in_block = any(wanted <= labels.items() for labels in paid)
         blind = [
             item
             for item in items(pod_spec(node), "topologySpreadConstraints")

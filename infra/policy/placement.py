@@ -1,5 +1,6 @@
 """Whether pods find machines and scalers find targets: the two halves, workloads and pools, must fit each other."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import yaml
@@ -7,13 +8,12 @@ import yaml
 from infra.catalogue.instances import instances
 from infra.catalogue.mig import misfit
 from infra.components.labels import GPU_TAINT, GPU_TAINT_VALUE, mig_resource, pool_labels
-from infra.config.kinds import Capacity, StackKind
+from infra.config.kinds import StackKind
 from infra.config.pools import Pool
 from infra.config.rules_pools import MIN_SPOT_TYPES
 from infra.config.zones import pool_zones
 from infra.graph.nodes import Node
-from infra.graph.values import Json, dig, items, mapping, number, parsed, text
-from infra.kube.sizing import device_bytes, workers_held
+from infra.graph.values import Json, items, mapping, number, parsed, text
 from infra.policy.invariant import Book, Breach
 from infra.policy.shipped import files, standing, workloads
 from infra.policy.view import View, pod_spec
@@ -57,18 +57,23 @@ def _tolerates_gpu(toleration: Json) -> bool:
 
 
 def _fits(pool: Pool, asked: Mapping[str, Json]) -> bool:
-    for name in pool.instance_types:
-        machine = instances()[name]
-        offered = {"nvidia.com/gpu": machine.gpus, "vpc.amazonaws.com/efa": machine.efa if pool.efa else 0}
-        if pool.mig:
-            offered = {mig_resource(profile): machine.gpus * count for profile, count in pool.mig.items()}
-        devices = {key: float(str(value)) for key, value in asked.items() if "/" in key}
-        memory = float(str(asked.get("memory", "0Gi")).removesuffix("Gi"))
-        cpu = float(str(asked.get("cpu", "0")))
-        short = any(count > offered.get(key, 0) for key, count in devices.items())
-        if short or memory > machine.memory_gib * 0.9 or cpu > machine.vcpu - 0.5:
-            return False
-    return True
+    devices = {key: float(str(value)) for key, value in asked.items() if "/" in key}
+    memory = float(str(asked.get("memory", "0Gi")).removesuffix("Gi"))
+    cpu = float(str(asked.get("cpu", "0")))
+    return all(
+        all(count <= _offered(pool, name)[key] for key, count in devices.items())
+        and memory <= instances()[name].memory_gib * 0.9
+        and cpu <= instances()[name].vcpu - 0.5
+        for name in pool.instance_types
+    )
+
+
+def _offered(pool: Pool, name: str) -> Counter[str]:
+    """Return the extended resources of a machine: a sliced GPU is slices, and no GPU any more."""
+    machine = instances()[name]
+    sliced = {mig_resource(profile): machine.gpus * count for profile, count in pool.mig.items()}
+    efa = {"vpc.amazonaws.com/efa": machine.efa} if pool.efa else {}
+    return Counter((sliced or {"nvidia.com/gpu": machine.gpus}) | efa)
 
 
 @book.rule("slices-alone", "A pod on a slice of a GPU uses one slice", StackKind.SERVING)
@@ -79,81 +84,50 @@ def slices_alone(view: View) -> Iterator[Breach]:
             yield node, "use whole GPUs: slices have no link between them"
 
 
-@book.rule("floor-not-spot", "No device is offered on spot alone", StackKind.SERVING)
-def floor_not_spot(view: View) -> Iterator[Breach]:
-    for node, told in files(view):
-        on_spot: dict[float, list[bool]] = {}
-        for pool in items(told, "pools"):
-            on_spot.setdefault(number(pool, "device_bytes"), []).append(dig(pool, "is_spot") is True)
-        for size, found in on_spot.items():
-            if all(found):
-                yield node, f"offer devices of {size / (1 << 30):g} GiB on an on-demand or paid pool too"
-
-
 @book.rule(
-    "pools-shipped",
-    "The controller is shipped each GPU pool of the config, with what the pool can hold and whether it may be lost",
+    "places-exist",
+    "Each place that a node scaler may be asked for is on a machine that it may bring, and each GPU pool is asked for",
     StackKind.SERVING,
 )
-def pools_shipped(view: View) -> Iterator[Breach]:
-    wanted = [pool for pool in view.region.pools if pool.gpu]
-    for node, told in files(view):
-        shipped = items(told, "pools")
-        if list(dict.fromkeys(_pool_of(one) for one in shipped)) != [pool.name for pool in wanted]:
-            yield node, f"ship {', '.join(pool.name for pool in wanted)}, in this order"
-            continue
-        by_name = {pool.name: pool for pool in wanted}
-        for one in shipped:
-            fault = _misstated(by_name[_pool_of(one)], one)
-            if fault:
-                yield node, f"{text(one, 'name')}: {fault}"
-    if view.kind is StackKind.SERVING and not list(view.objects("ConfigMap")):
+def places_exist(view: View) -> Iterator[Breach]:
+    shipped = list(files(view))
+    if not shipped and view.kind is StackKind.SERVING:
         yield None, "ship the pools: see kube/fleet.py"
+    for node, told in shipped:
+        unasked = {pool.name for pool in view.region.pools if pool.gpu}
+        for device in items(told, "devices"):
+            resource = next((key for key in mapping(device, "sizes.0.resources.limits") if "nvidia" in key), "")
+            for place in items(device, "places"):
+                pools = [pool for pool in _carrying(view, device) if pool.scaler == text(place, "scaler")]
+                held = sum(pool.max_size * _least_offered(pool, resource) for pool in pools)
+                unasked -= {pool.name for pool in pools if held}
+                if number(place, "most") != held:
+                    yield node, f"{text(device, 'name')}: {text(place, 'scaler')} may bring {held} {resource}"
+        if unasked:
+            yield node, f"ask for {', '.join(sorted(unasked))}"
 
 
-def _pool_of(shipped: Json) -> str:
-    return str(mapping(shipped, "template.spec.nodeSelector").get("penstock.io/pool", ""))
+def _least_offered(pool: Pool, resource: str) -> int:
+    return min(_offered(pool, name)[resource] for name in pool.instance_types)
 
 
-def _misstated(pool: Pool, shipped: Json) -> str:
-    """Say what of a pool is not as its machines are."""
-    profile = text(shipped, "device").removeprefix("nvidia.com/mig-") if pool.mig else ""
-    if number(shipped, "device_bytes") != device_bytes(pool, profile):
-        return f"a device has {device_bytes(pool, profile)} bytes"
-    if (dig(shipped, "is_spot") is True) != (pool.capacity is Capacity.SPOT):
-        return "spot is what its machines are bought as"
-    for size in items(shipped, "sizes"):
-        gpus = int(number(size, "gpus"))
-        if number(size, "most") != workers_held(pool, gpus, profile):
-            return f"it holds {workers_held(pool, gpus, profile)} workers of {gpus} GPUs"
-        if text({"it": mapping(size, "resources.limits").get(text(shipped, "device"))}, "it") != str(gpus):
-            return f"a worker of {gpus} GPUs asks for {gpus}"
-    return ""
+def _carrying(view: View, device: Json) -> list[Pool]:
+    wanted = mapping(device, "template.spec.nodeSelector").items()
+    efa = "vpc.amazonaws.com/efa" in mapping(device, "sizes.0.resources.limits")
+    return [pool for pool in view.region.pools if pool.gpu and wanted <= pool_labels(pool).items() and pool.efa == efa]
 
 
-@book.rule(
-    "scalers-aim", "Every scaler has a target in this stack and bounds that its pool can hold", StackKind.SERVING
-)
+@book.rule("scalers-aim", "Every scaler has a target in this stack, and bounds within the config's", StackKind.SERVING)
 def scalers_aim(view: View) -> Iterator[Breach]:
-    targets = {text(node.inputs, "metadata.name"): node for node in standing(view)}
+    targets = {text(node.inputs, "metadata.name") for node in standing(view)}
+    bound = view.fleet.environment.gateway.max_replicas
     for node in view.objects(SCALED_OBJECT):
-        target = targets.get(text(node.inputs, "spec.scaleTargetRef.name"))
         least, most = number(node.inputs, "spec.minReplicaCount"), number(node.inputs, "spec.maxReplicaCount")
-        if target is None:
+        name = text(node.inputs, "spec.scaleTargetRef.name")
+        if name not in targets:
             yield node, "aim it at a workload of this stack"
-        elif not 0 <= least <= most or most > _capacity(view, target):
-            yield node, f"keep min <= max <= {_capacity(view, target)}"
-
-
-def _capacity(view: View, target: Node) -> float:
-    name = str(mapping(pod_spec(target), "nodeSelector").get("penstock.io/pool", ""))
-    pools = {pool.name: pool for pool in view.region.pools}
-    if name not in pools:
-        return view.fleet.environment.gateway.max_replicas
-    asked = _asked(target)
-    slices = [key.removeprefix("nvidia.com/mig-") for key in asked if key.startswith("nvidia.com/mig-")]
-    gpus = int(str(asked.get("nvidia.com/gpu", "1")))
-    return workers_held(pools[name], gpus, *slices)
+        elif not 0 <= least <= most or (name == "gateway" and most > bound):
+            yield node, f"keep min <= max <= {bound}"
 
 
 @book.rule(

@@ -1,6 +1,6 @@
 """Workers as a rule sees them: none stands in a stack, for the controller makes them of the pools that a stack ships.
 
-What a pool's file holds is judged as if it stood there: the pod of each pool, at each size.
+What a pool's file holds is judged as if it stood there: the pod of each device, at each size.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,12 +21,12 @@ def standing(view: View) -> Iterator[Node]:
 
 
 def workloads(view: View) -> Iterator[Node]:
-    """Those, and the workers that each pool may get; nothing of them while the file is not known."""
+    """Those, and the workers that each device may get; nothing of them while the file is not known."""
     yield from standing(view)
     for node, told in files(view):
-        for pool in items(told, "pools"):
-            for size in items(pool, "sizes"):
-                yield replace(node, inputs=_workload(told, pool, mapping(size, "resources")))
+        for device in items(told, "devices"):
+            for size in items(device, "sizes"):
+                yield replace(node, inputs=_workload(told, device, mapping(size, "resources")))
 
 
 def files(view: View) -> Iterator[tuple[Node, Json]]:
@@ -37,13 +37,13 @@ def files(view: View) -> Iterator[tuple[Node, Json]]:
             yield node, told
 
 
-def _workload(told: Json, pool: Json, resources: Mapping[str, Json]) -> Mapping[str, Json]:
+def _workload(told: Json, device: Json, resources: Mapping[str, Json]) -> Mapping[str, Json]:
     """What the controller makes of a template, as far as rules look at it."""
-    template = mapping(pool, "template")
+    template = mapping(device, "template")
     main, *others = items(template, "spec.containers")
     sized: Json = {**mapping({"it": main}, "it"), "resources": resources}
     spec: Json = {**mapping(template, "spec"), "containers": [sized, *others]}
     return {
-        "metadata": {"name": text(pool, "name"), "namespace": text(told, "namespace")},
+        "metadata": {"name": text(device, "name"), "namespace": text(told, "namespace")},
         "spec": {"template": {**template, "spec": spec}},
     }

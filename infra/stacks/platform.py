@@ -14,6 +14,7 @@ from infra.kube.manifest import Manifest, apply
 from infra.kube.namespaces import GPU, SERVING, Namespaces
 from infra.kube.observability import Sources
 from infra.kube.operators import MONITORING, Operators
+from infra.kube.pods import digest_reference
 from infra.kube.values.common import ClusterFacts
 from infra.kube.values.monitoring import GRAFANA_SECRET
 from infra.stacks.exports import PlatformExports, RegionExports
@@ -104,7 +105,8 @@ def _equip(
     options: pulumi.ResourceOptions,
 ) -> None:
     site, worker = cluster.site, cluster.site.environment.images["worker"]
-    cache = gpu.weight_cache(site.registry, worker.repository, worker.digest)
+    image = digest_reference(site.registry, worker.repository, worker.digest)
+    cache = gpu.weight_cache(image, cluster.region.pools)
     Equipment("mig", site, [gpu.mig_layouts(cluster.region.pools)], after=[namespaces[GPU]], opts=options)
     Equipment("weights", site, cache, after=namespaces.values(), opts=options)
     Equipment("burst", site, _burst(cluster), after=[releases["karpenter"]], opts=options)

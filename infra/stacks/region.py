@@ -17,6 +17,7 @@ from infra.components.keys import Keyring
 from infra.components.load_balancer import GATEWAY_PORT, LoadBalancer
 from infra.components.network import Network
 from infra.components.pools import NodePool, PoolSpec
+from infra.components.publisher import ModelPublisher
 from infra.components.rights.granted import Granted
 from infra.components.secrets_manager import SecretsManager
 from infra.components.signals import Signals
@@ -60,7 +61,9 @@ def program(fleet: Fleet, region_name: str) -> None:
     balancer = LoadBalancer("load-balancer", base.site, base.network, base.shared.zone_id, opts=base.options)
     cluster = _cluster(base)
     _open_gateways(cluster, balancer)
-    _identities(base, cluster, _granted(base, artifacts, signals, balancer, cluster))
+    granted = _granted(base, artifacts, signals, balancer, cluster)
+    _identities(base, cluster, granted)
+    ModelPublisher("models", base.site, granted, opts=base.options)
     _publish(base, cluster, artifacts, signals, balancer)
 
 

@@ -1,19 +1,32 @@
-"""What the run-book of the infrastructure asks of the platform's own command is there."""
+"""The commands of `penstock` in the run-book of the first day are commands that there are."""
 
 import re
+import shlex
 
-from typer.main import get_command
+import pytest
 
-from penstock.cli import app
 from tests.support import tree
+from tests.support.samples.commands import ALL
+
+PAGE = "".join((tree.ROOT / "infra" / page).read_text() for page in ("README.md", "UPGRADES.md"))
+LINES = [
+    line
+    for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    for line in block.splitlines()
+    if line.startswith("penstock ")
+]
 
 
-def test_each_command_of_the_run_book_is_one_of_ours() -> None:
-    """Every `penstock …` of the page's blocks is a command of the real command line, with options that it has."""
-    page = (tree.ROOT / "infra/README.md").read_text()
-    told = [line.split()[1:] for line in re.findall(r"^penstock .*$", page, re.MULTILINE)]
-    known = get_command(app).commands  # type: ignore[attr-defined]
-    assert told
-    for name, *rest in told:
-        options = {option for one in known[name].params for option in one.opts}
-        assert {word for word in rest if word.startswith("--")} <= options
+@pytest.mark.parametrize("line", LINES)
+def test_a_command_is_parsed(line: str) -> None:
+    """Finding N5: names, options, order and number of arguments are those of the command line."""
+    words = shlex.split(line)[1:]
+    path = max((one for one in ALL if tuple(words[: len(one)]) == one), key=len)
+    assert not ALL[path].make_context(" ".join(path), words[len(path) :]).args
+
+
+def test_the_first_model_is_pushed_and_asked() -> None:
+    """A version, its alias, a tenant and a key come before the first request."""
+    wanted = ["models push", "aliases set", "tenants create", "keys create"]
+    found = [line.removeprefix("penstock ") for line in LINES]
+    assert [one for line in found for one in wanted if line.startswith(one)] == wanted

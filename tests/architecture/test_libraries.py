@@ -52,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.control.api": {"fastapi", "msgspec", "pydantic", "pydantic_core", "starlette"},
     "penstock.control.registry": {"msgspec", "yaml"},
     "penstock.control.autoscaler": {"cronsim"},
-    "penstock.intake": {"httptools", "uvicorn"},
+    "penstock.intake": {"hpack", "httptools", "uvicorn"},
     "penstock.connectors.http": {"httptools", "httpx", "msgspec"},
     "penstock.connectors.kms": {"boto3", "botocore", "cryptography"},
     "penstock.connectors.kubernetes": {"aiohttp", "kubernetes", "msgspec", "yaml"},

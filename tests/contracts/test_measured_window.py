@@ -136,3 +136,13 @@ def test_a_real_prometheus_gives_series_over_time(prometheus: Prometheus) -> Non
     (series,) = prometheus.range("level", Span(begin=BEGIN, end=BEGIN + 20, step_s=STEP))
     assert series.points == tuple((BEGIN + STEP * i, float(i)) for i in range(5))
     assert all(later - earlier == STEP for (earlier, _), (later, _) in pairwise(series.points))
+
+
+def test_the_parts_of_a_window_add_up_to_it(prometheus: Prometheus) -> None:
+    """Each half minute of a Prometheus' window grows as its values say, by the window's own queries alone."""
+    window = PrometheusWindow(prometheus, STEP * (STEPS - 1), until=BEGIN + STEP * (STEPS - 1))
+    halves = [window.part(30.0, before) for before in (30.0, 0.0)]
+    assert [one.value for half in halves for one in half.increases("grows_total")] == [12.0, 12.0]
+    assert [len(half.increases("once_total")) for half in halves] == [0, 1]
+    (level,) = halves[1].levels("level")
+    assert level.value == pytest.approx(8.7)  # of each second, the last value that was read

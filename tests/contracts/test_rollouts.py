@@ -12,7 +12,7 @@ from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
 from penstock.control.registry.ports import RegistryStore
 from penstock.control.rollout import steps
-from penstock.control.rollout.ports import RolloutStore
+from penstock.control.rollout.rollouts import RolloutStore
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet.table import Share
 from penstock.domain.ids import Alias, VersionId

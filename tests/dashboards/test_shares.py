@@ -25,8 +25,10 @@ SHARES = (
     names.LOOP_SECONDS.name,
     names.CERTIFICATE_STARTS_AT.name,
     names.CERTIFICATE_ENDS_AT.name,
+    names.DISK_USED_RATIO.name,
+    names.SPOOL_FULL.name,
 )
-"""Shares by themselves: of an alias, of blocks, of time."""
+"""Shares by themselves: of an alias, of blocks, of a disk, of time; 0 or 1."""
 METRIC = re.compile(r"((?:penstock_|tier_objective:)[\w:]+)(?:\{([^}]*)\})?")
 
 PANELS = [(uid, panel) for uid, board in built().items() for panel in boards.panels(board)]

@@ -67,7 +67,7 @@ def wrong(name: str, value: str) -> str:
     whole, of = number.groups()
     said = float(whole.replace(",", ""))
     known = numbers()[name]
-    scaled = {said, said / 1e2, said / 1e3, said * float(1 << 20)}  # seconds, %, ms, MiB
+    scaled = {said, said / 1e2, said / 1e3, said * float(1 << 20), said * 1e9}  # seconds, %, ms, MiB, GB
     scaled = {float(of), said / float(of)} if of else scaled
     return "" if known & scaled else f"{name} is {value} on the page and {sorted(known)} in the code"
 

@@ -3,7 +3,7 @@
 from tests.infra.edits import EAST_PLATFORM, EAST_SERVING, POOLS, Breach, drop, plant, put, shipped
 
 GATEWAY, CONTROLLER = "penstock-gateway", "penstock-controller"
-BASE, SLICED = "l40s-base", "a100-mig"
+BASE, SLICED = "l40s", "a100-40-3g-20gb"
 POD = "spec/template/spec"
 BOX = f"{POD}/containers/0"
 SHIPPED, SHIPPED_BOX = "template/spec", "template/spec/containers/0"
@@ -17,9 +17,9 @@ def serving(rule: str, kind: str, name: str, path: str, value: object) -> Breach
     return Breach(rule=rule, stack=EAST_SERVING, spoil=put(kind, name, path, value), where=name)
 
 
-def of_pool(rule: str, pool: str, path: str, value: object) -> Breach:
-    """Spoil one value of what the east's serving stack ships of a pool."""
-    return Breach(rule=rule, stack=EAST_SERVING, spoil=shipped(pool, path, value), where=POOLS)
+def of_device(rule: str, device: str, path: str, value: object) -> Breach:
+    """Spoil one value of what the east's serving stack ships of a device."""
+    return Breach(rule=rule, stack=EAST_SERVING, spoil=shipped(device, path, value), where=POOLS)
 
 
 def platform(rule: str, kind: str, name: str, path: str, value: object) -> Breach:
@@ -56,15 +56,15 @@ KUBERNETES = (
     ),
     serving("containers-safe", "StatefulSet", GATEWAY, f"{BOX}/securityContext/readOnlyRootFilesystem", False),
     serving("containers-safe", "StatefulSet", GATEWAY, f"{BOX}/securityContext/capabilities", {"drop": []}),
-    of_pool("containers-safe", BASE, f"{SHIPPED}/initContainers/0/securityContext", {}),
+    of_device("containers-safe", BASE, f"{SHIPPED}/initContainers/0/securityContext", {}),
     serving("host-untouched", "StatefulSet", GATEWAY, f"{POD}/hostNetwork", True),
-    of_pool("host-untouched", BASE, f"{SHIPPED}/volumes/0", {"name": "x", "hostPath": {"path": "/"}}),
-    of_pool("memory-bounded", BASE, "sizes/0/resources/limits/memory", "64Gi"),
+    of_device("host-untouched", BASE, f"{SHIPPED}/volumes/0", {"name": "x", "hostPath": {"path": "/"}}),
+    of_device("memory-bounded", BASE, "sizes/0/resources/limits/memory", "64Gi"),
     serving("memory-bounded", "StatefulSet", GATEWAY, f"{BOX}/resources", {}),
     serving("probes-real", "StatefulSet", GATEWAY, f"{BOX}/readinessProbe/httpGet/path", "/health"),
-    of_pool("probes-real", BASE, f"{SHIPPED_BOX}/startupProbe", None),
-    of_pool("probes-real", BASE, f"{SHIPPED_BOX}/livenessProbe/httpGet/port", "engin"),
-    of_pool("drain-fits", BASE, f"{SHIPPED}/terminationGracePeriodSeconds", 30),
+    of_device("probes-real", BASE, f"{SHIPPED_BOX}/startupProbe", None),
+    of_device("probes-real", BASE, f"{SHIPPED_BOX}/livenessProbe/httpGet/port", "engin"),
+    of_device("drain-fits", BASE, f"{SHIPPED}/terminationGracePeriodSeconds", 30),
     serving("drain-fits", "StatefulSet", GATEWAY, f"{BOX}/lifecycle", None),
     serving("images-by-digest", "StatefulSet", GATEWAY, f"{BOX}/image", TAGGED),
     serving("images-by-digest", "StatefulSet", GATEWAY, f"{BOX}/image", FOREIGN),
@@ -77,11 +77,11 @@ KUBERNETES = (
     ),
     serving("zones-spread", "StatefulSet", GATEWAY, f"{POD}/topologySpreadConstraints/1/topologyKey", "x"),
     serving("zones-spread", "StatefulSet", GATEWAY, f"{POD}/topologySpreadConstraints/0/nodeTaintsPolicy", None),
-    of_pool("zones-spread", BASE, f"{SHIPPED}/topologySpreadConstraints/0/matchLabelKeys", None),
+    of_device("zones-spread", BASE, f"{SHIPPED}/topologySpreadConstraints/0/matchLabelKeys", None),
     serving("accounts-own", "StatefulSet", GATEWAY, f"{POD}/serviceAccountName", "default"),
     serving("accounts-own", "StatefulSet", GATEWAY, f"{POD}/automountServiceAccountToken", True),
     serving("accounts-own", "Deployment", CONTROLLER, f"{POD}/automountServiceAccountToken", False),
-    of_pool("accounts-own", BASE, f"{SHIPPED}/automountServiceAccountToken", True),
+    of_device("accounts-own", BASE, f"{SHIPPED}/automountServiceAccountToken", True),
     serving("no-secret-literals", "StatefulSet", GATEWAY, f"{BOX}/env/0", {"name": "DB_PASSWORD", "value": "hunter2"}),
     serving("no-secret-literals", "StatefulSet", GATEWAY, f"{BOX}/env/0", {"name": "X", "value": "aB3" * 14}),
     Breach(
@@ -112,20 +112,18 @@ KUBERNETES = (
 PLACEMENT = (
     serving("scaled-number-free", "StatefulSet", GATEWAY, "spec/replicas", 3),
     serving("late-starters", "StatefulSet", GATEWAY, "metadata|annotations", {}),
-    of_pool("pods-schedulable", BASE, "sizes/0/resources/requests/memory", "900Gi"),
-    of_pool("pods-schedulable", BASE, f"{SHIPPED}/tolerations", []),
-    of_pool("pods-schedulable", BASE, f"{SHIPPED}/tolerations/0/value", "true"),
-    of_pool("pods-schedulable", BASE, f"{SHIPPED}/tolerations/0/effect", "NoExecute"),
-    of_pool("pods-schedulable", BASE, f"{SHIPPED}/nodeSelector", {"penstock.io/pool": "nowhere"}),
-    of_pool("pods-schedulable", SLICED, "sizes|0|resources|requests|nvidia.com/mig-7g.40gb", "1"),
-    of_pool("slices-alone", SLICED, "sizes/0/resources/requests", {"nvidia.com/mig-3g.20gb": "2"}),
-    of_pool("floor-not-spot", SLICED, "is_spot", True),
-    of_pool("pools-shipped", BASE, "is_spot", True),
-    of_pool("pools-shipped", BASE, "device_bytes", 80 << 30),
-    of_pool("pools-shipped", BASE, "sizes/0/most", 13),
-    of_pool("pools-shipped", BASE, "sizes|0|resources|limits|nvidia.com/gpu", "2"),
-    of_pool("pools-shipped", BASE, "template|spec|nodeSelector|penstock.io/pool", "l40s-burst"),
-    Breach(rule="pools-shipped", stack=EAST_SERVING, spoil=drop("ConfigMap", POOLS)),
+    of_device("pods-schedulable", BASE, "sizes/0/resources/requests/memory", "900Gi"),
+    of_device("pods-schedulable", BASE, f"{SHIPPED}/tolerations", []),
+    of_device("pods-schedulable", BASE, f"{SHIPPED}/tolerations/0/value", "true"),
+    of_device("pods-schedulable", BASE, f"{SHIPPED}/tolerations/0/effect", "NoExecute"),
+    of_device("pods-schedulable", BASE, f"{SHIPPED}/nodeSelector", {"penstock.io/gpu": "nowhere"}),
+    of_device("pods-schedulable", SLICED, "sizes|0|resources|requests|nvidia.com/mig-7g.40gb", "1"),
+    of_device("slices-alone", SLICED, "sizes/0/resources/requests", {"nvidia.com/mig-3g.20gb": "2"}),
+    of_device("places-exist", BASE, "places/0/most", 36),
+    of_device("places-exist", BASE, "places/1/scaler", "asg"),
+    of_device("places-exist", BASE, f"{SHIPPED}/nodeSelector", {"penstock.io/pool": "l40s-burst"}),
+    of_device("places-exist", SLICED, "places", []),
+    Breach(rule="places-exist", stack=EAST_SERVING, spoil=drop("ConfigMap", POOLS)),
     serving("rights-exact", "Role", CONTROLLER, "rules/0/verbs", ["list", "watch"]),
     serving("rights-exact", "Role", CONTROLLER, "rules/0/resources", ["*"]),
     serving("rights-exact", "Role", CONTROLLER, "metadata/namespace", "autoscaling"),

@@ -58,12 +58,12 @@ def put(kind: str, name: str, path: str, value: object) -> Spoil:
     return lambda graph: _each(graph, kind, name, change)
 
 
-def shipped(pool: str, path: str, value: object) -> Spoil:
-    """Set one value of what is shipped of a pool, `None` takes it out; steps as in `put`."""
+def shipped(device: str, path: str, value: object) -> Spoil:
+    """Set one value of what is shipped of a device, `None` takes it out; steps as in `put`."""
 
     def change(node: Node) -> Node:
         told = json.loads(str(node.inputs["data"]["pools.json"]))  # type: ignore[index,call-overload]
-        (inner,) = (one for one in told["pools"] if one["name"] == pool)
+        (inner,) = (one for one in told["devices"] if one["name"] == device)
         *steps, last = path.split("|" if "|" in path else "/")
         for step in steps:
             inner = inner[int(step)] if isinstance(inner, list) else inner.setdefault(step, {})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.config.load import load
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
 from infra.graph.values import items, mapping, text
@@ -70,14 +71,16 @@ def test_the_cache_check_can_fail(tmp_path: Path, cache: str, wanted: int) -> No
 
 
 def test_the_check_runs_where_it_looks(by_label: dict[str, Capture]) -> None:
-    """The daemon compares the cache with a file of the node's root disk, both mounted from the node."""
-    (daemon,) = [
-        node for node in by_label[EAST].graph.nodes if node.name.endswith("weight-cache") and "Daemon" in node.type
-    ]
-    pod = mapping(daemon.inputs, "spec.template.spec")
-    told = {text(item, "name"): text(item, "value") for item in items(pod, "containers.0.env")}
-    mounted = {text(item, "mountPath"): text(item, "name") for item in items(pod, "containers.0.volumeMounts")}
-    paths: Mapping[str, str] = {text(item, "name"): text(item, "hostPath.path") for item in items(pod, "volumes")}
-    assert paths[mounted[told["CACHE"]]] == "/mnt/k8s-disks/0"
-    assert paths[mounted[told["ROOT_DISK"]]] == "/usr/lib/os-release"
-    assert CHECK in str(items(pod, "containers.0.command")[-1])
+    """The daemon compares the cache with a file of the node's root disk, both mounted from it; no node is without."""
+    found = [node for node in by_label[EAST].graph.nodes if "weight-cache" in node.name and "Daemon" in node.type]
+    bought = {mapping(node.inputs, "spec.template.spec.nodeSelector")["penstock.io/capacity"] for node in found}
+    assert bought == {pool.capacity for pool in load("prod").region("us-east-1").pools if pool.gpu}
+    for daemon in found:
+        pod = mapping(daemon.inputs, "spec.template.spec")
+        told = {text(item, "name"): text(item, "value") for item in items(pod, "containers.0.env")}
+        mounted = {text(item, "mountPath"): text(item, "name") for item in items(pod, "containers.0.volumeMounts")}
+        paths: Mapping[str, str] = {text(item, "name"): text(item, "hostPath.path") for item in items(pod, "volumes")}
+        assert paths[mounted[told["CACHE"]]] == "/mnt/k8s-disks/0"
+        assert paths[mounted[told["ROOT_DISK"]]] == "/usr/lib/os-release"
+        assert told["CAPACITY"] == mapping(pod, "nodeSelector")["penstock.io/capacity"]
+        assert CHECK in str(items(pod, "containers.0.command")[-1])

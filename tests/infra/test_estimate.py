@@ -1,6 +1,7 @@
 """The monthly estimate: from the graph, with sources, and a verdict against the budget."""
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
@@ -8,7 +9,7 @@ from infra.catalogue.instances import instances, sources
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
 from infra.estimate.lines import HOURS, lines, prices
-from infra.estimate.report import Estimate, budget_of, estimate, render
+from infra.estimate.report import Estimate, budget_of, ending, estimate, render
 from infra.graph.captured import Capture
 from infra.policy.pools import ec2_types
 
@@ -23,14 +24,23 @@ def test_pools_cost_what_they_keep(fleet: Fleet, by_label: dict[str, Capture]) -
     found = list(lines(by_label["region-us-east-1"].graph, fleet.regions[0]))
     base = [line for line in found if line.what.startswith("pool l40s-base")]
     block = [line for line in found if line.what.startswith("pool h100-block")]
-    each = instances()["g6e.2xlarge"].usd_per_h * HOURS + 300 * 0.08
+    disk = 300 * 0.08 + 3000 * 0.005 + 875 * 0.04  # above 3,000 IOPS and 125 MB/s gp3 costs more than its size
+    each = instances()["g6e.2xlarge"].usd_per_h * HOURS + disk
     assert len(base) == 3  # a group per zone
-    assert sum(line.usd for line in base) == pytest.approx(3 * each + 3 * 300 * 0.08)
-    assert sum(line.most_usd for line in base) == pytest.approx(12 * each + 3 * 300 * 0.08)
-    assert sum(line.usd for line in block) == pytest.approx(2 * (55.04 * HOURS + 1000 * 0.08))
+    assert sum(line.usd for line in base) == pytest.approx(3 * each + 6 * disk)  # of three prepared a zone, one runs
+    assert sum(line.most_usd for line in base) == pytest.approx(12 * each + 3 * disk)
+    assert sum(line.usd for line in block) == pytest.approx(2 * (39.33 * HOURS + 1000 * 0.08 + 50))
     burst = {line.what.split(":")[0]: line for line in lines(by_label["platform-us-east-1"].graph, fleet.regions[0])}
     assert burst["pool l40s-spot"].usd == 0
-    assert burst["pool l40s-spot"].most_usd > 0
+    assert burst["pool l40s-spot"].most_usd > burst["pool l40s-spot"].likely_usd > 0
+    assert all(line.usd <= line.likely_usd <= line.most_usd for line in found if "warm" not in line.what)
+
+
+def test_paid_capacity_has_an_end(fleet: Fleet) -> None:
+    """The days that are left of a block are told, and below zero it has ended."""
+    block = "us-east-1 h100-block (cr-0b1c2d3e4f5061728)"
+    assert ending(fleet, date(2026, 12, 30))[block] == 1
+    assert ending(fleet, date(2027, 1, 1))[block] == -1
 
 
 def test_every_stack_is_within_its_budget(fleet: Fleet, captures: tuple[Capture, ...]) -> None:
@@ -62,7 +72,12 @@ def test_every_kind_has_a_budget(fleet: Fleet) -> None:
 def test_every_price_has_a_source() -> None:
     """No row of the price table stands without a source."""
     table = prices()
-    rows = [*table["rows"].values(), *table["databases"].values(), *table["volumes"].values()]
+    rows = [
+        *table["rows"].values(),
+        *table["databases"].values(),
+        *table["volumes"].values(),
+        *table["blocks"].values(),
+    ]
     assert all(row["source"] and row["usd"] >= 0 for row in rows)
 
 

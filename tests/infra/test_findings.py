@@ -16,6 +16,7 @@ from infra.config.pools import Pool
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
 from infra.graph.values import dig, items, mapping, number, text
+from infra.kube.sizing import Device, devices
 from infra.kube.worker_pod import WorkerPod
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
@@ -243,13 +244,13 @@ def test_the_autoscaler_can_choose_a_zone(by_label: dict[str, Capture]) -> None:
         assert sizes["a100-mig"] == [0, 1, 0]
 
 
-@pytest.mark.parametrize("pool", [pool for pool in load("prod").region("us-east-1").pools if pool.gpu], ids=str)
-def test_versions_leave_room_on_the_nodes_disk(pool: Pool) -> None:
-    """Finding N8: copies of versions end well before kubelet evicts, on the smallest machine of the pool."""
+@pytest.mark.parametrize("device", devices(load("prod").region("us-east-1").pools), ids=lambda one: one.name)
+def test_versions_leave_room_on_the_nodes_disk(device: Device) -> None:
+    """Finding N8: copies of versions end well before kubelet evicts, on the smallest machine with the device."""
     # kubelet, `--eviction-hard`: nodefs.available<10%; nodeadm joins the instance stores below /var/lib/kubelet, too.
-    smallest = min(instances()[name].nvme_gb for name in pool.instance_types) * 10**9
+    smallest = min(instances()[name].nvme_gb for pool in device.pools for name in pool.instance_types) * 10**9
     cache = WorkerPod(
-        site=Site(environment=load("prod").environment, region="us-east-1"), pool=pool, artifact_bucket="b"
+        site=Site(environment=load("prod").environment, region="us-east-1"), device=device, artifact_bucket="b"
     )
     assert 0 < cache.cache_bytes < 0.9 * smallest - 50 * 10**9
 
@@ -261,3 +262,15 @@ def test_images_survive_a_nodes_stop(pool: Pool) -> None:
     assert "disabledMounts:\n    - Containerd" in base64.b64decode(user_data(pool)).decode().replace(
         "      - ", "    - "
     )
+
+
+@pytest.mark.parametrize("name", ["dev", "prod"])
+def test_a_worker_leaves_before_a_groups_update_gives_up(name: str) -> None:
+    """EKS ends the update of a group with an error if a pod has not left its node within fifteen minutes."""
+    # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html: PodEvictionFailure.
+    environment = load(name).environment
+    for device in devices(load(name).region("us-east-1").pools):
+        site = Site(environment=environment, region="us-east-1")
+        spec = WorkerPod(site=site, device=device, artifact_bucket="b").template()["spec"]
+        assert isinstance(spec, dict)
+        assert spec["terminationGracePeriodSeconds"] < 15 * 60

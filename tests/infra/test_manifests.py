@@ -87,7 +87,7 @@ def test_every_custom_resource_has_a_schema(captures: tuple[Capture, ...]) -> No
 
 
 def test_the_controllers_objects_are_among_them(clusters: tuple[Capture, ...]) -> None:
-    """Row 3.7: what a version gets in each pool that takes it is judged like the rest: pods, budget, scaler."""
+    """Row 3.7: what a version gets is judged like the rest: pods, budget, scaler."""
     made = [
         (node.inputs["kind"], mapping(node.inputs, "metadata.labels")["penstock.io/workload"])
         for node in objects(clusters)
@@ -95,7 +95,7 @@ def test_the_controllers_objects_are_among_them(clusters: tuple[Capture, ...]) -
     ]
     kinds = {str(kind) for kind, _ in made}
     assert kinds == {"Deployment", "PodDisruptionBudget", "ScaledObject"}
-    assert len(made) == 2 * 5 * len(kinds)  # in each region: chat in three pools, a slice, several GPUs
+    assert len(made) == 2 * 3 * len(kinds)  # in each region: a whole GPU, a slice, several GPUs
 
 
 @pytest.mark.parametrize(

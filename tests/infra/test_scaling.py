@@ -79,12 +79,6 @@ def test_an_unknown_metric_is_found(query: str, wrong: list[str]) -> None:
     assert unknown(query, exported()) == wrong
 
 
-def test_overflow_pools_wait_for_the_floor(clusters: tuple[Capture, ...]) -> None:
-    """A later pool counts only the load beyond what the pools before it carry."""
-    found = [query for query in queries(clusters) if "chat-8b" in query and "queued" in query]
-    assert [re.search(r"- (\d+)", query) is not None for query in found[:3]] == [False, True, True]
-
-
 def test_missing_data_never_reads_as_no_load(clusters: tuple[Capture, ...]) -> None:
     """Finding 3.18: no query gives a number where an answer is missing, and no scaler falls back to one."""
     for query in queries(clusters):

@@ -12,7 +12,9 @@ import msgspec
 from infra.graph.captured import Capture
 from infra.graph.nodes import Graph, Node
 from infra.graph.values import mapping
+from penstock.connectors.kubernetes.kinds import DEPLOYMENT
 from penstock.connectors.kubernetes.manifests import written
+from penstock.connectors.kubernetes.names import GROUPS, SCALER
 from penstock.connectors.kubernetes.pools import EDITION, Pools
 from penstock.domain.fleet.versions import Served
 from penstock.domain.ids import VersionId
@@ -56,4 +58,6 @@ def _nodes(beside: Node, pools: Pools) -> Iterator[Node]:
         for one in written(served, pools):
             token = f"kubernetes:{one.kind.api_version}:{one.kind.name}"
             plain = msgspec.json.decode(msgspec.json.encode(one.body))
+            if one.kind is DEPLOYMENT:
+                plain["spec"]["template"]["metadata"]["labels"][SCALER] = GROUPS  # as once its gate is open
             yield replace(beside, urn=f"{token}::{one.name}", type=token, name=one.name, inputs=plain)

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.apps import slos
-from penstock.control.rollout.gates import Gates
-from penstock.control.rollout.judge import Judge
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import GROWTH, ArmCounts, ArmSecond, Stratum, Times
 from penstock.domain.rollout.judgement import Verdict
+from penstock.judging.gates import Gates
+from penstock.judging.judge import Judge
 from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
 
 HALF_AN_HOUR_S = 1800

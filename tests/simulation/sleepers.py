@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.control.capacity import uses
+from penstock.capacity import uses
 from penstock.control.pool.packing import Packed, PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState

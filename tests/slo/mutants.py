@@ -75,7 +75,7 @@ def survivors(attempts: Sequence[Attempt]) -> list[str]:
 def main() -> int:
     """Judge all mutants; return 1 if one survives."""
     with tempfile.TemporaryDirectory() as found:
-        attempts = [*of_promises(Path(found) / "promises", trials.all_trials()), *of_causes(Path(found) / "causes")]
+        attempts = [*of_promises(Path(found) / "promises", trials.of_each_shape()), *of_causes(Path(found) / "causes")]
         alive = survivors(attempts)
     print(f"mutants killed: {len(attempts) - len(alive)} of {len(attempts)}")
     for name in alive:

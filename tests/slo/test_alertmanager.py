@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.apps import rule_files
+from penstock.apps import slos
 from penstock.slo import files
 from penstock.slo.alertmanager import EXPLAINS, Receivers
 from tests.support.monitoring import promtool
@@ -14,7 +14,7 @@ from tests.support.monitoring import promtool
 RECEIVERS = Receivers(page="https://a.example/p", ticket="https://a.example/t", rollback="https://a.example/r")
 ALERTS = [
     rule
-    for text in rule_files.files().values()
+    for text in slos.rule_files().values()
     for group in yaml.safe_load(text)["groups"]
     for rule in group["rules"]
     if "alert" in rule

@@ -78,7 +78,7 @@ def supervisor() -> str:
 def worker() -> str:
     """Return the page of an agent, of the gate of a base of adapters, and of a fresh engine in our names."""
     queue = AdmissionQueue(EngineSize(max_seqs=4, kv_blocks=64, block_size=16, prefill_tokens=512))
-    gate = Tally(CONFIG, queue).metrics.exposition().decode()
+    gate = Tally(CONFIG, queue, lambda: 0.0).metrics.exposition().decode()
     gate += AdapterPages(queue, AdapterSlots(1, Residents(4)), nobody, SystemClock(), VERSION).exposition().decode()
     engine = translate.exposition(translate.parse('vllm:num_preemptions_total{engine="0"} 0.0'), VERSION)
     return WorkerMetrics(VERSION, WorkerId("w1"), "a").metrics.exposition().decode() + gate + engine

@@ -13,7 +13,7 @@ from penstock.apps import slos
 from penstock.domain.models.model import Tier
 from penstock.slo import recorded, rules
 from penstock.slo.indicators import Measure
-from penstock.slo.promise import Promise
+from penstock.slo.recorded import Promise
 from tests.support.monitoring import burns, promtool
 from tests.support.monitoring.burns import Stretch
 

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.apps import slos
 from penstock.slo import recorded, rules
-from penstock.slo.promise import Promise
+from penstock.slo.recorded import Promise
 from penstock.slo.rule import Alert, RecordingRule
 from penstock.slo.windows import Severity, WindowPair, Windows
 

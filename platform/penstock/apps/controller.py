@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 
 from penstock.apps import keys, observed, ownership, peers, slos
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
@@ -20,6 +21,7 @@ from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.demand import PostgresDemand
 from penstock.connectors.postgres.leadership import PostgresLeadership, leader
 from penstock.connectors.postgres.leases import PostgresLeases
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -28,12 +30,13 @@ from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
-from penstock.connectors.postgres.wanted import PostgresWanted
 from penstock.connectors.records import DecisionFile
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
 from penstock.control.api.app import bounded, refusal
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.autoscaler.autoscaler import Autoscaler
+from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
 from penstock.control.budgets.watch import BudgetWatch
 from penstock.control.decisions import Decisions
@@ -42,13 +45,11 @@ from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy
 from penstock.control.loop import Loop
-from penstock.control.pool.demand import Demand
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout.advance import Advance
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
@@ -61,6 +62,7 @@ from penstock.domain.tenancy.audit import Act
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
+from penstock.judging.comparisons import Comparisons
 from penstock.lateness import AwakeClock
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
@@ -69,10 +71,9 @@ from penstock.telemetry import logs, pages
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.pages import Page
 from penstock.telemetry.tenants import scope_label
-from penstock.tls import expiry
 from penstock.tls.identity import CONTROLLER_API, Role
 from penstock.tls.listener import guard
-from penstock.tls.mutual import Mutual
+from penstock.tls.mutual import Mutual, show_expiry
 
 _RETRY_S = 1.0
 Run = Callable[[], Coroutine[None, None, None]]
@@ -110,7 +111,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
     async with Database(dsn) as database, hosted(settings, command) as fleet:
         control, runtime = _compose(settings, database, dsn, secrets, fleet, url)
         if mutual:
-            expiry.show(mutual.now, control.metrics)
+            show_expiry(mutual.now, control.metrics)
             control = replace(control, certificate_ends_at=lambda: mutual.now().ends_at)
         logs.logger().info("controller_listens", url=url, zone=settings.zone, region=settings.region)
         watch = _watch(control, scope_label(settings.metrics_tenants, found.platform[0]))
@@ -125,7 +126,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         )
         try:
             claim = partial(ownership.check, settings, database, found)
-            work = (watch.run, compared.run, partial(PostgresWanted(dsn).run, runtime.wanted))
+            work = (watch.run, compared.run, partial(PostgresDemand(dsn).run, runtime.demand.take))
             await _serve(control, _control(runtime, work, database, claim), listener, mutual)
         finally:
             for task in beside:
@@ -136,13 +137,11 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
 def _compose(
     settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: Hosted, url: str
 ) -> tuple[Control, Runtime]:
-    clock, metrics = SystemClock(), Metrics()
-    metrics.tell_start()
+    clock, metrics = SystemClock(), _started()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
     heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners, awake=AwakeClock())
-    orders, demand = Orders(fleet.host), Demand(clock, on_news=signals.news.set, awake=AwakeClock())
-    policy = FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)
+    orders, demand = Orders(fleet.host), HeardDemand(AwakeClock(), on_news=signals.news.set)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
@@ -152,9 +151,10 @@ def _compose(
         rollouts=_advance(rollouts, compared, _InAnAct(database, rules), metrics),
         leases=heartbeats,
         demand=demand,
+        scaler=(scaler := Autoscaler(fleet.scale, registry)),
         fleet=orders,
         tables=tables,
-        plan=partial(fleet.plan, policy=policy),
+        plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
         pool=partial(plan_pool, pool=fleet.pool),
         build=partial(build, silence_s=2 * settings.lease_s, pool_bytes=settings.pooled_bytes),
         changes=changes,
@@ -181,6 +181,7 @@ def _compose(
         heartbeats=heartbeats,
         orders=orders,
         decisions=decisions,
+        scaler=scaler,
         runtime=runtime,
         leader=partial(leader, database),
         metrics=metrics,
@@ -193,6 +194,12 @@ def _compose(
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
     ), runtime
+
+
+def _started() -> Metrics:
+    metrics = Metrics()
+    metrics.tell_start()
+    return metrics
 
 
 def _budgets(settings: ControllerSettings, ledger: PostgresLedger, clock: Clock) -> LedgerBudgets:
@@ -283,7 +290,6 @@ def _probes(runtime: Runtime) -> Mapping[str, Page]:
 
 
 async def _exchange(settings: ControllerSettings, database: Database, secrets: Secrets, found: Keys) -> None:
-    """Apply changed keys to the running controller; the database identifies the platform by the newest key."""
     before = Keys(platform=secrets.platform_keys, peppers=secrets.peppers)
     secrets.peppers, secrets.platform_keys = found.peppers, found.platform
     try:
@@ -307,7 +313,7 @@ async def _serve(
 ) -> None:
     limits = Limits(drain_grace_s=ENDS_WITHIN_S, drain_linger_s=0.0)
     intake = Intake(connections=limits.connections)
-    config = configure(bounded(control, limits, intake), limits, intake, answer=refusal, ids=lambda: "")
+    config = configure(bounded(control, limits, intake), limits, intake, answer=refusal, ids=lambda: token_hex(12))
     config.load()
     if mutual is not None:
         guard(config, mutual, CONTROLLER_API)

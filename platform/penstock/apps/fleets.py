@@ -1,14 +1,19 @@
 """The host of the workers, by setting: this machine or the controller's cluster, each with its planner."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from penstock.apps import slos
+from penstock.apps.keys import provide_worker_key
 from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
-from penstock.apps.worker_keys import provide
 from penstock.connectors.process.fleet import HostConfig, LocalFleet
+from penstock.control.autoscaler.autoscaler import ScaleSettings
+from penstock.control.autoscaler.bounds import Bounds, SpecRefused, parse
+from penstock.control.autoscaler.room import Machine
 from penstock.control.fleet.orders import Host
 from penstock.control.fleet.plan import plan
 from penstock.control.fleet.versions import plan_versions
@@ -17,6 +22,8 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.formats.documents import DocumentRefused, yaml_of
+from penstock.worker.engines import device
 
 WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]
 _BEYOND_GRACE_S = 10.0
@@ -27,16 +34,41 @@ class Hosted:
     host: Host
     plan: Callable[..., FleetPlan]
     pool: PoolPolicy
+    scale: ScaleSettings
 
 
 @asynccontextmanager
 async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncIterator[Hosted]:
     if settings.fleet is FleetKind.LOCAL:
         pool = PoolPolicy(limit_bytes=settings.pooled_bytes, lease_s=settings.lease_s)
-        yield Hosted(host=_local(settings, command), plan=plan, pool=pool)
+        yield Hosted(host=_local(settings, command), plan=plan, pool=pool, scale=_scale(settings))
         return
+    if settings.scale_file:
+        do = "Leave PENSTOCK_SCALE_FILE empty: KEDA sets the numbers there."
+        raise CommandError("Workers of a cluster are not scaled by this controller.", do=do)
     async with _cluster(settings) as host:
-        yield Hosted(host=host, plan=plan_versions, pool=PoolPolicy())
+        yield Hosted(host=host, plan=plan_versions, pool=PoolPolicy(), scale=_scale(settings))
+
+
+def _scale(settings: ControllerSettings) -> ScaleSettings:
+    bounds: tuple[Bounds, ...] = ()
+    if settings.scale_file:
+        do = "See docs/how-it-decides/scaling.md, or leave PENSTOCK_SCALE_FILE empty."
+        try:
+            bounds = parse(yaml_of(Path(settings.scale_file).read_bytes()), settings.scale_file)
+        except OSError as error:
+            raise CommandError(f"{settings.scale_file} can't be read: {error.strerror}.", do=do) from error
+        except (SpecRefused, DocumentRefused) as error:
+            raise CommandError(str(error), do=do) from error
+    return ScaleSettings(tiers=slos.load(), bounds=bounds, machine=_machine(), lease_s=settings.lease_s)
+
+
+def _machine() -> Machine | None:
+    """Return this machine; None beside a GPU, on which the pool bounds engines."""
+    if device.has_gpu(device.names()):
+        return None
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Machine(cores=len(os.sched_getaffinity(0)), memory_bytes=memory_bytes)
 
 
 def _local(settings: ControllerSettings, command: WorkerCommand) -> LocalFleet:
@@ -53,7 +85,7 @@ def _local(settings: ControllerSettings, command: WorkerCommand) -> LocalFleet:
 def _provided(
     settings: ControllerSettings, command: WorkerCommand, worker: WorkerId, version: VersionId
 ) -> Sequence[str]:
-    provide(settings, worker, version)
+    provide_worker_key(settings, worker, version)
     return command(worker, version)
 
 

@@ -59,7 +59,6 @@ async def _main(settings: InitSettings, clock: Clock) -> Done:
 
 
 async def _let_in(settings: InitSettings, database: Database) -> None:
-    """Create database roles only if their passwords are set."""
     files = {
         roles.GATEWAY: settings.gateway_database_password_file,
         roles.CONTROLLER: settings.controller_database_password_file,

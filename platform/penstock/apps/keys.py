@@ -1,4 +1,7 @@
-"""The platform's keys, read from their files, and again when the files change: a new key needs no restart."""
+"""The platform's keys, read from their files, and again when the files change: a new key needs no restart.
+
+A worker's own secrets are derived from them; it never reads the platform's key.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,11 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from penstock.apps.settings import KeySettings, SettingKind, Told
+from penstock.apps.settings import KeySettings, SettingKind, Told, WorkerSettings
 from penstock.apps.settings.told import PREFIX, named
 from penstock.domain.command_error import CommandError
-from penstock.domain.tenancy.keys import Purpose, derive
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.tenancy.keys import Purpose, derive, worker_bearer, worker_secret
 from penstock.mounted import secret_file
+from penstock.supervision.files import write_private
 from penstock.telemetry import logs
 
 LOOK_EVERY_S = 5.0
@@ -77,3 +82,35 @@ async def follow(settings: KeySettings, on_change: Callable[[Keys], Awaitable[No
 
 def _stamps(files: list[Path]) -> list[secret_file.Stamp]:
     return [secret_file.stamp(file) for file in files]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSecrets:
+    ticket_key: bytes
+    bearer: str
+
+    def __repr__(self) -> str:
+        return "WorkerSecrets(…)"
+
+
+def worker_key(settings: KeySettings, worker: WorkerId, version: VersionId) -> str:
+    key = read(settings).platform[0]
+    return f"{worker_secret(key, worker).hex()} {worker_bearer(key, worker, version)}"
+
+
+def provide_worker_key(settings: KeySettings, worker: WorkerId, version: VersionId) -> None:
+    """Write the key file in this home; raises the errors of ``worker_key``."""
+    file = settings.paths.worker_key(worker)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_private(file, worker_key(settings, worker, version))
+
+
+def worker_secrets(settings: WorkerSettings, worker: WorkerId) -> WorkerSecrets:
+    given = settings.worker_key_file
+    file = Path(given) if given else settings.paths.worker_key(worker)
+    do = "`penstock worker-key NAME VERSION` beside the platform key prints one."
+    try:
+        ticket_key, bearer = secret_file.text(file, f"key of worker {worker}", do=do).split()
+        return WorkerSecrets(ticket_key=bytes.fromhex(ticket_key), bearer=bearer)
+    except ValueError as error:
+        raise CommandError(f"There is no usable key of worker {worker} in {file}.", do=do) from error

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from penstock.apps import slos, stores
 from penstock.apps.settings import Settings
+from penstock.connectors.signing.keys import PRIVATE
 from penstock.control.registry.rules import check_name
+from penstock.domain.command_error import CommandError
 from penstock.domain.ids import Alias
 from penstock.domain.models.model import ModelVersion
 from penstock.packaging import adapters, demo
@@ -36,10 +38,21 @@ async def push(
     """
     with in_words(str(source)):
         check_name(choices.name)  # before anything is hashed, signed or stored
+        _check_key(settings)
         publishing = await asyncio.to_thread(_publishing, settings, settings.paths.cache, report)
         if base is not None:
             return await asyncio.to_thread(adapters.push, source, choices, base, publishing)
         return await push_version(source, choices, publishing)
+
+
+def _check_key(settings: Settings) -> None:
+    """Raise ``CommandError`` if a shared store has no key here: workers would refuse a version of a new one."""
+    key = settings.paths.signing / PRIVATE
+    if settings.artifact_store and not key.is_file():
+        raise CommandError(
+            f"There is no signing key at {key}, and workers of {settings.artifact_store} have the public half of one.",
+            do=f"Put the platform's private key at {key}, with mode 600.",
+        )
 
 
 def pins() -> dict[str, Pin]:

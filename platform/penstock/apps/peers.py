@@ -71,7 +71,6 @@ def check_stores(settings: Told) -> None:
 
 
 def _is_strict(settings: Told) -> bool:
-    """Tell whether the keys are mounted files, as in a deployment."""
     return settings.tls is not Tls.OFF and any(getattr(settings, field, "") for field in MOUNTED)
 
 

@@ -9,21 +9,25 @@ from pathlib import Path
 from typing import TypeVar
 
 import penstock
-from penstock.control.rollout import gates as rollout_gates
-from penstock.control.rollout.gates import Gates
 from penstock.domain.command_error import CommandError
 from penstock.domain.models.model import Tier
 from penstock.domain.serving.slo import Indicator, SloTier, parse_all
 from penstock.domain.serving.spec import SpecRefused
 from penstock.formats.documents import DocumentRefused, yaml_of
+from penstock.judging import gates as rollout_gates
+from penstock.judging.gates import Gates
 from penstock.slo import policy as budget_policy
 from penstock.slo import windows as alert_windows
 from penstock.slo.budgets import Promised
+from penstock.slo.files import promises
+from penstock.slo.indicators import Unmeasurable
 from penstock.slo.policy import Policy
 from penstock.slo.windows import Windows
 
 _PACKAGE = Path(penstock.__file__).parent
 _REPOSITORY = _PACKAGE.parents[1]
+_RULES = "penstock-"
+"""The start of the names of rule files."""
 
 T = TypeVar("T")
 
@@ -80,3 +84,24 @@ def _parsed(name: str, parse: Callable[[object, str], T]) -> T:
         return parse(yaml_of(path.read_bytes()), path.name)
     except (DocumentRefused, SpecRefused) as error:
         raise CommandError(f"{path.name} can't be read: {error}.", do=f"Correct {path}.") from error
+
+
+def rule_files() -> dict[str, str]:
+    """Return each rule file's text by name; ``CommandError`` for an SLO that can't be measured."""
+    try:
+        texts = promises(load(), windows())
+    except Unmeasurable as error:
+        raise CommandError(f"A promise can't be watched: {error}.", do="Correct the file in slo/specs.") from error
+    causes = sorted(shipped("slo_alerts", "slo/alerts").glob("*.yaml"))
+    texts |= {path.name: path.read_text() for path in causes}
+    return {f"{_RULES}{name}": text for name, text in texts.items()}
+
+
+def write_rules(folder: Path) -> list[Path]:
+    texts = rule_files()
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(f"{_RULES}*.yaml"):
+        old.unlink()
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return [folder / name for name in sorted(texts)]

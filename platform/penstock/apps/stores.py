@@ -8,7 +8,7 @@ from penstock.apps.settings.stores import with_user
 from penstock.domain.clock import Clock
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer
-from penstock.worker.artifacts.ports import SignatureVerifier
+from penstock.worker.artifacts.fetch import SignatureVerifier
 
 if TYPE_CHECKING:
     from penstock.connectors.spool.by_hand import Delivered

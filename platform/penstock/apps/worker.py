@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from penstock.apps import peers, slos
-from penstock.apps.keys import check_files
+from penstock.apps.keys import check_files, worker_secrets
 from penstock.apps.settings import WorkerSettings, given_devices
 from penstock.apps.stores import open_store, open_verifier
-from penstock.apps.worker_keys import secrets_of
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import VersionId, WorkerId
@@ -78,7 +77,7 @@ class Workplace:
             log=self._paths.logs / f"{log_files.ENGINE}{worker}.log",
             pid=self._engines / f"{worker}.pid",
         )
-        self._secrets = secrets_of(settings, worker)
+        self._secrets = worker_secrets(settings, worker)
         self._mutual = peers.mutual(settings, Role.WORKER, SystemClock())
         log_files.prune(self._paths.logs, log_files.ENGINE, self._engine_lives, log_files.LogBounds())
 
@@ -109,7 +108,7 @@ class Workplace:
             files=self._files,
             heartbeat_s=ours.heartbeat_s,
             drain_grace_s=ours.grace_s,
-            may_be_taken=ours.notice_s > 0,
+            may_be_taken=ours.announced_s > 0,
             is_pooled=ours.pool_bytes > 0,
             pace=RunIntervals(
                 look_every_s=min(1.0, ours.probe_every_s),
@@ -206,7 +205,6 @@ class Workplace:
         return node.obtain(digest, watch)
 
     def _controller(self) -> str:
-        """Return the controller's current address, which may change at a restart."""
         if self._settings.controller_url:
             return self._settings.controller_url
         try:

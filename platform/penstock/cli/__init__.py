@@ -25,6 +25,7 @@ from penstock.cli import (
     processes,
     promises,
     rollouts,
+    scale,
     spool,
     status,
     tenants,
@@ -58,6 +59,7 @@ app.command()(diagnose.diagnose)
 app.add_typer(models.app, name="models")
 app.add_typer(aliases.app, name="aliases")
 app.add_typer(rollouts.app, name="rollout")
+app.add_typer(scale.app, name="scale")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.orgs, name="orgs")

@@ -8,10 +8,10 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import arguments, rule_file, screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, explained, out
+from penstock.cli.terminal import AsJson, err, explained, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
-from penstock.views import agreement, comparison
+from penstock.views import agreement, comparison, versions
 from penstock.views import aliases as views
 
 app = typer.Typer(no_args_is_help=True, help="Aliases: the names callers put into `model`.")
@@ -44,8 +44,13 @@ def set_alias(
         body: dict[str, object] = {"shares": [arguments.share(text) for text in shares]}
         if override or no_overrides:
             body["overrides"] = [arguments.override(text) for text in override or []]
-        operator(load()).put(f"/aliases/{alias}", body)
+        caller = operator(load())
+        caller.put(f"/aliases/{alias}", body)
         out.print(f"{alias} → {', '.join(shares)}", highlight=False)
+        named = {arguments.share(text)["version"] for text in shares}
+        named |= {arguments.override(text)["version"] for text in override or []}
+        for warning in versions.without_workers(caller.get("/models")["models"], named):
+            err.print(f"Warning: {warning}", style="yellow", highlight=False, soft_wrap=True)
 
 
 @app.command("remove")

@@ -13,31 +13,27 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.models.model import EngineSettings, ModelVersion
 from penstock.domain.money import MicroUsd, Price
-from penstock.views.tenants import DOLLARS, FIELDS, NUMBERS, TIERS, YES_OR_NO
+from penstock.domain.tenancy.tenant import CAPS
+from penstock.views.tenants import DOLLARS, FIELDS, TIERS, YES_OR_NO
 from penstock.views.words import MICRO
 
 ENGINE_NUMBERS = tuple(
     one.name for one in fields(EngineSettings) if one.type is int and one.name != "tensor_parallel_size"
 )
 """Engine settings that are whole numbers; the number of GPUs has a separate option."""
-ENGINE_WORDS = {"dtype": ("bfloat16", "float16", "float32"), "kv_cache_dtype": ("auto", "bfloat16", "fp8")}
-"""Engine settings that are names, and those names."""
+ENGINE_WORDS = {
+    "dtype": ("bfloat16", "float16", "float32"),
+    "kv_cache_dtype": ("auto", "bfloat16", "fp8"),
+    "tool_parser": ("hermes",),
+}
+"""Engine settings that are names, and those names; of vLLM's tool parsers the one that is tested."""
 MOST_MICRO = 2**53
 """More micro-dollars than meters count exactly."""
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _PLAN_WORDS = ("priority", "over_quota", "auto_tier")
-CAPS = (
-    "max_context_tokens",
-    "max_output_tokens",
-    "max_concurrent",
-    "max_streams",
-    "requests_per_min",
-    "tokens_per_min",
-    *DOLLARS,
-    "deadline_s",
-)
-"""The bounds that a key or an organisation may have: all other fields are its tenant's."""
+_PARTS = ("deadline_s", "reserved")
+"""Fields of a plan that need not be whole."""
 CAPS_HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(CAPS)} (money in dollars)."
 PLAN_HELP = (
     f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars, paid=yes or no, "
@@ -132,7 +128,7 @@ def _bound(pair: str) -> tuple[str, object]:
     if name == "degrade_model":
         return name, "" if value == "0" else value
     try:
-        return name, int(value) if name in NUMBERS else float(value)
+        return name, float(value) if name in _PARTS else int(value)
     except ValueError as error:
         raise CommandError(f"{value!r} is no number for {name}.", do=f"Give for example {name}=60.") from error
 

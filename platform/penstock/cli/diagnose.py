@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from penstock.cli.terminal import explained, tell_json
 from penstock.domain.command_error import CommandError
 
 if TYPE_CHECKING:
-    from penstock.connectors.prometheus.client import Prometheus
+    from penstock.connectors.prometheus.window import PrometheusWindow
     from penstock.diagnosis.evidence import Case
     from penstock.diagnosis.recording import Recording
     from penstock.diagnosis.verdict import Diagnosis
@@ -85,13 +86,14 @@ def diagnose(
 
     with explained():
         asked = DiagnoseOptions(seconds=length(window), until=seconds(until), prometheus=prometheus)
-        recording = read(replay) if replay else measure(load(), asked)
+        recorded = None if replay else prometheus_window(load(), asked)
+        recording = read(replay) if replay else measure(load(), asked, recorded)
         if record:
             write(recording, record)
         snapshot = snapshot_of(recording, slos.load().values())
         verdict = judge(snapshot)
-        if not replay:
-            verdict = lately(load(), asked, verdict)
+        if recorded is not None:
+            verdict = lately(recorded, verdict)
         if as_json:
             tell_json(report.report(verdict, snapshot, recording))
         else:
@@ -99,55 +101,59 @@ def diagnose(
     raise typer.Exit({Word.HEALTHY: 0, Word.BOTTLENECK: BOTTLENECK}.get(verdict.word, UNEXPLAINED))
 
 
-def measure(settings: Settings, asked: DiagnoseOptions) -> "Recording":
+def prometheus_window(settings: Settings, asked: DiagnoseOptions) -> "PrometheusWindow | None":
+    from penstock.apps import observed
+    from penstock.connectors.prometheus.window import PrometheusWindow
+
+    prometheus = observed.prometheus(settings, asked.prometheus)
+    return PrometheusWindow(prometheus, asked.seconds or LOOK_BACK_S, asked.until or None) if prometheus else None
+
+
+def measure(settings: Settings, asked: DiagnoseOptions, window: "PrometheusWindow | None" = None) -> "Recording":
     from penstock.apps import observed
     from penstock.connectors.prometheus.window import watch
     from penstock.diagnosis.recording import record
     from penstock.domain.clock import SystemClock
 
-    prometheus = observed.prometheus(settings, asked.prometheus)
-    if prometheus is not None:
-        return _of_prometheus(prometheus, asked)
+    if window is not None:
+        return _of_prometheus(window)
     if asked.until:
         raise CommandError(
             "Only a Prometheus knows the past; the pages of processes tell the present.",
             do="Give its address with --prometheus, or leave --until out.",
         )
-    window = watch(lambda: observed.pages(settings), SystemClock(), asked.seconds or WATCH_S)
-    return record(window, f"{window.seconds:.0f} s from now on, from the processes of {settings.paths.root}")
+    pages = watch(lambda: observed.pages(settings), SystemClock(), asked.seconds or WATCH_S)
+    return record(pages, f"{pages.seconds:.0f} s from now on, from the processes of {settings.paths.root}")
 
 
-def lately(settings: Settings, asked: DiagnoseOptions, whole: "Diagnosis") -> "Diagnosis":
+def lately(window: "PrometheusWindow", whole: "Diagnosis") -> "Diagnosis":
     """Return the verdict on the last minute first; only Prometheus can separate the minutes of a window."""
-    from penstock.apps import observed, slos
-    from penstock.connectors.prometheus.window import PrometheusWindow
+    from penstock.apps import slos
     from penstock.diagnosis.measure import snapshot_of
     from penstock.diagnosis.recording import record
     from penstock.diagnosis.verdict import judge, timed
 
-    prometheus, length_s = observed.prometheus(settings, asked.prometheus), asked.seconds or LOOK_BACK_S
-    if prometheus is None or length_s < 2 * MINUTE_S:
+    if window.seconds < 2 * MINUTE_S:
         return whole
-    until, tiers = asked.until or prometheus.instant("time()")[0].value or 0.0, tuple(slos.load().values())
+    tiers = tuple(slos.load().values())
 
     @cache
     def minute(before: int) -> "Diagnosis":
-        return judge(snapshot_of(record(PrometheusWindow(prometheus, MINUTE_S, until - before * MINUTE_S)), tiers))
+        return judge(snapshot_of(record(window.part(MINUTE_S, before * MINUTE_S)), tiers))
 
-    def ended_s(case: "Case") -> float:
-        most = int(length_s / MINUTE_S)
-        found = (n for n in range(1, most) if case in {one.judgement.case for one in minute(n).findings})
-        return next(found, most) * MINUTE_S
+    def ended_s(case: "Case") -> float | None:
+        minutes = range(1, ceil(min(window.seconds, window.seen_s) / MINUTE_S))
+        found = (n for n in minutes if case in {one.judgement.case for one in minute(n).findings})
+        ended = next(found, None)
+        return None if ended is None else ended * MINUTE_S
 
     return timed(minute(0), whole, ended_s)
 
 
-def _of_prometheus(prometheus: "Prometheus", asked: DiagnoseOptions) -> "Recording":
-    from penstock.connectors.prometheus.window import PrometheusWindow
+def _of_prometheus(window: "PrometheusWindow") -> "Recording":
     from penstock.diagnosis.recording import record
 
-    window = PrometheusWindow(prometheus, asked.seconds or LOOK_BACK_S, asked.until or None)
-    says = f"the last {window.seconds:.0f} s, from {prometheus.url}"
+    says = f"the last {window.seconds:.0f} s, from {window.url}"
     if window.seconds - window.seen_s > window.seconds * UNSEEN_RATIO:
         says += f", which has data for only {window.seen_s:.0f} s of it (a shorter --window may leave less unknown)"
     return record(window, says)

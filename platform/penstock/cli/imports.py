@@ -116,7 +116,6 @@ def _config(file: Path) -> dict[str, Any]:
 
 
 def _listed(file: Path | None, name: str) -> list[dict[str, Any]]:
-    """Return the objects of a list, or of the list of this name in an answer."""
     found = [] if file is None else _read(file)
     found = found.get(name) if isinstance(found, dict) else found
     return list(_objects(found, file, name))

@@ -111,7 +111,6 @@ def rotate_key(
 
 
 def _show_secret(answer: dict[str, object], *, as_json: bool) -> None:
-    """Print the secret alone on the standard output, for scripts."""
     if as_json:
         tell_json(answer)
         return

@@ -58,8 +58,6 @@ class Here:
 
 @dataclass(slots=True, kw_only=True)
 class Import:
-    """The acts in order, and the entries that can't be imported, by their place in the files."""
-
     calls: list[Call] = field(default_factory=list)
     left: list[tuple[str, str]] = field(default_factory=list)
 
@@ -143,7 +141,6 @@ def _shares(
 
 
 def _served(model: str, here: Here) -> Mapping[str, float]:
-    """Return the versions with their parts that a version, alias or model of this name stands for."""
     for name in (model, model.rpartition("/")[2].lower()):
         if name in {version for versions in here.versions.values() for version in versions}:
             return {name: 1.0}
@@ -230,7 +227,6 @@ def _key(key: Json, where: str, tenants: Mapping[str, str], led: frozenset[str],
 
 
 def _plan(one: Json, where: str, found: Import) -> dict[str, int]:
-    """Return the bounds of a key, a team or the proxy."""
     plan = {ours: int(_number(one[theirs])) for theirs, ours in _BOUNDS.items() if one.get(theirs)}
     budget, lasts = one.get("max_budget"), str(one.get("budget_duration") or "")
     if not budget:
@@ -244,7 +240,6 @@ def _plan(one: Json, where: str, found: Import) -> dict[str, int]:
 
 
 def _strange(one: Json, where: str, found: Import) -> None:
-    """Report the rules of a key or a team that have no counterpart."""
     for name in sorted(name for name, value in one.items() if value and name not in _BOOKKEEPING):
         found.leave(f"{where}.{name}", "there is nothing like it here")
 

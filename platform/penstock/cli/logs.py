@@ -81,7 +81,6 @@ def logs(
 
 
 def moment_before(now: float, seconds: float) -> str:
-    """Return the moment ``seconds`` ago, as log lines write it."""
     return dt.datetime.fromtimestamp(now - seconds, tz=dt.UTC).isoformat().removesuffix("+00:00")
 
 
@@ -120,7 +119,6 @@ def _lines(path: Path, wanted: LineFilter) -> Iterator[Line]:
 
 
 def _of_ours(text: str) -> dict[str, object]:
-    """Return the fields of a platform's log line; none of other programs' lines."""
     try:
         line = json.loads(text)
     except ValueError:

@@ -17,7 +17,8 @@ from penstock.views import versions
 
 app = typer.Typer(no_args_is_help=True, help="Model versions: immutable, signed, named by their content.")
 
-_ENGINE = f"An engine setting as NAME=VALUE; may be repeated: {', '.join(arguments.ENGINE_NUMBERS)}, dtype."
+_NAMES = ", ".join((*arguments.ENGINE_NUMBERS, *arguments.ENGINE_WORDS))
+_ENGINE = f"An engine setting as NAME=VALUE; may be repeated: {_NAMES}."
 
 
 Tenants = Annotated[
@@ -98,9 +99,9 @@ def push_model(  # noqa: PLR0913  one for each option
     import asyncio
 
     from penstock.apps.models import push
-    from penstock.packaging.golden import read
     from penstock.packaging.packing import Choices
     from penstock.packaging.push import register
+    from penstock.packaging.reading import golden_of
 
     with explained():
         settings = load()
@@ -113,7 +114,7 @@ def push_model(  # noqa: PLR0913  one for each option
             origin=origin or source.name,
             tensor_parallel_size=gpus,
             engine_changes=planned | arguments.engine_settings(engine or []),
-            golden=read(golden) if golden else (),
+            golden=golden_of(golden) if golden else (),
         )
         own, beside = arguments.tenants(tenants, api), arguments.base(base, api) if base else None
         packed = asyncio.run(push(settings, source, choices, _report, beside))

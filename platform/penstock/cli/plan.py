@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,10 +16,10 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.views import plans, plots
 
 if TYPE_CHECKING:
-    from penstock.control.capacity.capacity_plan import Demand
-    from penstock.control.capacity.gpus import Gpu
-    from penstock.control.capacity.memory_plan import Target
-    from penstock.control.capacity.traffic import Traffic
+    from penstock.capacity.capacity_plan import Demand
+    from penstock.capacity.gpus import Gpu
+    from penstock.capacity.memory_plan import Target
+    from penstock.capacity.traffic import Traffic
     from penstock.domain.models.curves import Curve
     from penstock.views.elements import Record
 
@@ -57,24 +58,14 @@ def memory(  # noqa: PLR0913  one for each option
 
     For example: penstock plan memory Llama-3.1-8B --gpu L40S --itl-ms 40
     """
+    from penstock.capacity import nearest, told
+    from penstock.capacity.gpus import gpu as known
+    from penstock.capacity.memory_plan import plan
     from penstock.cli import planned
-    from penstock.control.capacity import nearest, told
-    from penstock.control.capacity.gpus import gpu as known
-    from penstock.control.capacity.memory_plan import Lengths, Target, plan
 
-    _check_cache(kv)
     slots, rank = _adapters(adapters)
-    target = Target(
-        context_tokens=context,
-        lengths=Lengths(pairs=((prompt, output),)),
-        itl_s=itl_ms / 1e3,
-        tensor_parallel=tensor_parallel,
-        pipeline_parallel=pipeline_parallel,
-        kv_dtype=kv,
-        block_tokens=block,
-        adapter_slots=slots,
-        adapter_rank=rank,
-    )
+    wanted = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
+    target = replace(wanted, block_tokens=block, adapter_slots=slots, adapter_rank=rank)
     with _planned():
         name, shape, size = planned.shape_of(model)
         on = known(gpu)
@@ -118,24 +109,15 @@ def capacity(  # noqa: PLR0913  one for each option
 
     For example: penstock plan capacity Llama-3.1-8B --gpu H100 --peak 100 --price 6.88
     """
-    from penstock.control.capacity.capacity_plan import Demand
-    from penstock.control.capacity.gpus import gpu as known
-    from penstock.control.capacity.memory_plan import Lengths, Target
+    from penstock.capacity.capacity_plan import Demand
+    from penstock.capacity.gpus import gpu as known
 
-    _check_cache(kv)
     with _planned():
         curve = _curve(version, gpu, tensor_parallel * pipeline_parallel)
         if from_ledger:
             past = _past(version, from_ledger)
             peak, prompt, output = past.requests_per_s, past.prompt_tokens, past.output_tokens
-        target = Target(
-            context_tokens=context,
-            lengths=Lengths(pairs=((prompt, output),)),
-            itl_s=itl_ms / 1e3,
-            tensor_parallel=tensor_parallel,
-            pipeline_parallel=pipeline_parallel,
-            kv_dtype=kv,
-        )
+        target = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
         demand = Demand(
             requests_per_s=peak,
             prompt_tokens=prompt,
@@ -152,10 +134,10 @@ def capacity(  # noqa: PLR0913  one for each option
 def _sheet(  # noqa: PLR0913, PLR0917  the parts of a sheet
     model: str, demand: "Demand", target: "Target", on: "Gpu", curve: "Curve | None", price: float, plot: Path | None
 ) -> "Record":
+    from penstock.capacity import told
+    from penstock.capacity.capacity_plan import DATASHEET_ERROR, plan, sizes
+    from penstock.capacity.memory_plan import plan as plan_memory
     from penstock.cli import planned
-    from penstock.control.capacity import told
-    from penstock.control.capacity.capacity_plan import DATASHEET_ERROR, plan, sizes
-    from penstock.control.capacity.memory_plan import plan as plan_memory
 
     name, shape, size = planned.shape_of(model)
     held = plan_memory(shape, size, on, target, curve.model if curve else None)
@@ -193,7 +175,6 @@ def _past(version: str, days: int) -> "Traffic":
 
 @contextmanager
 def _planned() -> Iterator[None]:
-    """End with one sentence if the plan is impossible."""
     with explained():
         try:
             yield
@@ -201,11 +182,20 @@ def _planned() -> Iterator[None]:
             raise CommandError(str(error), do="see penstock plan --help") from error
 
 
-def _check_cache(kv: str) -> None:
-    from penstock.control.capacity.memory_plan import KV_BYTES
+def _target(context: int, lengths: tuple[int, int], itl_ms: float, gpus: tuple[int, int], kv: str) -> "Target":
+    """Return the plan's target; ``gpus``: over which layers are cut, and dealt."""
+    from penstock.capacity.memory_plan import KV_BYTES, Lengths, Target
 
     if kv not in KV_BYTES:
         raise typer.BadParameter(f"{' or '.join(KV_BYTES)}", param_hint="--kv")
+    return Target(
+        context_tokens=context,
+        lengths=Lengths(pairs=(lengths,)),
+        itl_s=itl_ms / 1e3,
+        tensor_parallel=gpus[0],
+        pipeline_parallel=gpus[1],
+        kv_dtype=kv,
+    )
 
 
 def _adapters(text: str) -> tuple[int, int]:

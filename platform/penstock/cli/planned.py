@@ -8,18 +8,17 @@ from typing import Any
 
 import msgspec
 
+from penstock.capacity import told
+from penstock.capacity.gpus import gpu as known
+from penstock.capacity.memory_plan import Lengths, Target, plan, stored_bytes
+from penstock.capacity.traffic import Asked, Traffic, busiest
 from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
-from penstock.control.capacity import told
-from penstock.control.capacity.gpus import gpu as known
-from penstock.control.capacity.memory_plan import Lengths, Target, plan, stored_bytes
-from penstock.control.capacity.traffic import Asked, Traffic, busiest
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
 from penstock.domain.models.curves import Curve
-from penstock.packaging.architecture import architecture_of
+from penstock.packaging.architecture import architecture_of, weight_bytes
 from penstock.packaging.known_models import MODELS
 from penstock.packaging.reading import context_of, read_json
-from penstock.packaging.weights import weight_bytes
 
 _CONFIG = "config.json"
 Json = Mapping[str, Any]

@@ -14,11 +14,15 @@ from penstock.local import observing, state
 from penstock.local.state import LocalProcess
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Label
+from penstock.telemetry.series import INSTANCE
 from penstock.views import status as views
 from penstock.views.elements import Listing, listing
 
 LOST = ("worker_died", "worker_killed", "worker_tries_again", "worker_failed")
 """Events of an engine or worker that was lost, in the logs of the home."""
+HIGH_RATIO = 0.95
+"""Used share of a gateway's disk above which it is shown; the alert DiskNearlyFull has the same bound."""
+REACH = names.LIMITS_REACH.name
 LEADS = names.IS_LEADER.name
 ANSWER_S = 3.0
 """Seconds that a process may take to answer `penstock status`, so that a suspended one does not block the screen."""
@@ -35,6 +39,8 @@ def now(settings: Settings) -> views.Present:
         leader=_leader(settings, found),
         circuits=_circuits(found),
         alerts=alerts,
+        stores_away=_stores_away(found),
+        disks_full=_disks_full(found),
         loudest=loudest,
         lost=_lost(settings),
     )
@@ -50,14 +56,25 @@ def listed(settings: Settings, found: Sequence[LocalProcess]) -> Listing:
     return listing(f"Processes of {settings.paths.root}", columns, rows)
 
 
+def _stores_away(found: Reading) -> tuple[str, ...]:
+    reaches = (one for one in everywhere(found, REACH) if one.labels.get(Label.STATE) == "shared")
+    return tuple(sorted(one.labels[INSTANCE] for one in reaches if one.value == 0.0))
+
+
+def _disks_full(found: Reading) -> tuple[str, ...]:
+    full = {one.labels[INSTANCE] for one in everywhere(found, names.SPOOL_FULL.name) if one.value}
+    used = {one.labels[INSTANCE]: one.value or 0.0 for one in everywhere(found, names.DISK_USED_RATIO.name)}
+    refusing = [f"{one} refuses requests, as its disk takes no more" for one in sorted(full)]
+    scarce = [one for one, ratio in used.items() if ratio > HIGH_RATIO and one not in full]
+    return (*refusing, *(f"{one} uses {used[one]:.1%} of its disk" for one in sorted(scarce)))
+
+
 def _leader(settings: Settings, found: Reading) -> str:
-    """Return the name and pid of this home's controller that leads, by its own page; empty without one."""
     leads = {address for address, page in found.pages.items() if any(one.value for one in page.get(LEADS, ()))}
     return ", ".join(f"{one.name} (pid {one.pid})" for one in processes(settings) if one.metrics in leads)
 
 
 def _circuits(found: Reading) -> tuple[views.OpenCircuit, ...]:
-    """Return the circuits that any gateway has open, the oldest first."""
     since: dict[tuple[str, ...], float] = {}
     for one in everywhere(found, names.BREAKER_OPENED.name):
         circuit = tuple(one.labels.get(label, "") for label in names.BREAKER_OPENED.labels)

@@ -132,16 +132,16 @@ def worker(
     """
     import secrets
 
+    from penstock.apps.keys import provide_worker_key
     from penstock.apps.settings import load
     from penstock.apps.worker import main
-    from penstock.apps.worker_keys import provide
     from penstock.domain.ids import VersionId, WorkerId
 
     _begin()
     with explained():
         settings, name = load(), WorkerId(worker_id or f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
         if not settings.worker_key_file and not settings.paths.worker_key(name).exists():
-            provide(settings, name, VersionId(version))  # started by hand, beside the platform's own key
+            provide_worker_key(settings, name, VersionId(version))  # started by hand, beside the platform's own key
         main(settings, version, name)
 
 
@@ -153,12 +153,12 @@ def worker_key(
 
     Example: `penstock worker-key gpu-17 smollm2-135m-instruct@0123456789ab > /run/secrets/worker.key`
     """
+    from penstock.apps.keys import worker_key as key_of
     from penstock.apps.settings import load
-    from penstock.apps.worker_keys import made_for
     from penstock.domain.ids import VersionId, WorkerId
 
     with explained():
-        typer.echo(made_for(load(), WorkerId(name), VersionId(version)))
+        typer.echo(key_of(load(), WorkerId(name), VersionId(version)))
 
 
 def _begin(parent: int = 0) -> None:

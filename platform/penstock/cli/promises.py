@@ -20,10 +20,10 @@ def write_rules(
 
     For example: `penstock slo rules /etc/prometheus/rules`
     """
-    from penstock.apps import rule_files
+    from penstock.apps import slos
 
     with explained():
-        for path in rule_files.write(folder):
+        for path in slos.write_rules(folder):
             out.print(path, highlight=False, soft_wrap=True)
 
 

@@ -197,7 +197,6 @@ def _move(alias: str, word: str, reason: str, *, override_budget: bool = False) 
 
 
 def _id_of(alias: str) -> str:
-    """Return the id of an alias's newest rollout; an id is returned as it is."""
     found = operator(load()).get("/rollouts")["rollouts"]
     ids = [one["id"] for one in found if alias in (one["id"], one["alias"])]
     if not ids:

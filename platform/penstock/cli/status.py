@@ -51,7 +51,8 @@ def status(*, as_json: AsJson = False) -> None:
             tell_json({**first, **asdict(asked)})
         else:
             screen.show(views.workers(asked.workers, settings.lease_s), versions.running(asked.models))
-            screen.show(map(line, (*_controller(settings, asked), *present.pages(settings))))
+            away = len(now.stores_away)
+            screen.show(map(line, (*_controller(settings, asked, away), *present.pages(settings))))
 
 
 def _ask(api: Operator) -> Asked:
@@ -60,11 +61,11 @@ def _ask(api: Operator) -> Asked:
     )
 
 
-def _controller(settings: Settings, asked: Asked) -> Iterator[str]:
+def _controller(settings: Settings, asked: Asked, away: int) -> Iterator[str]:
     found, address = asked.controller, controller_address(settings)
     own = operator_certificate(settings, address)
     yield from views.controller(found, address)
-    yield from views.limits(_limits(settings, is_shared=found["limits_shared"]))
+    yield from views.limits(_limits(settings, is_shared=found["limits_shared"], away=away))
     ends_at = own.now().ends_at if own else None
     yield from views.certificates(found.get("certificate_ends_at"), ends_at, SystemClock().now())
     yield from versions.pool(found.get("pool"))
@@ -97,11 +98,12 @@ def contract() -> None:
     typer.echo(text(), nl=False)
 
 
-def _limits(settings: Settings, *, is_shared: bool) -> views.LimitStore:
+def _limits(settings: Settings, *, is_shared: bool, away: int = 0) -> views.LimitStore:
     return views.LimitStore(
         is_shared=is_shared,
         is_remote=bool(settings.url),
         name=without_password(settings.limits_url),
         gateways=settings.gateways,
+        away=away,
         doubt=sharing.doubts_on_answers(settings),
     )

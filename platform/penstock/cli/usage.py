@@ -114,7 +114,6 @@ def reconcile(
 
 
 def _undelivered(spool: Path) -> None:
-    """Report the number of rows that are not in the ledger; end with code 1 if there are any."""
     from penstock.connectors.spool.by_hand import waiting
 
     rows = waiting(spool)

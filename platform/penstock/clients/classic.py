@@ -34,8 +34,6 @@ def image_of(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labelled:
-    """The labels of an image or of texts, and the stats of the answer."""
-
     found: tuple[tuple[str, float], ...]
     stats: Stats
 
@@ -69,7 +67,6 @@ def _metadata(http: httpx.Client, name: str) -> dict[str, Any]:
 
 
 def _takes_images(told: Mapping[str, Any]) -> bool | None:
-    """Tell whether a model takes images by its metadata; None if unknown."""
     if not told:
         return None
     return told.get("platform") == CLASSIFIER and any(one["name"] == IMAGE for one in told["inputs"])

@@ -66,12 +66,10 @@ class FleetWatch:
                 await asyncio.to_thread(operator.post, f"/deployments/{deployment['version']}/restart")
 
     def _of_this_run(self, workers: Sequence[Worker]) -> list[Worker]:
-        """Return the reports without those from before this start."""
         elapsed = self._clock.monotonic() - self._began
         return [worker for worker in workers if worker["age_s"] <= min(elapsed, self._waiting.lease_s)]
 
     async def _all_serve(self, operator: Operator, workers: Sequence[Worker]) -> bool:
-        """Tell whether each deployment's workers are ready, and in the gateways' table."""
         ready = {worker["id"] for worker in workers if worker["state"] in _PROVEN}
         table = await asyncio.to_thread(operator.get, "/table")
         serving = {
@@ -135,5 +133,4 @@ def summary_of(worker: Worker) -> str:
 
 
 def _adapters(table: dict[str, Any]) -> set[str]:
-    """Return a table's versions without workers of their own."""
     return {version["id"] for version in table["versions"] if version["base"]}

@@ -119,8 +119,6 @@ class Right:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """The devices of the process."""
-
     kind: str = "none"
     variables: tuple[tuple[str, str], ...] = ()
     """Variables of other programs that it reads, and their meaning to it."""

@@ -67,7 +67,6 @@ def database_password(process: str) -> Secret:
 
 
 def granted_password(process: str) -> Secret:
-    """Return the password for another process's database role."""
     return Secret(
         setting=f"{process}_database_password_file",
         name=f"{process}-database-password",

@@ -46,7 +46,6 @@ def written(process: Process) -> Json:
 
 
 def settings_of(declared: type[Told], needed: tuple[str, ...] = ()) -> list[Json]:
-    """Return a process's settings, by name."""
     schema = declared.model_json_schema()
     return [_setting(name, declared, schema, is_needed=name in needed) for name in sorted(declared.model_fields)]
 
@@ -74,7 +73,6 @@ def _setting(name: str, declared: type[Told], schema: Mapping[str, object], *, i
 
 
 def _shape(schema: Mapping[str, object], name: str) -> dict[str, object]:
-    """Return a property's JSON schema, with its references resolved."""
     properties, definitions = schema["properties"], schema.get("$defs", {})
     assert isinstance(properties, dict) and isinstance(definitions, dict)  # noqa: S101, PT018  it is JSON schema
     shape: dict[str, object] = dict(properties[name])

@@ -1,10 +1,13 @@
 """The control loop: one tick, in order. A tick that fails publishes no table.
 
-registry (what exists) → rollout (each version's share) → autoscaler (replica counts, planned) → fleet (workers to start
-and to drain) → pool (awake workers, if memory is short) → publish ``RoutingTable(number + 1)``
+registry (what exists) → rollout (each version's share) → autoscaler (how many workers of each version, which of them
+are cordoned) → fleet (workers to start and to drain) → pool (awake workers, if memory is short) → publish
+``RoutingTable(number + 1)``
 
-The planned autoscaler will be the only author of replica counts; until then operators and rollouts set them, and no
-other stage does. Fleet, pool and publish are pure: the loop reads their ports before and acts on their results after
+Each number has one author: the autoscaler for versions with bounds, a person or a rollout for others. If memory is
+short, the pool decides which workers are awake, and the autoscaler's wakes are claims there; else the autoscaler does.
+
+Fleet, pool and publish are pure: the loop reads their ports before and acts on their results after
 them. Rollouts (``Advance`` in ``control/rollout``) read and store during the tick: changes stored before a failure
 hold, and the next tick continues.
 """
@@ -13,8 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from penstock.control.autoscaler.autoscaler import Scaling
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.demand import Demand
 from penstock.domain.fleet.table import RoutingTable, validate
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Seen, Wanted
 from penstock.domain.ids import VersionId
@@ -44,8 +49,22 @@ class WorkerLeases(Protocol):
     async def seen(self) -> Sequence[Seen]: ...
 
 
-class HeldRequests(Protocol):
-    def wanted(self) -> tuple[Wanted, ...]: ...
+class DemandReader(Protocol):
+    def demand(self) -> Demand: ...
+
+
+class ScaleStage(Protocol):
+    async def step(
+        self, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, demand: Demand, now: float
+    ) -> Scaling: ...
+
+    def keep(self, done: Scaling) -> None:
+        """Take over a published tick's decisions; those of a failed tick are made again."""
+        ...
+
+    def forget(self) -> None:
+        """Forget the numbers and the cordoned workers, since another controller leads."""
+        ...
 
 
 class Fleet(Protocol):
@@ -74,10 +93,13 @@ class DecisionLog(Protocol):
 class Tick:
     table: RoutingTable
     deployments: tuple[Deployment, ...]
+    """With the numbers of versions that are scaled."""
     plan: FleetPlan
     wanted: tuple[Wanted, ...]
     pinned: Mapping[VersionId, tuple[VersionId, ...]] = field(default_factory=dict)
     """The adapters of each base that its workers never unload."""
+    asked: Demand = field(default_factory=Demand)
+    scaling: Scaling = field(default_factory=Scaling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +110,14 @@ class Loop:
     registry: RegistryReader
     rollouts: RolloutStage
     leases: WorkerLeases
-    demand: HeldRequests
+    demand: DemandReader
+    scaler: ScaleStage
     fleet: Fleet
     tables: TablePublisher
     decisions: DecisionLog
     plan: Callable[[Catalogue, Sequence[Seen], FleetView, float], FleetPlan]
     pool: Callable[[FleetPlan, Catalogue, Sequence[Seen], FleetView, float], FleetPlan]
-    build: Callable[[Catalogue, Sequence[Seen], RoutingTable, float, float], RoutingTable]
+    build: Callable[[Catalogue, Sequence[Seen], RoutingTable, float, FleetView], RoutingTable]
     changes: Callable[[RoutingTable, RoutingTable], Sequence[Decision]]
 
     async def tick(self) -> Tick:
@@ -107,15 +130,26 @@ class Loop:
         decided = await self.rollouts.advance(catalogue, seen, now)
         if decided:
             catalogue = await self.registry.catalogue()
-        view = replace(view, wanted=self.demand.wanted(), moving=self.rollouts.moving())
+        asked = self.demand.demand()
+        view = replace(view, wanted=asked.wanted(now), moving=self.rollouts.moving())
+        scaling = await self.scaler.step(catalogue, seen, view, asked, now)
+        view = replace(view, targets=scaling.targets)
         plan = self.pool(self.plan(catalogue, seen, view, now), catalogue, seen, view, now)
-        table = validate(self.build(catalogue, view.living(seen), latest, now, view.since))
+        table = validate(self.build(catalogue, seen, latest, now, view))
 
         if not plan.is_empty:
             await self.fleet.apply(plan)
         if table.number > latest.number:
             await self.tables.publish(table)
         changed = self.changes(latest, table) if table is not latest else ()
-        self.decisions.take((*plan.why, *decided, *changed), now)
-        pinned = catalogue.pinned_adapters
-        return Tick(table=table, deployments=catalogue.staffed, plan=plan, wanted=view.wanted, pinned=pinned)
+        self.scaler.keep(scaling)
+        self.decisions.take((*scaling.why, *plan.why, *decided, *changed), now)
+        return Tick(
+            table=table,
+            deployments=scaling.applied(catalogue.staffed),
+            plan=plan,
+            wanted=view.wanted,
+            pinned=catalogue.pinned_adapters,
+            asked=asked,
+            scaling=scaling,
+        )

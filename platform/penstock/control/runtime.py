@@ -11,11 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.control.autoscaler.heard import HeardDemand
+from penstock.control.autoscaler.shown import ScaleMetrics
 from penstock.control.fleet.heartbeats import Heartbeats, Listeners
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.loop import Loop, Tick
-from penstock.control.pool.demand import Demand
 from penstock.control.pool.shown import PoolMetrics
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.fleet.table import EMPTY, RoutingTable
@@ -54,6 +55,7 @@ class Signals:
         self.news = asyncio.Event()
         self.fleet = FleetMetrics(metrics)
         self.pool = PoolMetrics(metrics, pool_bytes)
+        self.scale = ScaleMetrics(metrics)
 
     @property
     def listeners(self) -> Listeners:
@@ -65,7 +67,7 @@ class Parts:
     loop: Loop
     leadership: Leadership
     heartbeats: Heartbeats
-    demand: Demand
+    demand: HeardDemand
     orders: Orders
     metrics: Metrics
     signals: Signals
@@ -79,6 +81,7 @@ class Runtime:
         self._parts = parts
         self._on_lead = on_lead
         self._news, self._shown, self._pool = parts.signals.news, parts.signals.fleet, parts.signals.pool
+        self._scale = parts.signals.scale
         self.held_bytes = 0
         """What those held of the pool that were awake, by the last tick."""
         self.waited_for: tuple[Wanted, ...] = ()
@@ -91,15 +94,15 @@ class Runtime:
         self.table: RoutingTable = EMPTY
 
     @property
+    def demand(self) -> HeardDemand:
+        return self._parts.demand
+
+    @property
     def is_ready(self) -> bool:
-        """True after a first tick or standby, while ticks succeed."""
         return self._has_begun and not (self.leads and self._now() - self._good_at > self._parts.pace.stale_s)
 
     def wake(self) -> None:
         self._news.set()
-
-    def wanted(self, told: Wanted) -> None:
-        self._parts.demand.take(told)
 
     async def run(self) -> None:
         try:
@@ -144,6 +147,7 @@ class Runtime:
         if leads == self.leads:
             return
         self._parts.orders.forget()
+        self._parts.loop.scaler.forget()
         if leads:
             self._good_at = self._now()
             self._parts.orders.listen_from(self._parts.loop.clock.now())
@@ -151,6 +155,7 @@ class Runtime:
         else:
             self._shown.unknown()
             self._pool.unknown()
+            self._scale.unknown()
             self._parts.loop.rollouts.unknown()
         self.leads = leads
         self._parts.metrics.gauge(names.IS_LEADER).set(leads)
@@ -184,6 +189,8 @@ class Runtime:
         self._shown.show(done.deployments, self._parts.heartbeats.known, now - self._parts.pace.lease_s)
         self.held_bytes, self.waited_for, self.unfit = done.plan.held_bytes, done.wanted, done.plan.unfit
         self._parts.orders.pin(done.pinned)
+        self._parts.orders.share({version: one.batch_slots for version, one in done.scaling.targets.items()})
+        self._scale.show(done.scaling, done.asked)
         self._pool.show(done.plan.held_bytes, done.wanted, done.plan.why, now)
 
     async def _save(self) -> float:

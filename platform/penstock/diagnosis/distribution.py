@@ -16,7 +16,6 @@ def anywhere(_: Sample) -> bool:
 
 
 def total(samples: Iterable[Sample]) -> float | None:
-    """Return the sum; None if empty, or a part is unknown."""
     values = [sample.value for sample in samples]
     known = [value for value in values if value is not None]
     return sum(known) if values and len(known) == len(values) else None

@@ -13,6 +13,9 @@ MOST_STRENGTH = 10.0
 
 
 class Case(StrEnum):
+    LIMITS_AWAY = "limits-store-away"
+    DISK_FULL = "disk-full"
+    CPU_TAKEN = "cpu-taken"
     UNHEALTHY_VERSION = "unhealthy-version"
     SLOW_ZONE = "slow-zone"
     LOST_WORKER = "lost-worker"
@@ -62,7 +65,6 @@ class Check:
 
     @property
     def holds(self) -> bool | None:
-        """Tell whether the check passes; None if its value is unknown."""
         if self.value is None:
             return None
         return self.value >= self.limit if self.sense is Sense.AT_LEAST else self.value < self.limit
@@ -117,7 +119,7 @@ class Cost(StrEnum):
     RESTART = "a restart with the new setting"
     NEW_VERSION = "a new version, loaded beside the old one"
     CAPACITY = "more machines"
-    WORK = "somebody's work"
+    WORK = "work on the machines or the callers' code"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,7 @@ def _engine(recording: Recording, version: str, *, alone: bool) -> EngineFigures
         kv_used_ratio=mean(names.KV_USED_RATIO),
         preemptions=grown(names.PREEMPTIONS),
         queue_mean_s=queue.mean if queue else None,
+        calls=queue.count if queue else None,
         step_tokens=tokens / steps if tokens is not None and steps else None,
         device_busy_ratio=_device(recording) if alone else None,
     )

@@ -20,7 +20,7 @@ from penstock.diagnosis.snapshot import (
     TokenFigures,
     ZoneFigures,
 )
-from penstock.domain.errors import NoCapacity, Overloaded, PenstockError
+from penstock.domain.errors import NoCapacity, Overloaded, PenstockError, StoreUnavailable
 from penstock.domain.fleet.worker import WorkerEnd
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.slo import SloTier
@@ -30,6 +30,7 @@ from penstock.telemetry.definitions import Label, Metric
 from penstock.telemetry.series import INSTANCE, Sample
 
 P95 = 0.95
+_LOOP_STATES = ("computing", "starved")
 LOST = frozenset(end.value for end in WorkerEnd if end.is_loss)
 """Reasons of a worker's end without an order."""
 
@@ -66,11 +67,13 @@ def has(label: Label | str, value: str) -> Callable[[Sample], bool]:
 
 
 def _events(recording: Recording, metric: Metric, where: distribution.Where = distribution.anywhere) -> float | None:
-    """Return the gateways' count; 0 only if a gateway answered."""
     found = total(filter(where, recording.of(metric)))
     if found is None and not recording.of(metric):
         return 0.0 if recording.of(names.LOOP_LAG_SECONDS, "_count") else None
     return 0.0 if found is None and not any(map(where, recording.of(metric))) else found
+
+
+_SHARED = has(Label.STATE, "shared")
 
 
 def _stages(recording: Recording) -> tuple[StageTime, ...]:
@@ -89,10 +92,11 @@ def _gateway(recording: Recording) -> GatewayFigures:
     wanted = {name: seconds for name, found in spent.items() if (seconds := total(found)) is not None}
     name = max(wanted, key=lambda one: wanted[one], default="")
     lag = distribution.of(recording, names.LOOP_LAG_SECONDS, has(INSTANCE, name) if name else distribution.anywhere)
-    computed = total(filter(has(Label.STATE, "computing"), spent.get(name, ())))
+    computed, starved = (total(filter(has(Label.STATE, state), spent.get(name, ()))) for state in _LOOP_STATES)
     return GatewayFigures(
         name=name,
         loop_busy_ratio=None if computed is None else _of_time(computed, recording),
+        loop_starved_ratio=None if starved is None else _of_time(starved, recording),
         loop_wants_ratio=_of_time(wanted[name], recording) if name else None,
         loop_lag_p95_s=lag.quantile(P95) if lag else None,
     )
@@ -109,10 +113,7 @@ def _tokens(recording: Recording) -> TokenFigures:
     if prompt is not None and cached is not None and output is not None and prompt + output > cached:
         part = (prompt - cached) / (prompt - cached + output)
     decode = distribution.of(recording, names.STAGE_SECONDS, has(Label.STAGE, Stage.DECODE.value))
-    itl = distribution.of(recording, names.ITL_SECONDS)
-    return TokenFigures(
-        prompt_part=part, decode_s=decode.sum if decode else None, itl_p50_s=itl.quantile(0.5) if itl else None
-    )
+    return TokenFigures(prompt_part=part, decode_s=decode.sum if decode else None)
 
 
 def _tenants(recording: Recording) -> tuple[TenantFigures, ...]:
@@ -187,12 +188,23 @@ def _faults(recording: Recording, requests: float | None) -> FaultFigures:
         else tuple((version, total(found) or 0.0) for version, found in ejected.items()),
         lost_workers=total(_losses(recording)),
         lost=_lost(recording),
-        refused_models=frozenset(
-            one.labels.get(Label.MODEL, "")
-            for one in filter(has(Label.OUTCOME, Outcome.NO_CAPACITY.value), recording.of(names.REQUESTS))
-            if one.value
-        ),
+        unserved=_unserved(recording, refused(NoCapacity)),
+        store_refused_ratio=refused(StoreUnavailable),
+        limits_away_ratio=max((1.0 - one for one in _levels(recording, names.LIMITS_REACH, _SHARED)), default=None),
+        spool_full_ratio=max(_levels(recording, names.SPOOL_FULL), default=None),
     )
+
+
+def _levels(recording: Recording, metric: Metric, where: distribution.Where = distribution.anywhere) -> list[float]:
+    return [one.value for one in filter(where, recording.of(metric)) if one.value is not None]
+
+
+def _unserved(recording: Recording, refused_ratio: float | None) -> Mapping[str, float] | None:
+    """Return the refusals for lack of a worker by version; None if there were some and no version is known."""
+    found = {one.labels.get(Label.VERSION, ""): one.value for one in recording.of(names.NO_WORKER)}
+    if not found and refused_ratio != 0.0:
+        return None
+    return None if None in found.values() else {version: value or 0.0 for version, value in found.items() if value}
 
 
 def _losses(recording: Recording) -> list[Sample]:

@@ -17,6 +17,7 @@ this exporter has it.
 METRICS = (
     names.REQUESTS,
     names.REFUSALS,
+    names.NO_WORKER,
     names.TIER_REQUESTS,
     names.TIER_STREAMS,
     names.STAGE_SECONDS,
@@ -34,6 +35,7 @@ METRICS = (
     names.TENANT_QUEUE_SECONDS,
     names.ZONE_TTFT_SECONDS,
     names.LIMITS_REACH,
+    names.SPOOL_FULL,
     names.WORKER_INFO,
     names.WORKER_STATE,
     names.WORKERS,

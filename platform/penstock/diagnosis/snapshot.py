@@ -1,6 +1,6 @@
 """The figures of a platform that the cases judge. Unknown figures are None, never 0."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from penstock.domain.outcome import Stage
@@ -43,6 +43,8 @@ class GatewayFigures:
     loop_busy_ratio: float | None = None
     loop_wants_ratio: float | None = None
     """Busy ratio including the time in which the loop was runnable without a core."""
+    loop_starved_ratio: float | None = None
+    """Part of the time in which the loop was runnable without a core."""
     loop_lag_p95_s: float | None = None
 
 
@@ -58,6 +60,8 @@ class EngineFigures:
     kv_used_ratio: float | None = None
     preemptions: float | None = None
     queue_mean_s: float | None = None
+    calls: float | None = None
+    """Requests that left the queues."""
     step_tokens: float | None = None
     device_busy_ratio: float | None = None
 
@@ -70,7 +74,6 @@ class EngineFigures:
 class TokenFigures:
     prompt_part: float | None = None
     decode_s: float | None = None
-    itl_p50_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +104,6 @@ class WorkerFigures:
 
     @property
     def begun(self) -> float | None:
-        """Return the starts, including a running one; None if unknown."""
         if self.starting_s:
             return max(self.starts or 0.0, 1.0)
         return self.starts if self.starts or self.starting_s is not None else None
@@ -149,8 +151,14 @@ class FaultFigures:
     """Workers that became silent or failed, and were replaced."""
     lost: tuple[LostWorker, ...] = ()
     """The last lost worker, by version and reason."""
-    refused_models: frozenset[str] = frozenset()
-    """Models with requests refused for lack of workers or of room."""
+    unserved: Mapping[str, float] | None = None
+    """Requests refused for lack of a ready worker, by version."""
+    store_refused_ratio: float | None = None
+    """Part of requests refused because a store could not be used."""
+    limits_away_ratio: float | None = None
+    """Part of the time in which a gateway did not reach the limits store."""
+    spool_full_ratio: float | None = None
+    """Part of the time in which a gateway's disk refused writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +189,13 @@ class Snapshot:
         if most is None or most.name == OTHER or len(self.tenants) < MANY or (most.waiting or 0.0) <= whole / 2:
             return None
         return most
+
+    def is_called(self, version: str) -> bool | None:
+        """Tell whether requests came for a version: some were refused, wait or were served; None if unknown."""
+        if self.faults.unserved is None:
+            return None
+        engine = next((one for one in self.engines if one.version == version), EngineFigures(version=version))
+        return bool(self.faults.unserved.get(version) or engine.calls or engine.waiting)
 
     def stage(self, stage: Stage) -> StageTime | None:
         return next((one for one in self.stages if one.stage is stage), None)

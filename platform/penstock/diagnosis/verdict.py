@@ -6,6 +6,7 @@ Findings are ordered: causes before their effects, broken objectives before met 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 
 from penstock.diagnosis.cases import CASES
 from penstock.diagnosis.evidence import Case, Judgement, State
@@ -27,8 +28,8 @@ class Finding:
     judgement: Judgement
     at_stake: tuple[KeptPromise, ...]
     effect_of: Case | None
-    ended_s: float = 0.0
-    """Seconds since the finding last held; 0 if it holds at the window's end."""
+    ended_s: float | None = 0.0
+    """Seconds since the finding last held; 0 if it holds at the window's end, None if it holds in no single minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ def judge(snapshot: Snapshot) -> Diagnosis:
     )
 
 
-def timed(now: Diagnosis, whole: Diagnosis, ended_s: Callable[[Case], float]) -> Diagnosis:
+def timed(now: Diagnosis, whole: Diagnosis, ended_s: Callable[[Case], float | None]) -> Diagnosis:
     """Return the present findings at the window's end, then earlier ones with the seconds since their end."""
     held = {one.judgement.case for one in now.findings}
     past = [
@@ -69,10 +70,14 @@ def timed(now: Diagnosis, whole: Diagnosis, ended_s: Callable[[Case], float]) ->
     return replace(
         whole,
         word=Word.BOTTLENECK if Word.BOTTLENECK in (now.word, whole.word) else whole.word,
-        findings=(*now.findings, *sorted(past, key=lambda one: (one.effect_of is not None, one.ended_s))),
+        findings=(*now.findings, *sorted(past, key=_lateness)),
         ruled_out=tuple(one for one in whole.ruled_out if one.case not in found),
         undecided=tuple(one for one in whole.undecided if one.case not in found),
     )
+
+
+def _lateness(finding: Finding) -> tuple[bool, float]:
+    return finding.effect_of is not None, inf if finding.ended_s is None else finding.ended_s
 
 
 def _ordered(found: list[Judgement], snapshot: Snapshot) -> tuple[Finding, ...]:

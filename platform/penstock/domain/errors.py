@@ -50,7 +50,6 @@ class PenstockError(Exception):
 
 
 def codes(kind: type[PenstockError] = PenstockError) -> frozenset[str]:
-    """Return the codes of a kind of error and its subclasses."""
     return frozenset({kind.code}).union(*(codes(child) for child in kind.__subclasses__()))
 
 
@@ -151,7 +150,7 @@ class UnknownModel(BadRequest):
 
 
 class UnknownRequest(BadRequest):
-    """No record of this request is kept here: it still runs, or newer records have taken its room."""
+    """No record of this request is here: it still runs, its record could not be written, or newer ones replaced it."""
 
     code = "request_not_found"
 

@@ -30,7 +30,6 @@ class Price:
 
     @property
     def dearest(self) -> int:
-        """The highest price per token kind."""
         return max(self.prompt_per_mtok, self.cached_per_mtok, self.output_per_mtok)
 
     def at(self, factor: float) -> "Price":

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 TENANT_QUEUE = "tenant_queue"
 """Refusal reason: the tenant's own waiting requests; without them it would have been queued."""
-OWN_QUEUE = "this tenant's own requests wait in its way"
+OWN_QUEUE = "too many requests of this tenant wait already"
 """The same in words."""
 ADAPTER_LOADING = "adapter_loading"
 """Refusal reason: the request's adapter is being loaded."""
@@ -37,7 +37,6 @@ class Outcome(StrEnum):
 
     @property
     def spends_error_budget(self) -> bool:
-        """True if the platform is at fault."""
         return self in _OURS
 
 

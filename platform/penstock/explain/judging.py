@@ -49,7 +49,6 @@ def judged(record: RequestRecord) -> tuple[Judged, ...]:
 
 
 def _ours_s(record: RequestRecord) -> float:
-    """Return the request's time without its upload."""
     return record.seconds - record.stages_s.get(Stage.UPLOAD, 0.0)
 
 

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator
 
-from penstock.domain.serving.adapted import Adapted, Met
-from penstock.domain.serving.batched import Batched, Trigger
+from penstock.domain.serving.report import AT_ONCE, Adapted, Batched, Met, Trigger, Waited
 from penstock.domain.serving.request_record import Choice, Considered, RequestRecord, Tried
-from penstock.domain.serving.waited import AT_ONCE, Waited
 from penstock.explain.words import count, listed, seconds
 
 AS_GOOD = 0.01

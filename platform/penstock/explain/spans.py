@@ -20,7 +20,6 @@ _ENDS = {
 
 
 def stages_of(record: RequestRecord) -> list[tuple[Stage, float]]:
-    """Return the measured stages, in the order of a request's life."""
     return [(stage, record.stages_s[stage]) for stage in Stage if stage in record.stages_s]
 
 

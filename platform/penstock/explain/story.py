@@ -56,7 +56,7 @@ def _end(record: RequestRecord) -> Iterator[str]:
         yield f"{asked}{version} and was answered in {seconds(record.seconds)}."
         return
     refusal = record.refusal
-    why = _why(refusal) if refusal else "nobody noted why"
+    why = _why(refusal) if refusal else "the reason was not recorded"
     verb = "ended" if record.attempts else "was refused"
     yield f"{asked}{version} and {verb} as {record.outcome} after {seconds(record.seconds)}: {why}."
     if refusal is not None and refusal.retry_after_s is not None:
@@ -100,7 +100,7 @@ def _limits(record: RequestRecord) -> Iterator[str]:
     if record.degraded:
         yield f"It was degraded, as its tenant prefers to a refusal: {listed(record.degraded)}."
     if record.over_quota:
-        yield "It ran beyond its tenant's rates, on capacity that nobody else wanted."
+        yield "It ran beyond its tenant's rates, on capacity that no other tenant used."
     if record.drawn is None and record.outcome in _BY_LIMIT:
         yield "Its limits refused it before it was read: what the others had left is unknown."
     elif record.drawn is None:
@@ -144,7 +144,7 @@ def _engine(record: RequestRecord) -> Iterator[str]:
         if record.attempts:
             yield "How many tokens it took is unknown."
         return
-    kind = "" if record.exact else ", as far as anybody knows"
+    kind = "" if record.exact else " (an estimate)"
     yield (
         f"It took {count(record.prompt_tokens, 'prompt token')} ({record.cached_tokens or 0:,} of them cached)"
         f" and {count(record.output_tokens, 'output token')}{kind}."
@@ -174,7 +174,7 @@ def _cost(record: RequestRecord) -> Iterator[str]:
 def _promises(record: RequestRecord) -> Iterator[str]:
     found = judged(record)
     if not found:
-        yield "It says nothing of any promise of the platform."
+        yield "No promise of the platform applies to it."
     for one in found:
         yield _promise(one)
 

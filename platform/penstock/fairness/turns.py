@@ -40,7 +40,6 @@ class VirtualTimes(Generic[F]):
         self._times[flow] = self.of(flow) + cost
 
     def serve(self, start: float) -> None:
-        """Advance the system's virtual time to that of a request entering service."""
         self.now = max(self.now, start)
 
     def forget(self, flow: F) -> None:

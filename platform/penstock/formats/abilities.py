@@ -69,7 +69,6 @@ def of_template(template: ChatTemplate, special_tokens: Iterable[tuple[str, str]
 
 
 def _reads_effort(template: ChatTemplate, user: list[Message], known: dict[str, object]) -> bool:
-    """Tell whether any reasoning effort, passed as the engine passes it, changes the prompt."""
     said = [{"reasoning_effort": one, "enable_thinking": one != _NO_EFFORT} for one in _EFFORTS]
     return len({_rendered(template, user, known | given) for given in said}) > 1
 

@@ -142,8 +142,6 @@ def _is_content(node: jinja2.nodes.Node | None) -> bool:
 
 
 def cache(now: Callable[[], datetime]) -> Callable[[str], ChatTemplate]:
-    """Return a function that compiles each template source once."""
-
     @lru_cache(maxsize=_MAX_TEMPLATES)
     def compiled(source: str) -> ChatTemplate:
         return ChatTemplate(source, now)

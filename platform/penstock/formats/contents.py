@@ -77,7 +77,6 @@ def check_manifest(manifest: Manifest) -> None:
 
 
 def _check_adapter(paths: set[str]) -> None:
-    """Require an adapter's three files and no others."""
     if others := sorted(paths - adapter.FILES):
         raise ArtifactRefused(f"{others[0]}: an adapter consists of {', '.join(sorted(adapter.FILES))}")
     if missing := sorted(adapter.FILES - paths):

@@ -57,7 +57,6 @@ def largest(pieces: Iterable[bytes], dtype: str) -> float:
 
 
 def _larger(one: int, other: int, signs: int, width: int) -> int:
-    """Return the lane-wise maximum of two integers with sign bits 0."""
     at_least = ((one | signs) - other) & signs
     return other ^ ((one ^ other) & (at_least - (at_least >> (8 * width - 1))))
 

@@ -8,12 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.domain.serving.adapted import Adapted
-from penstock.domain.serving.batched import Batched
 from penstock.domain.serving.load import Load
-from penstock.domain.serving.report import SILENT, Report
-from penstock.domain.serving.used import Used
-from penstock.domain.serving.waited import Waited
+from penstock.domain.serving.report import SILENT, Adapted, Batched, Report, Used, Waited
 
 HEADER = b"x-penstock-report"
 COMMENT = b": penstock-report "

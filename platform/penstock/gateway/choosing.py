@@ -36,8 +36,6 @@ _COUNTED_ANEW = frozenset({"truncate_prompt_tokens", "padding"})
 
 
 class _Found(NamedTuple):
-    """A rule's target: request, version, prompt, and the version it is a fallback for."""
-
     rule: Rule
     wish: InferenceRequest
     version: VersionEntry
@@ -76,7 +74,6 @@ class _Trial:
         return self.call.principal.context(version.max_model_len)
 
     def known(self, rule: Rule, version: VersionEntry) -> Misfit | None:
-        """Return a rule's misfit, if earlier rules have shown it."""
         script = rules.script_of(version)
         if self.context(version) <= self._full.get(script, 0):
             return Misfit.CONTEXT
@@ -87,7 +84,6 @@ class _Trial:
             self._tokens[rules.script_of(version)] = prepared.prompt_tokens
 
     def refused(self, version: VersionEntry, error: BadRequest) -> Misfit:
-        """Record that the version can't take the request, and return the misfit."""
         self.last, why = error, rules.of_error(error)
         if why is Misfit.CONTEXT and not _COUNTED_ANEW & self.call.request.body.keys():
             script = rules.script_of(version)

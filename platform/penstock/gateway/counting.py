@@ -35,7 +35,6 @@ class Counting:
     rates: Rates
 
     async def serve(self, progress: Progress, reply: Reply) -> None:
-        """Answer a count; raise a ``PenstockError`` only before the reply has started."""
         left: list[tuple[bytes, bytes]] = []
 
         async def draw(version: VersionEntry) -> None:

@@ -4,10 +4,8 @@ listener → identify → resolve (name → version) → preprocess → admit (o
 settle
 
 Each stage returns the call with the data that it added: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). A
-request for a sleeping version is held under its lease.
-
-A tenant may prefer a degraded answer to a refusal: the request is degraded before admission if its version is under
-pressure, and once more if no worker accepted it.
+request for a sleeping version is held under its lease. A degraded request (C6) is made before admission under pressure,
+and once more if no worker accepted it.
 
 Before the first token everything may be retried. After it, another worker continues the stream if the result is exact;
 otherwise errors become in-band events and an ``Outcome``.
@@ -27,7 +25,6 @@ from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.ticket import Ticket
-from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import SHADOWS, Principal
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.calls.call import Admitted, Answer, Call, Chosen, Due, Progress, Timings, unnoted
@@ -87,8 +84,6 @@ class Admission(Protocol):
 
 
 class Degrader(Protocol):
-    """Finds the degraded request that a tenant prefers to a refusal under pressure (C6)."""
-
     def capped(self, call: Chosen) -> InferenceRequest | None: ...
 
     def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None:
@@ -96,6 +91,10 @@ class Degrader(Protocol):
         ...
 
     def fits(self, call: Chosen, smaller: VersionEntry) -> bool: ...
+
+
+class AskedCounts(Protocol):
+    def came(self, call: Admitted) -> None: ...
 
 
 class Held(Protocol):
@@ -199,6 +198,7 @@ class Pipeline:
     preprocessor: Preprocessor
     degrader: Degrader
     admission: Admission
+    asked: AskedCounts
     holding: Holding
     router: Router
     dispatcher: Dispatcher
@@ -241,7 +241,6 @@ class Pipeline:
         return Asked(call=progress.call, answer=answer, body=kept.body, error=error)
 
     async def serve(self, progress: Progress, reply: Reply) -> None:
-        """Answer a parsed request; raise a ``PenstockError`` only before the reply has started."""
         try:
             call = await self._admitted(progress)
         except PenstockError as error:
@@ -320,6 +319,7 @@ class Pipeline:
 
     async def _run(self, call: Admitted, reply: Reply) -> Answer:
         """Hold, dispatch and relay under the lease; the relay turns late errors into in-band events."""
+        self.asked.came(call)
         relay, ticket = self.relays.open(call, reply), None
         demand = ANY if call.attempts.asks_again else call.demand
         pick = partial(self.router.pick, call.version, call.prepared, call.attempts.choices.append, demand=demand)
@@ -359,11 +359,10 @@ class Pipeline:
 
     def _ticket(self, call: Admitted) -> Ticket:
         cost, lease, clocks_apart = call.cost, call.lease, self.clock.now() - self.clock.monotonic()
-        standing = standing_of(call.principal.plan, over_quota=lease.over_quota is not None)
         return Ticket(
             request=call.request.id,
             tenant=_queues_as(call),
-            standing=standing if call.copy is None else Standing.SHADOW,
+            standing=call.standing,
             weight=call.principal.plan.weight,
             reserved=call.principal.plan.reserved,
             deadline_at=clocks_apart + lease.deadline_at,

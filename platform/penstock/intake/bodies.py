@@ -41,8 +41,6 @@ class Bounded:
 
 
 class _Body:
-    """A request's body, read only as its route asks."""
-
     def __init__(self, receive: Receive, bound: Bounded, held: HeldBytes, length: bytes) -> None:
         self._receive, self._bound, self._held, self._length = receive, bound, held, length
         self._left, self._until = bound.most_bytes, 0.0
@@ -111,7 +109,6 @@ class _Answer:
                 self._reply.finish()
 
     async def crash(self, told: Refusal) -> None:
-        """Send this refusal as the answer, or break off an answer that has started."""
         if not self._is_started:
             status, headers, body = told
             await self.send({"type": "http.response.start", "status": status, "headers": headers})

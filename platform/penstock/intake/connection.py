@@ -275,7 +275,6 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def prove(self) -> None:
-        """Record a valid key for this connection's address."""
         if not self._is_proven:
             self._is_proven = True
             self.config.addresses.prove(self._address)

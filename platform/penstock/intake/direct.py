@@ -128,7 +128,6 @@ class DirectReply:
         cycle.on_response()
 
     def abort(self) -> None:
-        """Drop the connection; the caller of ``abort`` gets no callback."""
         self.forget()
         self._cycle.disconnected = True
         self._connection.transport.abort()
@@ -184,7 +183,6 @@ class DirectReply:
             self.forget()
 
     def last(self) -> None:
-        """Accept no further request on this connection."""
         self._cycle.keep_alive = False
 
     def paused(self) -> None:

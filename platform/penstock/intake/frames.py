@@ -7,6 +7,8 @@ errors are left to the library.
 
 from struct import Struct
 
+from penstock.intake.opening import Opening, TooLarge
+
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 MOST_STREAMS = 256
 """Streams with an incomplete message: twice the number that the server grants. A client beyond that violates the
@@ -21,6 +23,8 @@ _ENHANCE_YOUR_CALM = 11
 """The error code that gRPC reads as RESOURCE_EXHAUSTED."""
 _END_STREAM, _END_HEADERS, _PADDED = 1, 4, 8
 _IN_PARTS = frozenset({_RESET, _CONTINUATION})
+_OF_HEADERS = frozenset({_HEADERS, _CONTINUATION})
+_ACK = 1
 _STREAM_MASK = 0x7FFF_FFFF
 
 
@@ -54,11 +58,15 @@ class Frames:
     """Follows one connection; ``held`` counts the bytes of its unfinished messages, ``now`` is monotonic seconds.
 
     ``header_bytes`` bounds a header block over all its frames, frame headers included, and any other frame except a
-    message's: the library keeps a block until its last frame.
+    message's: the library keeps a block until its last frame. Before the client acknowledges the server's settings,
+    decoded blocks have a bound, too.
     """
 
     def __init__(self, header_bytes: int) -> None:
         self._header_bytes = header_bytes
+        self._opening: Opening | None = Opening(2 * header_bytes)
+        self.is_greeted = False
+        """The server's settings were sent: an earlier acknowledgement counts for nothing."""
         self.held = self.calls = self.resets = self._frames_left = self._block = 0
         self._preface = PREFACE
         self._head = b""
@@ -113,7 +121,7 @@ class Frames:
 
         Nearly all frames are of this kind: one costs 0.3 µs here, 1.1 µs in parts.
         """
-        if self._block:
+        if self._block or self._opening is not None:
             return at
         streams, last = self._streams, end - _HEAD_BYTES
         while at <= last and self._frames_left >= 0:
@@ -155,7 +163,7 @@ class Frames:
         block = self._block + _HEAD_BYTES + self._left
         if bool(self._block) != (self._kind == _CONTINUATION):
             raise NotHttp2
-        is_head = self._kind in {_HEADERS, _CONTINUATION}
+        is_head = self._kind in _OF_HEADERS
         if block > self._header_bytes:
             raise HeadersTooLong(self._stream) if is_head else NotHttp2
         is_open = is_head and not self._flags & _END_HEADERS
@@ -170,6 +178,8 @@ class Frames:
                 content = min(size, self._left - self._padding)
                 if content > 0:
                     self._content(data, at, content, now)
+        elif self._opening is not None and self._kind in _OF_HEADERS:
+            self._opening.add(data[at : at + size])
         self._left -= size
         if not self._left:
             self._end()
@@ -208,8 +218,22 @@ class Frames:
             one.size = 0
 
     def _end(self) -> None:
+        if self._opening is not None:
+            self._end_opening(self._opening)
         if self._kind in (_DATA, _HEADERS) and self._flags & _END_STREAM:
             self._forget(self._stream)
+
+    def _end_opening(self, opening: Opening) -> None:
+        if self._kind in _OF_HEADERS:
+            is_last = bool(self._flags & _END_HEADERS)
+            try:
+                opening.end_frame(self._flags, is_last=is_last, is_first=self._kind == _HEADERS)
+            except TooLarge:
+                raise HeadersTooLong(self._stream) from None
+            except ValueError as error:
+                raise NotHttp2 from error
+        elif self._kind == _SETTINGS and self._flags & _ACK and self.is_greeted:
+            self._opening = None
 
     def _forget(self, stream: int) -> None:
         one = self._streams.pop(stream, None)
@@ -218,6 +242,5 @@ class Frames:
 
 
 def _is_message(data: bytes, at: int, end: int, flags: int) -> bool:
-    """Tell whether a frame's payload is exactly one whole message."""
     content = end - at - _PREFIX_BYTES
     return content >= 0 and not flags & _PADDED and content == _SIZE.unpack_from(data, at)[0]

@@ -95,7 +95,6 @@ class PlainReply:
             self._listening = asyncio.create_task(self._listen())
 
     async def end(self) -> None:
-        """Wait until everything is sent, and stop listening."""
         if self._listening is not None:
             self._listening.cancel()
         if self._pumping is None:

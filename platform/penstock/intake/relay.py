@@ -52,8 +52,6 @@ class Waiting(Protocol):
 
 
 class Client(asyncio.Protocol):
-    """A client's connection: its incomplete messages, its unread answers, and its tenant after a valid key."""
-
     transport: asyncio.Transport
 
     def __init__(self, relay: "Relay") -> None:
@@ -137,6 +135,11 @@ class Client(asyncio.Protocol):
         server.transport.writelines(self._early)
         self._early.clear()
         self.transport.resume_reading()
+
+    def passed_on(self, data: bytes) -> None:
+        """Write the server's bytes, which begin with its settings, to the client."""
+        self._frames.is_greeted = True
+        self.transport.write(data)
 
     def ended(self) -> None:
         if not self.transport.is_closing() and not self._refused_at:
@@ -230,8 +233,6 @@ class Client(asyncio.Protocol):
 
 
 class _Server(asyncio.Protocol):
-    """The connection to the gRPC server for the same client."""
-
     transport: asyncio.Transport
 
     def __init__(self, client: Client) -> None:
@@ -244,7 +245,7 @@ class _Server(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_bytes = len(data)
-        self._client.transport.write(data)
+        self._client.passed_on(data)
 
     def pause_writing(self) -> None:
         self._client.transport.pause_reading()

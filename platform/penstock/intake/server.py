@@ -140,7 +140,6 @@ class EdgeServer(Server):
                 signal.signal(sig, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Drain at the first signal, end at the second."""
         del sig, frame
         self.force_exit = self.should_exit
         self.should_exit = True

@@ -2,15 +2,13 @@
 
 The event loop runs ready tasks in order of arrival: 200 simultaneous requests would be read, checked and tokenised
 before another caller's next token. So a request waits if this turn of the loop has done enough; each later turn starts
-waiting requests, one per tenant in rotation, until its time is used up. Waiting requests are bounded, with a share for
-each tenant. A tenant without neighbours has longer turns: many requests through the same stage cost less than a few,
-for their code stays in the processor's caches.
+waiting requests, one per tenant in rotation, until its time is used up. A tenant without neighbours has longer turns.
 
-Refused callers may retry at once, and a refusal costs a third of a millisecond. Beyond a burst, refusals are sent at a
-fixed rate, so that their callers use a small part of a core. No bytes are held for them meanwhile.
+Refused callers may retry at once, and a refusal costs a third of a millisecond: beyond a burst, refusals are sent at a
+fixed rate. No bytes are held for them meanwhile.
 
-Trade-off: requests of one burst start some iterations later than possible, and a flooding caller gets its refusal
-later. The first neighbour after a quiet time may wait for one of the longer turns.
+Trade-off: requests of one burst start some iterations later than possible. The first neighbour after a quiet time may
+wait for one of the longer turns.
 """
 
 import asyncio
@@ -100,7 +98,6 @@ class StartTurns:
         self._busy_s = BUSY_S if now - self._mixed_at < NEIGHBOUR_S else ALONE_S
 
     def leave(self, tenant: TenantId) -> None:
-        """Forget a request that entered by ``take``."""
         left = self._inside[tenant] - 1
         if left:
             self._inside[tenant] = left
@@ -108,7 +105,6 @@ class StartTurns:
             del self._inside[tenant]
 
     async def pace(self, tenant: TenantId) -> None:
-        """Wait until this tenant's next refusal may be sent."""
         now = self._clock()
         due = max(self._due.pop(tenant, -math.inf), now - REFUSALS_AT_ONCE / REFUSALS_PER_S) + 1.0 / REFUSALS_PER_S
         self._due[tenant] = min(due, now + LONGEST_S)
@@ -136,7 +132,6 @@ class StartTurns:
         self._began = self._clock()
 
     def _wake_one(self) -> bool:
-        """Wake the first request of the next tenant in rotation, if its caller waits still."""
         tenant, line = self._waiting.popitem(last=False)
         is_woken = _woken(line.popleft())
         if line:

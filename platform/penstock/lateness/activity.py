@@ -51,14 +51,12 @@ def ran_s(pid: int) -> float:
 
 
 def tasks(pid: int) -> list[Path]:
-    """Return the folders of a process's threads."""
     with suppress(OSError):
         return list((PROC / str(pid) / "task").iterdir())
     return []
 
 
 def _waited_s(task: Path) -> float:
-    """Return the seconds that a thread waited for a core; 0 if the kernel does not count them."""
     with suppress(OSError, ValueError, IndexError):
         return int((task / "schedstat").read_text().split()[1]) / 1e9
     return 0.0

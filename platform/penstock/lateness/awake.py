@@ -141,5 +141,4 @@ class timeout:  # noqa: N801  it stands in for asyncio.timeout
         await self._inner.__aexit__(kind, error, trace)
 
     def end(self) -> None:
-        """End the block now, as if its seconds were over."""
         self._inner.reschedule(asyncio.get_running_loop().time())

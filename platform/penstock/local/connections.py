@@ -91,7 +91,6 @@ def _demo_key(settings: Settings) -> str:
 
 
 def operator_tls(settings: Settings, url: str) -> ssl.SSLContext | None:
-    """Return an operator's TLS for this controller; None for an ordinary one."""
     own = operator_certificate(settings, url)
     return own.client(Role.CONTROLLER) if own else None
 

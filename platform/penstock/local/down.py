@@ -39,7 +39,6 @@ def _wait(settings: Settings, pid: int) -> None:
 
 
 async def _sweep(settings: Settings) -> str:
-    """End workers and Postgres that outlived their supervisor."""
     with lock.HomeLock(settings.paths.run):
         left = len(leftovers.living(settings.paths.run))
         await leftovers.drain(settings.paths.run, settings.drain_grace_s)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from penstock.apps import rule_files
+from penstock.apps import slos
 from penstock.apps.settings import Home, Settings
 from penstock.connectors.process import leftovers
 from penstock.connectors.prometheus import configuration
@@ -84,7 +84,7 @@ def prepare(settings: Settings, sites: Sites) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     scraping = Scraping(
         targets=folder / TARGETS,
-        rules=rule_files.write(folder / "rules"),
+        rules=slos.write_rules(folder / "rules"),
         alertmanager=urlsplit(sites.alertmanager).netloc,
         every_s=settings.scrape_s,
     )
@@ -140,7 +140,6 @@ def forget(paths: Home) -> None:
 
 
 def addresses(paths: Home) -> dict[str, str]:
-    """Return the addresses of Prometheus and Alertmanager; empty if they don't run."""
     shown = {"metrics": paths.prometheus_address, "alerts": paths.alertmanager_address}
     return {what: file.read_text().strip() for what, file in shown.items() if file.exists()}
 
@@ -183,6 +182,5 @@ def _targets(settings: Settings, pids: Mapping[str, int]) -> Iterator[Target]:
 
 
 def _target(settings: Settings, pid: int, **labels: str) -> Iterator[Target]:
-    """Yield the process's metrics page, if any. An instance keeps its name when its port changes."""
     if url := exposition.address(settings.paths.run, pid):
         yield Target(address=urlsplit(url).netloc, labels={"zone": settings.zone, **labels})

@@ -8,9 +8,9 @@ from penstock.apps.settings import Settings
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.local import certificates, connections, database, home, observing, question, shutdown, state
-from penstock.local.parts import Parts
 from penstock.local.restarts import Restarts
 from penstock.local.screen import Screen
+from penstock.local.shutdown import Parts
 from penstock.local.starting import Start
 from penstock.supervision import exposition
 from penstock.supervision.listening import url_of

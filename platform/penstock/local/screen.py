@@ -81,7 +81,6 @@ class Screen:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def write(self, text: str) -> None:
-        """Print at once, without ending the line."""
         self._console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
     def error(self, error: CommandError) -> None:

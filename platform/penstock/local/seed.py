@@ -49,7 +49,6 @@ async def migrate(address: str) -> int:
 
 
 async def let_in(address: str) -> None:
-    """Create the processes' database roles on a server that trusts local connections."""
     async with opened(address) as database:
         await roles.grant(database, {roles.GATEWAY: "", roles.CONTROLLER: ""})
 
@@ -97,7 +96,6 @@ class Seed:
         await self._deploy(frozenset(versions.values()), names)
 
     async def _deploy(self, wanted: frozenset[VersionId], names: frozenset[ModelName]) -> None:
-        """Set the demo versions' workers; other versions belong to operators."""
         present = {deployment.version: deployment.replicas for deployment in await self._registry.deployments()}
         retired = {version for version in present if _name_of(version) in names} - wanted
         for version, replicas in [*((one, self._replicas) for one in wanted), *((one, 0) for one in retired)]:
@@ -143,7 +141,6 @@ def _name_of(version: VersionId) -> ModelName:
 
 
 def _is_outdated(route: Route, version: VersionId) -> bool:
-    """Tell whether an alias leads only to older versions of the model, as earlier starts set it."""
     versions = {share.version for share in route.shares}
     return version not in versions and {_name_of(one) for one in versions} == {_name_of(version)}
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ ENGINES_SOCKET = "engines.sock"
 
 def gateway(settings: Settings, number: int, fd: int) -> Command:
     settings = _with_metrics_port(settings, number - 1)
+    settings = settings.model_copy(update={"gateway_name": f"{socket.gethostname()}:{number}"})
     return _command(settings, f"gateway {number}", f"gateway-{number}.log", ("gateway", "--fd", str(fd)), (fd,))
 
 

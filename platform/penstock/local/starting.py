@@ -10,9 +10,9 @@ from penstock.connectors.postgres import roles
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias
 from penstock.local import certificates, connections, database, home, observing, seed, services
-from penstock.local.parts import Parts
 from penstock.local.restarts import Restarts
 from penstock.local.screen import Phase
+from penstock.local.shutdown import Parts
 from penstock.packaging.demo import version_names
 from penstock.packaging.demo_models import DEMO_MODELS
 from penstock.packaging.packing import Packed

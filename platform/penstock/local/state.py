@@ -62,7 +62,6 @@ def processes(run: Path) -> list[LocalProcess]:
 
 
 def _engine(run: Path, worker: str) -> int:
-    """Return the pid of a worker's engine as its agent wrote it; 0 without one."""
     try:
         return int((run / ENGINES / f"{worker}.pid").read_text())
     except (OSError, ValueError):

@@ -65,7 +65,6 @@ def key(file: Path, what: str, *, do: str = "") -> bytes:
 
 
 def previous(file: Path) -> Path:
-    """Return the path of the previous secret while it is valid."""
     return file.with_name(file.name + PREVIOUS)
 
 

@@ -95,7 +95,6 @@ def write(folder: Path, config: AdapterConfig, modules: Iterable[str]) -> None:
 
 
 def _check_start(start: object) -> None:
-    """Refuse an initialisation (``init_lora_weights``) that may have changed the base's weights."""
     if isinstance(start, str) and start.lower() not in _PLAIN_INITS:
         raise ArtifactRefused(f"it began with {start[:40]}, which changes the base's weights: convert it to plain LoRA")
     if not isinstance(start, str | bool | None):

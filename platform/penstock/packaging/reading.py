@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import msgspec
+
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.models.model import SamplingDefaults, Task
+from penstock.domain.models.model import GoldenPrompt, SamplingDefaults, Task
 from penstock.formats.documents import DocumentRefused, json_of
 
 DEFAULT_CONTEXT_TOKENS = 2048
@@ -86,3 +88,25 @@ def context_of(folder: Path) -> int:
 
 def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+class _Golden(msgspec.Struct, forbid_unknown_fields=True):
+    prompt: str
+    expect: str = ""
+    max_tokens: int = GoldenPrompt(prompt="").max_tokens
+    near: str = ""
+    far: str = ""
+
+
+def golden_of(path: Path) -> tuple[GoldenPrompt, ...]:
+    """Read a JSON list of ``GoldenPrompt`` objects; raises ``ArtifactRefused``."""
+    try:
+        found = msgspec.convert(json_of(path.read_bytes()), list[_Golden])
+    except OSError as error:
+        raise ArtifactRefused(f"{path}: {error.strerror}") from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        known = ", ".join(_Golden.__struct_fields__)
+        raise ArtifactRefused(f"{path.name}: {error}; write a list of objects with {known}") from error
+    if not found:
+        raise ArtifactRefused(f"{path.name} has no golden prompt in it")
+    return tuple(GoldenPrompt(**msgspec.structs.asdict(one)) for one in found)

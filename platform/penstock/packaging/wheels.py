@@ -71,7 +71,6 @@ def sha256_of(path: Path) -> str:
 
 
 def _bar() -> list[str]:
-    """Return pip's option for progress as plain numbers, if this pip has it."""
     return ["--progress-bar=raw"] if int(version("pip").partition(".")[0]) > RAW_BAR_AFTER_PIP else []
 
 
@@ -101,7 +100,6 @@ def _unpack(archive: zipfile.ZipFile, into: Path) -> Path:
 
 
 def _extract(archive: zipfile.ZipFile, name: str, target: Path) -> Path:
-    """Write one member to a fixed path, regardless of its name."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with archive.open(name) as source, target.open("wb") as out:
         while chunk := source.read(_CHUNK_BYTES):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, Protocol
 
-from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.report import Trigger
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import Batch, BatchDecision, Device, Policy
@@ -161,6 +161,5 @@ class Bench:
 
 
 def play(arrivals: Iterable[Arrival], settings: BatchSettings, took: Took) -> Played:
-    """Run this traffic against the policy that the platform ships."""
     computes = Computes(settings.prior, settings.max_items)
     return Bench(Policy(settings, computes), settings, took, computes).play(arrivals)

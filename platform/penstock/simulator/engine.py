@@ -79,7 +79,6 @@ class _Group:
     events: list[tuple[int, int, Sequence]] = field(default_factory=list)
 
     def made(self, sequence: Sequence) -> int:
-        """Return the tokens that each of the request's sequences has after this step."""
         return self.step - sequence.first_step + 1 if sequence.first_step else 0
 
 

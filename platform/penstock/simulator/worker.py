@@ -137,7 +137,6 @@ class Worker:
         heapq.heappush(self._timers, (max(at, self.now + LEAST_STEP_S), next(self._numbers), what))
 
     def _ring(self, until: float) -> None:
-        """Run all events that are due until this second, each at its own time."""
         while self._timers and self._timers[0][0] <= until:
             at, _, what = heapq.heappop(self._timers)
             self.now = max(self.now, at)

@@ -17,7 +17,7 @@ from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.slo import Indicator, Objective, SloTier
 from penstock.domain.tenancy.ledger import Ended
-from penstock.slo import absent, budget, recorded
+from penstock.slo import budget, recorded, rules
 from penstock.slo.budget import SHOWN, Budget, EventCounts
 from penstock.slo.indicators import Selection, measure
 from penstock.telemetry.series import Sample
@@ -75,7 +75,7 @@ def of_prometheus(prometheus: Recorder, promised: Promised) -> ErrorBudgets:
     told = prometheus.instant(f'{{__name__=~"{every}"}}')
     ratios = {(*_objective(one), one.labels["__name__"]): one.value for one in told}
     counted = frozenset(map(_objective, prometheus.instant(recorded.BAD_EVENTS)))
-    remembered = prometheus.instant(f"present_over_time({recorded.BAD_EVENTS}[{absent.REMEMBERED}])")
+    remembered = prometheus.instant(f"present_over_time({recorded.BAD_EVENTS}[{rules.REMEMBERED}])")
     served = {tier for tier, _ in counted | set(map(_objective, remembered))}
     if not served:
         raise CommandError(

@@ -5,7 +5,7 @@ An alert ends soon after the fault; while it still fires, it says since when no 
 """
 
 from penstock.slo import recorded
-from penstock.slo.promise import Promise
+from penstock.slo.recorded import Promise
 from penstock.slo.rule import Alert
 from penstock.slo.windows import DAY_S, WindowPair, Windows, seconds
 
@@ -56,13 +56,11 @@ def _alert(promise: Promise, pair: WindowPair, windows: Windows, interval_s: int
 
 
 def _spent_within_s(promise: Promise, pair: WindowPair) -> str:
-    """Return the PromQL of the whole minutes until the budget is spent at the long window's pace."""
     whole_s = promise.period_days * DAY_S * promise.budget_ratio
     return f"round({whole_s:.6g} / {promise.series(recorded.error_ratio(pair.long))}, 60)"
 
 
 def _over_since(promise: Promise, pair: WindowPair, now_ratio: float, interval_s: int) -> str:
-    """Return the PromQL of the Unix second of the last minute that burned, if that is past."""
     bad, events = (rate(LAST_MINUTE) for rate in (promise.measure.bad_rate, promise.measure.events_rate))
     burned = f"({bad}) > {now_ratio * promise.threshold(pair):.6g} * ({events})"
     seen_s = seconds(pair.now) + 2 * seconds(recorded.BASE_WINDOW)

@@ -3,6 +3,11 @@
 Rules, alerts, boards and ``penstock slo status`` take the names from here.
 """
 
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.slo.windows import WindowPair
+
 BASE_WINDOW = "5m"
 """The only window over which the platform's own counters are read; longer ones sum the recorded rates."""
 INTERVAL_S = 30
@@ -28,3 +33,31 @@ def count(rate: str, window: str, interval_s: int = INTERVAL_S) -> str:
 
 def select(series: str, tier: str, objective: str) -> str:
     return f'{series}{{{OBJECTIVE}="{objective}",{TIER}="{tier}"}}'
+
+
+class Measured(Protocol):
+    def events_rate(self, window: str) -> str: ...
+
+    def bad_rate(self, window: str) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """Over ``period_days``, at most ``budget_ratio`` of the events are bad."""
+
+    tier: str
+    objective: str
+    says: str
+    budget_ratio: float
+    period_days: int
+    measure: Measured
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {TIER: self.tier, OBJECTIVE: self.objective}
+
+    def threshold(self, pair: WindowPair) -> float:
+        return pair.factor(self.period_days) * self.budget_ratio
+
+    def series(self, recorded: str) -> str:
+        return select(recorded, self.tier, self.objective)

@@ -8,13 +8,25 @@ from dataclasses import dataclass
 
 from penstock.domain.models.model import Tier
 from penstock.domain.serving.slo import SloTier
-from penstock.slo import absent, burning, recorded
+from penstock.slo import burning, recorded
 from penstock.slo.indicators import Unmeasurable, measure
-from penstock.slo.promise import Promise
+from penstock.slo.recorded import Promise
 from penstock.slo.rule import Alert, Group, RecordingRule
-from penstock.slo.windows import Windows
+from penstock.slo.windows import Severity, Windows
+from penstock.telemetry import names
 
-UNWATCHED = Group(name="slo-unwatched", interval_s=recorded.INTERVAL_S, rules=(absent.nothing_measured(),))
+REMEMBERED = "1d"
+"""Time for which an objective that had data is expected to have some."""
+PATIENCE = "15m"
+_NOTHING_MEASURED = Alert(
+    name="NoGatewayMeasured",
+    expr=f"absent({names.TABLE_NUMBER.name})",
+    hold="2m",
+    severity=Severity.PAGE,
+    summary="Prometheus sees no gateway.",
+    effect="No promise is measured and no other alert of requests can fire; callers may get no answers at all.",
+)
+UNWATCHED = Group(name="slo-unwatched", interval_s=recorded.INTERVAL_S, rules=(_NOTHING_MEASURED,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +69,7 @@ def _group(promise: Promise, windows: Windows, interval_s: int) -> Group:
     rules: list[RecordingRule | Alert] = [
         *_recordings(promise, windows),
         *burning.of(promise, windows, interval_s),
-        absent.of(promise),
+        _without_data(promise),
     ]
     return Group(name=f"slo-{promise.tier}-{promise.objective}", interval_s=interval_s, rules=tuple(rules))
 
@@ -105,3 +117,20 @@ def _check(promise: Promise, windows: Windows) -> None:
                 f" over {pair.long}: it would need {bound:.0%} bad events; promise more than"
                 f" {1 - 1 / pair.factor(promise.period_days):.3f}"
             )
+
+
+def _without_data(promise: Promise) -> Alert:
+    """Return the alert for an objective without data.
+
+    A gateway exports a tier's series from its first table on, with or without traffic: it is never idleness.
+    """
+    series = promise.series(recorded.BAD_EVENTS)
+    return Alert(
+        name="PromiseWithoutData",
+        expr=f"present_over_time({series}[{REMEMBERED}]) unless {series}",
+        hold=PATIENCE,
+        severity=Severity.TICKET,
+        labels=promise.labels,
+        summary=f"{promise.tier}: no data tells whether the objective {promise.objective} is met.",
+        effect="Its series are gone: its alerts can't fire, and its error budget is unknown, not full.",
+    )

@@ -34,7 +34,6 @@ class WindowPair:
     budget_ratio: float
 
     def factor(self, period_days: int) -> float:
-        """Return the burn rate that spends ``budget_ratio`` in the long window."""
         return self.budget_ratio * period_days * DAY_S / seconds(self.long)
 
 

@@ -39,7 +39,6 @@ class Child:
 
     @property
     def code(self) -> int | None:
-        """Negative: the signal; None while it runs."""
         return self._process.returncode
 
     async def wait(self) -> int:

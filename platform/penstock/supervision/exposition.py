@@ -36,7 +36,6 @@ def address(run: Path, pid: int) -> str:
 
 
 def addresses(run: Path) -> list[str]:
-    """Return the metrics addresses of a home's processes that are alive."""
     pids = sorted(int(file.name) for file in (run / FOLDER).glob("[0-9]*"))
     return [found for pid in pids if Path(f"/proc/{pid}").exists() and (found := address(run, pid))]
 

@@ -19,6 +19,16 @@ LIMITS_ALONE = Metric(
     help="Limit decisions without the shared store, by policy: closed, share, open.",
     labels=(Label.REASON,),
 )
+SPOOL_FULL = Metric(
+    name="penstock_spool_full",
+    kind=MetricKind.GAUGE,
+    help="1 while the disk of a gateway's spool refuses writes: requests that need a ledger row are refused.",
+)
+DISK_USED_RATIO = Metric(
+    name="penstock_disk_used_ratio",
+    kind=MetricKind.GAUGE,
+    help="Used share of the file system of a gateway's spool; 0 in other processes.",
+)
 RESERVATIONS_OVERDUE = Metric(
     name="penstock_reservations_overdue",
     kind=MetricKind.GAUGE,

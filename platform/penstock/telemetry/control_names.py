@@ -35,6 +35,41 @@ WORKERS_WANTED = Metric(
     help="Deployed number of workers by version; in a cluster the minimum.",
     labels=(Label.VERSION,),
 )
+SCALE_WISH_WORKERS = Metric(
+    name="penstock_scale_wish_workers",
+    kind=MetricKind.GAUGE,
+    help="Workers that a scaled version needs, with fractions, before bounds cut the number.",
+    labels=(Label.VERSION,),
+)
+SCALE_WORKERS = Metric(
+    name="penstock_scale_workers",
+    kind=MetricKind.GAUGE,
+    help="Workers that a scaled version is to have; cordoned and sleeping ones are not counted.",
+    labels=(Label.VERSION,),
+)
+SCALE_CORDONED = Metric(
+    name="penstock_scale_cordoned_workers",
+    kind=MetricKind.GAUGE,
+    help="Workers that get no new requests and end once they are idle.",
+    labels=(Label.VERSION,),
+)
+SCALE_DOLLARS_PER_HOUR = Metric(
+    name="penstock_scale_dollars_per_hour",
+    kind=MetricKind.GAUGE,
+    help="Price of a scaled version's workers; 0 if the scale file names none.",
+    labels=(Label.VERSION,),
+)
+SCALE_CHANGES = Metric(
+    name="penstock_scale_changes",
+    kind=MetricKind.COUNTER,
+    help="Changes of a version's number of workers, by kind: scale_out, scale_in, take_back.",
+    labels=(Label.VERSION, Label.REASON),
+)
+DEMAND_SILENT_GATEWAYS = Metric(
+    name="penstock_demand_silent_gateways",
+    kind=MetricKind.GAUGE,
+    help="Gateways that reported demand and are silent: while there are any, nothing scales in.",
+)
 WORKER_ENDS = Metric(
     name="penstock_worker_ends",
     kind=MetricKind.COUNTER,

@@ -57,6 +57,8 @@ EVENTS: dict[str, str] = {
     # workers, as their host sees them
     "worker_started": "A worker's process was started.",
     "worker_told_to_drain": "A worker was ordered to take no new work and to end.",
+    "worker_admitted": "A pod's gate was opened for one node scaler.",
+    "worker_got_no_machine": "A scaler brought no machine for a pod, which is made anew for the next one.",
     "worker_killed": "A worker that did not end in time was killed.",
     "worker_died": "A worker ended without an order.",
     "worker_ended": "A worker has ended as ordered.",

@@ -76,11 +76,9 @@ class Metrics:
                 self._objects[metric.name].remove_by_labels({str(label): value})
 
     def exposition(self) -> bytes:
-        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def openmetrics(self) -> bytes:
-        """Return the OpenMetrics format, which includes exemplars."""
         said: bytes = openmetrics.generate_latest(self.registry)  # type: ignore[no-untyped-call]
         return said
 

@@ -27,6 +27,12 @@ REFUSALS = Metric(
     help="Requests answered with an error, by code; each code is exported from the start.",
     labels=(Label.CODE,),
 )
+NO_WORKER = Metric(
+    name="penstock_no_worker",
+    kind=MetricKind.COUNTER,
+    help="Requests refused because no worker of their version, or of their adapter's base, was ready.",
+    labels=(Label.VERSION,),
+)
 EARLY_REFUSALS = Metric(
     name="penstock_early_refusals",
     kind=MetricKind.COUNTER,

@@ -34,7 +34,6 @@ async def serve(host: str, port: int, pages: Mapping[str, Page]) -> asyncio.Serv
 
 
 def _wanted(path: str, head: bytes, pages: Mapping[str, Page]) -> str:
-    """Return the requested page; metrics in the richest format that the client accepts."""
     lines = head.decode("latin-1").lower().split("\r\n")[1:]
     takes = any(line.startswith("accept:") and _OPENMETRICS_TYPE in line for line in lines)
     return OPENMETRICS if path == METRICS and takes and OPENMETRICS in pages else path

@@ -54,7 +54,6 @@ class TenantLabels:
         return label or OTHER
 
     def _in_place_of_another(self, tenant: str, count: int, on_drop: Callable[[str], None]) -> str | None:
-        """Give the label of the least busy named tenant to this one, if this one has twice the requests."""
         least = min(self._known, key=lambda one: self._counts.get(one, 0))
         if count < 2 * self._counts.get(least, 0):
             return None

@@ -30,7 +30,6 @@ class Files:
 
     @property
     def stamp(self) -> tuple[Stamp, ...]:
-        """Return a value that changes with any of the files."""
         return tuple(secret_file.stamp(file) for file in (self.certificate, self.key, self.authorities))
 
 

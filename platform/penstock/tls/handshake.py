@@ -7,8 +7,35 @@ import ssl
 from collections.abc import Mapping
 from typing import Self, cast
 
+from penstock.domain.clock import Clock
+from penstock.telemetry import logs
 from penstock.tls.identity import Identity, Role, identity_of
-from penstock.tls.refusals import Refusals
+
+LINES_AT_ONCE = 10
+LINE_EVERY_S = 6.0
+
+
+class Refusals:
+    """Log of refused peers: a burst of lines, then one every few seconds with the count of those left out."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lines, self._since = float(LINES_AT_ONCE), clock.monotonic()
+        self._untold = 0
+
+    def tell(self, reason: str, address: str = "") -> None:
+        """Log a refused peer, or count it for the next line."""
+        now = self._clock.monotonic()
+        self._lines = min(float(LINES_AT_ONCE), self._lines + (now - self._since) / LINE_EVERY_S)
+        self._since = now
+        if self._lines < 1:
+            self._untold += 1
+            return
+        self._lines -= 1
+        untold, self._untold = self._untold, 0
+        where = {"address": address} if address else {}
+        logs.logger().warning("peer_refused", reason=reason, **where, **({"count": untold} if untold else {}))
+
 
 _REMEDIES = {
     "certificate has expired": "its certificate has expired: have it renewed",

@@ -13,7 +13,6 @@ HEAD_S = 10.0
 
 
 def timed(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol class with the timeout added."""
     return type("Timed", (_Timed, protocol), {})
 
 

@@ -46,7 +46,6 @@ class Callers:
         return role in self.roles or (role is self.itself and from_here)
 
     def may_ask(self, role: Role, path: str) -> bool:
-        """Return whether a connected caller of this role may request this path."""
         found = (roles for under, roles in self.by_path if path == under or path.startswith(f"{under}/"))
         return role in next(found, (role,))
 

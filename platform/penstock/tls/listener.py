@@ -9,10 +9,9 @@ import ssl
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol, cast
 
-from penstock.tls.handshake import peer_of, stranger
+from penstock.tls.handshake import Refusals, peer_of, stranger
 from penstock.tls.identity import Callers
 from penstock.tls.mutual import Mutual
-from penstock.tls.refusals import Refusals
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -64,7 +63,6 @@ def _admitting(protocol: type[asyncio.Protocol], mutual: Mutual, callers: Caller
 
 
 def _by_path(app: App, transport: asyncio.BaseTransport, mutual: Mutual, callers: Callers) -> App:
-    """Wrap the application with the path check of this connection's role."""
     caller = peer_of(transport.get_extra_info("peercert") or {})
 
     async def asked(scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,8 +91,6 @@ def _turn_away(transport: asyncio.Transport, why: str, refusals: Refusals) -> No
 
 
 class _TurnedAway(asyncio.Protocol):
-    """Answers each request with the refusal and closes."""
-
     def __init__(self, transport: asyncio.Transport, why: str) -> None:
         self._transport, self._why = transport, why
         self._timer = asyncio.get_running_loop().call_later(PATIENCE_S, transport.abort)

@@ -6,15 +6,16 @@ certificate.
 """
 
 import ssl
+from collections.abc import Callable
 
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
-from penstock.telemetry import logs
+from penstock.telemetry import logs, names
+from penstock.telemetry.metrics import Metrics
 from penstock.tls import files as mounted
 from penstock.tls.files import Files, Own
-from penstock.tls.handshake import PeerContext
+from penstock.tls.handshake import PeerContext, Refusals
 from penstock.tls.identity import Identity, Role
-from penstock.tls.refusals import Refusals
 
 LOOK_EVERY_S = 1.0
 SOON_RATIO = 0.1
@@ -42,7 +43,6 @@ class Mutual:
         return self._files
 
     def now(self) -> Own:
-        """Return identity and end of validity by the present files."""
         self._look()
         return self._own
 
@@ -108,3 +108,9 @@ class Mutual:
         context.refusals = self._refusals
         mounted.load(context, self._files)
         return context
+
+
+def show_expiry(own: Callable[[], Own], metrics: Metrics) -> None:
+    role = own().identity.role
+    metrics.gauge(names.CERTIFICATE_STARTS_AT).labels(role).set_function(lambda: own().starts_at)
+    metrics.gauge(names.CERTIFICATE_ENDS_AT).labels(role).set_function(lambda: own().ends_at)

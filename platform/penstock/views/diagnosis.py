@@ -32,7 +32,7 @@ def lines(verdict: Diagnosis, snapshot: Snapshot, recording: Recording) -> Itera
     seen = [one for one in snapshot.objectives if one.events]
     yield from (line(f"  {_promise(one)}  →  {_was_kept(one)}") for one in seen)
     if not seen:
-        yield line(("  nothing was measured that they speak of", Style.MUTED))
+        yield line(("  nothing was measured that they promise", Style.MUTED))
     yield line()
     yield from _others(verdict)
     yield from _found(verdict)
@@ -55,7 +55,7 @@ def _engines(engines: tuple[EngineFigures, ...]) -> Iterator[Line]:
     for one in engines:
         yield line(
             f"  {one.version}: {_few(one.running)} of {_few(one.slots)} slots run, {_few(one.waiting)} wait"
-            f" at the door, KV cache {_percent(one.kv_used_ratio)}, GPUs {_percent(one.device_busy_ratio)}"
+            f" in the queue, KV cache {_percent(one.kv_used_ratio)}, GPUs {_percent(one.device_busy_ratio)}"
         )
     if engines:
         yield line()
@@ -67,7 +67,7 @@ def _found(verdict: Diagnosis) -> Iterator[Line]:
         yield line()
     for number, finding in enumerate(verdict.findings):
         is_first = number == 0 and verdict.word is Word.BOTTLENECK
-        later = ("Was found", Style.MUTED) if finding.ended_s else ("Also found", Style.STRONG)
+        later = ("Also found", Style.STRONG) if finding.ended_s == 0 else ("Was found", Style.MUTED)
         yield from _finding(finding, ("Bottleneck", Style.BAD) if is_first else later)
 
 
@@ -92,6 +92,8 @@ def _finding(finding: Finding, title: tuple[str, Style]) -> Iterator[Line]:
 
 
 def _when(finding: Finding) -> str:
+    if finding.ended_s is None:
+        return "over the whole window, in no single minute of it"
     return f"ended about {seconds(finding.ended_s)} ago" if finding.ended_s else "now"
 
 

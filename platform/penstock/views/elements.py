@@ -61,7 +61,6 @@ def listing(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]
 
 
 def of(told: Callable[[Any], object], field: str) -> Cell:
-    """Return the cell of a field in words."""
     return lambda one: told(one[field])
 
 

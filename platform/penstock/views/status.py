@@ -21,6 +21,8 @@ class LimitStore:
     """Whether the controller is not this home's, so that the settings here are not the platform's."""
     name: str
     gateways: int
+    away: int
+    """Gateways that do not reach the store now, by their own pages."""
     doubt: str
     """A note for operators about the place of answers under idempotency keys."""
 
@@ -47,6 +49,10 @@ class Present:
     leader: str
     circuits: tuple[OpenCircuit, ...]
     alerts: tuple[str, ...]
+    stores_away: tuple[str, ...]
+    """Gateways that do not reach the limits store."""
+    disks_full: tuple[str, ...]
+    """Gateways with a disk that refuses writes, or has hardly any room."""
     loudest: str
     lost: str
 
@@ -64,6 +70,7 @@ def present(found: Present) -> Iterator[Line]:
     """Yield a line for each present fault, the tenant with the longest queue, the last lost engine, and the leader."""
     if found.alerts:
         yield line(("Alerts", Style.BAD), f" that fire: {', '.join(found.alerts)}")
+    yield from _stores(found)
     for circuit in found.circuits[:MOST_CIRCUITS]:
         lasts_s = found.at - circuit.since
         yield line(("Circuit open", Style.BAD), f": {circuit}, since {when(circuit.since)} ({lasts_s:.0f} s)")
@@ -75,6 +82,14 @@ def present(found: Present) -> Iterator[Line]:
         yield line(("Last lost engine", Style.STRONG), f": {found.lost}")
     if found.leader:
         yield line(("Leader", Style.STRONG), f": {found.leader}")
+
+
+def _stores(found: Present) -> Iterator[Line]:
+    if found.stores_away:
+        effect = "each applies its part of a rate, and refuses requests with a budget"
+        yield line(("Limits store", Style.BAD), f": not reached by {', '.join(found.stores_away)}; {effect}")
+    if found.disks_full:
+        yield line(("Disk full", Style.BAD), f": {', '.join(found.disks_full)}; see runbooks/DiskFull.md")
 
 
 def loudest(found: Sequence[Sample]) -> str:
@@ -109,7 +124,8 @@ def controller(found: Record, address: str) -> list[str]:
 def limits(store: LimitStore) -> list[str]:
     if store.is_shared:
         where = store.name if store.name and not store.is_remote else "the limits store"
-        shared = f"limits and budgets: shared by all gateways in {where}"
+        is_whole = f"shared by all gateways in {where}"
+        shared = f"limits and budgets: {f'NOT SHARED; {store.away} gateways lack {where}' if store.away else is_whole}"
         return [shared, f"answers under idempotency keys: {store.doubt}"] if store.doubt else [shared]
     if store.is_remote:
         return ["limits and budgets: counted by each gateway for itself; the controller knows no store of limits"]

@@ -1,37 +1,17 @@
 """Tenants, organisations and keys with their plans, their spend, and the audit log."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from operator import itemgetter
 
+from penstock.domain.tenancy.tenant import Plan
 from penstock.views.elements import Cell, Listing, Record, listing, of, table
 from penstock.views.words import dollars, when
 
 DOLLARS = ("spend_per_day", "spend_per_month")
-NUMBERS = (
-    "weight",
-    "max_context_tokens",
-    "max_output_tokens",
-    "max_concurrent",
-    "max_streams",
-    "requests_per_min",
-    "tokens_per_min",
-    "degrade_output_tokens",
-)
 YES_OR_NO = ("paid", "copied")
 TIERS = "service_tiers"
-FIELDS = (
-    "priority",
-    *NUMBERS,
-    *DOLLARS,
-    "degrade_model",
-    "deadline_s",
-    "paid",
-    "over_quota",
-    "copied",
-    "reserved",
-    TIERS,
-    "auto_tier",
-)
+FIELDS = tuple(one.name for one in fields(Plan))
 """The fields of a plan, in the order that they are shown in."""
 _PLAIN = {
     "priority": "standard",

@@ -1,6 +1,6 @@
 """Versions with their workers, tenants and adapters, and the pool of memory that a machine's workers share."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from penstock.views.elements import Cell, Listing, Record, of, table
 from penstock.views.words import when
@@ -59,6 +59,18 @@ def workers(version: Record) -> str:
     told = [f"{states[state]} {state}" for state in _ASLEEP if states.get(state)]
     told += ["pinned"] if version.get("pinned") else []
     return f"{version['replicas']}" + (f" ({', '.join(told)})" if told else "")
+
+
+def without_workers(found: Sequence[Record], named: Collection[object]) -> list[str]:
+    """Return a sentence for each named version without deployed workers: its callers are refused."""
+    replicas = {one["id"]: one["replicas"] for one in found}
+    lacking = [
+        one["id"] for one in found if one["id"] in named and not min(one["replicas"], replicas.get(one.get("base"), 1))
+    ]
+    return [
+        f"{version} has 0 workers deployed: its callers are refused until `penstock models scale {version} 1`"
+        for version in lacking
+    ]
 
 
 def _switched(adapter: Record) -> str:

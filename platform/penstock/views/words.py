@@ -25,7 +25,6 @@ def span(seconds: float | None) -> str:
 
 
 def rate(per_s: float) -> str:
-    """Return a rate per second, or per hour if it is small."""
     if per_s >= 0.01:  # noqa: PLR2004
         return f"{per_s:.3g}/s"
     return f"{per_s * 3600:.2g}/h"

@@ -8,8 +8,7 @@ side fills it, once for each prompt and once for each step of each sequence. The
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from penstock.domain.serving.batched import Batched
-from penstock.domain.serving.used import Used
+from penstock.domain.serving.report import Batched, Used
 from penstock.worker.share import Share
 
 current: ContextVar["Meter | None"] = ContextVar("meter", default=None)
@@ -135,7 +134,6 @@ class Meter:
         self.created_tokens += created
 
     def made(self, tokens: int) -> None:
-        """Count the output tokens of one step of a sequence."""
         self.output_tokens += tokens
         if self.output_tokens >= self._report_at:
             self.flush()

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from penstock.control.capacity.kv import CacheSettings, layout
+from penstock.capacity.kv import CacheSettings, layout
 from penstock.packaging.architecture import architecture_of
 from tests.support.samples.attention import LAYOUTS, READ_WITH, settings_of
 

@@ -16,6 +16,7 @@ from penstock.control.api.app import ADMIN
 from penstock.control.publish.build import build
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.table import RoutingTable
+from penstock.domain.fleet.versions import FleetView
 from penstock.domain.ids import VersionId
 from penstock.domain.tenancy.tenant import Role
 from tests.support.clock import ManualClock
@@ -65,7 +66,8 @@ class World:
         catalogue = await control.registry._store.catalogue()
         latest = await control.tables.latest()
         now = self.room.clock.now()
-        await control.tables.publish(build(catalogue, await control.heartbeats.seen(), latest, now, now, silence_s=5.0))
+        view, seen = FleetView(since=now), await control.heartbeats.seen()
+        await control.tables.publish(build(catalogue, seen, latest, now, view, silence_s=5.0))
 
     async def everything(self) -> dict[str, list[str]]:
         """Return every row of every table, as text."""

@@ -57,6 +57,13 @@ DRILLS: tuple[Drill[Stage], ...] = (
         seconds=(120,),
     ),
     Drill(
+        alert="DiskFull",
+        fault=injected.disk_full,
+        mend=injected.disk_with_room,
+        shows=("Disk full: ",),
+        silent=(),
+    ),
+    Drill(
         alert="ControllerAway",
         fault=injected.controller_stuck,
         mend=injected.controller_replaced,

@@ -105,6 +105,8 @@ class Fault:
     named: str = ""
     alert: str = ""
     lasts_s: float = 0.0
+    costs: bool = True
+    """Whether calls may fail."""
 
 
 Block = ExitStack
@@ -118,7 +120,7 @@ def hung_core(night: Night) -> Block:
 
 
 def hung_agent(night: Night) -> Block:
-    """Stop the agent for good: its controller finds it."""
+    """Stop the agent for good: its controller finds it, and its engine serves until another does."""
     night.agent().send_signal(signal.SIGSTOP)
     return ExitStack()
 
@@ -154,7 +156,9 @@ def hung_database(night: Night) -> Block:
 
 FAULTS = {
     "engine core stopped": Fault(begins=hung_core, shows="Circuit|Last lost", named="lost-worker|unhealthy-version"),
-    "agent stopped": Fault(begins=hung_agent, shows="silent, was ready", named="lost-worker"),
+    "agent stopped": Fault(
+        begins=hung_agent, shows="silent, was ready", named="lost-worker", lasts_s=75.0, costs=False
+    ),
     "60 callers of one tenant": Fault(begins=flooded, shows="Loudest.*acme", named="engine-saturated", lasts_s=45.0),
     "budget spent": Fault(begins=spent, shows="BudgetNearlySpent", alert="BudgetNearlySpent", lasts_s=90.0),
     "Postgres killed three times": Fault(
@@ -261,6 +265,7 @@ def test_a_fault_is_seen_named_and_over(night: Night, name: str) -> None:
             time.sleep(max(0.0, fault.lasts_s - (time.monotonic() - seen.began)))
         until("all are served", lambda: ask(night.callers[1]) == httpx.codes.OK, within_s=120, every_s=1.0)
         served_s = time.monotonic() - seen.began
+    assert fault.costs or not seen.failed
     shown = (
         f"{seen.first['status']:.0f}, {seen.first['diagnose']:.0f}" if fault.named else f"{seen.first['status']:.0f}"
     )

@@ -125,6 +125,10 @@ ENGINE = [  # values that only the engine can judge: it says 400, and so do we
         path="/v1/completions",
         code="",
     ),
+    *(
+        Case(name=f"a {kind} that no text completes", body=chat(structured_outputs={kind: text}), code="")
+        for kind, text in (("grammar", "root ::= root"), ("grammar", "start: start"), ("regex", r"[^\s\S]"))
+    ),
 ]
 PLACES = [
     Case(name="unknown model", body=chat(model="gpt-9"), status=404, code="model_not_found"),

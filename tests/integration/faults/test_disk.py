@@ -100,7 +100,9 @@ def outlives_a_full_disk(platform: Platform, faults: FaultTable) -> None:
             if answer.status_code != HTTPStatus.OK:
                 assert answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE, answer.text
                 assert answer.json()["error"]["code"] == "store_unavailable"
-                assert "free disk space" in answer.json()["error"]["message"]
+                assert "its disk is full" in answer.json()["error"]["message"]
+        assert HTTPStatus.SERVICE_UNAVAILABLE in answers
+        assert "Disk full: " in platform.run("status", check=False).stdout
         done = platform.run("tenants", "create", "late", check=False)
         assert "Traceback" not in done.stdout + done.stderr
         ballast.unlink()

@@ -14,7 +14,6 @@ from penstock.apps import slos
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.tables import PostgresTables
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.evidence import EvidenceReader
 from penstock.domain.fleet.table import Route, Share
 from penstock.domain.ids import Alias, VersionId
@@ -22,6 +21,7 @@ from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import ArmSecond
 from penstock.domain.rollout.judgement import Judgement, Metric, Verdict
 from penstock.domain.tenancy.tenant import Plan
+from penstock.judging.comparisons import Comparisons
 from tests.support.histories.site import Customer, Site, site
 from tests.support.patience import patient
 

@@ -13,9 +13,9 @@ import pytest
 from tritonclient.grpc import aio as triton
 
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.demand import PostgresDemand
 from penstock.connectors.postgres.tables import PostgresTables
-from penstock.connectors.postgres.wanted import PostgresWanted
-from penstock.domain.fleet.versions import Wanted
+from penstock.domain.fleet.demand import HeldNow
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.tenancy.tenant import Plan
 from penstock.telemetry import names
@@ -38,7 +38,7 @@ class Town:
 
     site: Site
     gateway: GatewayProcess
-    heard: list[Wanted] = field(default_factory=list)
+    heard: list[HeldNow] = field(default_factory=list)
 
     async def table(self, state: WorkerState, restart_s: float = 2.0) -> None:
         """Publish a table in which both workers are in this state."""
@@ -100,7 +100,9 @@ def place() -> Iterator[tuple[Site, GatewayProcess]]:
 async def town(place: tuple[Site, GatewayProcess]) -> AsyncIterator[Town]:
     """Yield the site with its version asleep and no request held, and hear the gateway's wishes meanwhile."""
     made = Town(*place)
-    listening = asyncio.create_task(PostgresWanted(made.site.postgres.dsn).run(made.heard.append))
+    listening = asyncio.create_task(
+        PostgresDemand(made.site.postgres.dsn).run(lambda told: made.heard.extend(told.held))
+    )
     for engine in made.site.engines:
         engine.behave()
     await made.table(SLEEPING)

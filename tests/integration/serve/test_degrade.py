@@ -23,6 +23,8 @@ pytestmark = pytest.mark.integration
 
 CROWD = 48
 """Half as many again as the engine has seats."""
+MOST_TOKENS, FEWEST_TOKENS = 400, 25
+AGAIN_S = 0.25
 CAP = 8
 DOLLARS = 100
 """The big model costs one a token."""
@@ -48,25 +50,32 @@ def is_known(platform: Platform, key: str) -> bool:
 
 @asynccontextmanager
 async def rush(platform: Platform, key: str) -> AsyncIterator[None]:
-    """Hold enough streams open to fill the engine and its queue; leave them all at the end."""
+    """Keep enough streams asked for to fill the engine and its queue; leave them all at the end."""
     headers = {"authorization": f"Bearer {key}"}
     limits = httpx.Limits(max_connections=CROWD)
     async with AsyncExitStack() as open_:
         http = httpx.AsyncClient(base_url=platform.url, headers=headers, timeout=120, limits=limits, trust_env=False)
         await open_.enter_async_context(http)
-        body = long_answer(400, stream=True)
-        waiting = [
-            asyncio.create_task(http.send(http.build_request("POST", CHAT, json=body), stream=True))
-            for _ in range(CROWD)
-        ]
+        waiting = [asyncio.create_task(asks_again(http)) for _ in range(CROWD)]
         try:
             yield
         finally:
             for one in waiting:
                 one.cancel()
-            for answer in await asyncio.gather(*waiting, return_exceptions=True):
-                if isinstance(answer, httpx.Response):
-                    await answer.aclose()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def asks_again(http: httpx.AsyncClient) -> None:
+    """Read one long answer after another; ask for less if the engine is too slow to let so long ones wait."""
+    tokens = MOST_TOKENS
+    while True:
+        async with http.stream("POST", CHAT, json=long_answer(tokens, stream=True)) as answer:
+            if answer.status_code == httpx.codes.OK:
+                async for _ in answer.aiter_raw():
+                    pass
+                continue
+        tokens = max(FEWEST_TOKENS, tokens // 2)
+        await asyncio.sleep(AGAIN_S)
 
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}

@@ -15,8 +15,8 @@ from penstock.domain.fleet.table import EMPTY, VersionEntry
 from penstock.domain.fleet.versions import Catalogue, Deployment
 from penstock.domain.ids import RequestId
 from penstock.domain.models.model import ModelVersion
+from penstock.domain.serving.report import Used
 from penstock.domain.serving.request import Api, InferenceRequest
-from penstock.domain.serving.used import Used
 from penstock.domain.tenancy.cost import Cost
 from penstock.formats.report import decode
 from penstock.gateway.openai.parse import parse

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from penstock.domain.serving.used import Used
+from penstock.domain.serving.report import Used
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import COMMENT, decode
 from tests.support.patience import until

@@ -10,6 +10,7 @@ from xgrammar.testing import _is_grammar_accept_string
 
 from penstock.domain.errors import InvalidField
 from penstock.gateway.openai import keywords, schemas
+from penstock.worker.engines import dead_ends
 from tests.support.samples.schemas import CASES, PATTERNS
 
 with warnings.catch_warnings():
@@ -55,6 +56,7 @@ def test_violating_text_is_refused_by_the_grammar_or_the_schema_by_the_gateway(
     assert held or _is_refused(schema), f"{through} pass the grammar and the gateway"
     if not _is_refused(schema):
         assert _passes(schema, good), "nothing valid passes"
+        dead_ends.check(xgrammar.Grammar.from_json_schema(json.dumps(schema)).serialize_json())
 
 
 @pytest.mark.parametrize(("schema", "good", "bad"), CASES + IN_STRINGS, ids=lambda one: json.dumps(one)[:60])
@@ -84,6 +86,7 @@ def test_each_part_of_a_pattern_that_passes_is_held(pattern: str, good: list[str
     if keywords.pattern_fault(pattern):
         return
     grammar = xgrammar.Grammar.from_regex(pattern)
+    dead_ends.check(grammar.serialize_json())
     assert [one for one in bad if _is_grammar_accept_string(grammar, one)] == []
     assert all(_is_grammar_accept_string(grammar, one) for one in good)
 

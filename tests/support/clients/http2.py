@@ -8,7 +8,7 @@ from typing import Self
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW = 0, 1, 3, 4, 6, 7, 8
-END_STREAM, END_HEADERS, ACK = 1, 4, 1
+END_STREAM, END_HEADERS, ACK, PRIORITY = 1, 4, 1, 0x20
 INITIAL_WINDOW_SIZE = 4
 FRAME_BYTES = 16 << 10
 Frame = tuple[int, int, int, bytes]
@@ -39,6 +39,20 @@ def call(stream: int, method: str, key: str = "") -> bytes:
     fields += [(b"te", b"trailers"), (b"content-type", b"application/grpc")]
     fields += [(b"authorization", f"Bearer {key}".encode())] if key else []
     return frame(HEADERS, END_HEADERS, stream, b"".join(_literal(*field) for field in fields))
+
+
+def indexed(stream: int, method: str, size: int) -> bytes:
+    """Return a call's head that puts a field of this size into the table (RFC 7541, 6.2.1)."""
+    return _longer(call(stream, method), stream, b"\x40" + _sized(b"much") + _sized(b"z" * size))
+
+
+def referring(stream: int, method: str, count: int) -> bytes:
+    """Return a call's head that refers to the table's newest field, a byte each time (RFC 7541, 6.1)."""
+    return _longer(call(stream, method), stream, b"\xbe" * count)
+
+
+def _longer(head: bytes, stream: int, more: bytes) -> bytes:
+    return frame(HEADERS, END_HEADERS, stream, head[9:] + more)
 
 
 class Http2:

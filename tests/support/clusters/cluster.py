@@ -27,6 +27,7 @@ class Cluster:
     on_start: Told = lambda pod: None
     on_stop: Told = lambda pod: None
     _scaled: set[str] = field(default_factory=set)
+    _gated: set[str] = field(default_factory=set)
     _heard: list[tuple[Told, Json]] = field(default_factory=list)
 
     def settle(self) -> list[tuple[Told, Json]]:
@@ -35,6 +36,8 @@ class Cluster:
             self._number(deployment)
             self._pods(deployment)
         for pod in self.store.of("pods"):
+            if pod["metadata"]["name"] in self._gated and not pod["spec"].get("schedulingGates"):
+                self._admit(pod["metadata"]["name"])
             owner = pod["metadata"]["labels"].get("penstock.io/workload", "")
             if owner and ("deployments", owner) not in self.store.objects:
                 self.stop(pod)
@@ -86,8 +89,20 @@ class Cluster:
         meta = {**template["metadata"], "name": name, "namespace": deployment["metadata"]["namespace"]}
         meta["labels"] = {**meta["labels"], "pod-template-hash": mark}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": template["spec"]}
-        pod = self.store.add("pods", {**body, "status": {"phase": "Pending", "startTime": self.store.now()}})
-        self._heard.append((self.on_start, copy.deepcopy(pod)))
+        gated = bool(template["spec"].get("schedulingGates"))
+        status = {"phase": "Pending", **({} if gated else {"startTime": self.store.now()})}
+        pod = self.store.add("pods", {**body, "status": status})
+        if gated:
+            self._gated.add(name)
+        else:
+            self._heard.append((self.on_start, copy.deepcopy(pod)))
+
+    def _admit(self, name: str) -> None:
+        """Give a pod whose gate was opened a node, as scheduler and kubelet do."""
+        self._gated.discard(name)
+        at = self.store.now()
+        self.store.change("pods", name, lambda it: it["status"].update(startTime=at), "kubelet")
+        self._heard.append((self.on_start, copy.deepcopy(self.store.objects["pods", name])))
 
     def stop(self, pod: Json) -> None:
         """Tell a pod to end: it stays until its host says that it has."""

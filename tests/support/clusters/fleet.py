@@ -33,7 +33,7 @@ def kube_server(tmp_path: Path) -> Iterator[KubeApi]:
         api.cluster.on_start = lambda pod: api.pod(pod["metadata"]["name"])
         api.cluster.on_stop = lambda pod: api.ended(pod["metadata"]["name"])
         api.kubeconfig(tmp_path / "kubeconfig")
-        pools.file(tmp_path, pools.pool("base"))
+        pools.file(tmp_path, pools.device("l40s"))
         yield api
 
 

@@ -1,4 +1,4 @@
-"""Pools as the infrastructure ships them, small, for tests."""
+"""Devices as the infrastructure ships them, small, for tests."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ NAMESPACE = "penstock"
 
 def template(**spec: object) -> dict[str, Any]:
     """Return a worker's pod with its open places."""
-    labels = {"app.kubernetes.io/name": "worker", "penstock.io/model": "{MODEL}", "penstock.io/pool": "{POOL}"}
+    labels = {"app.kubernetes.io/name": "worker", "penstock.io/model": "{MODEL}", "penstock.io/device": "{DEVICE}"}
     return {
         "metadata": {"labels": {**labels, "penstock.io/digest": "{DIGEST}"}},
         "spec": {
@@ -28,29 +28,30 @@ def template(**spec: object) -> dict[str, Any]:
     }
 
 
-def pool(name: str, *, device_gib: int = 48, most: int = 4, spot: bool = False, gpus: int = 1) -> dict[str, Any]:
-    """Return a pool that holds workers of one GPU, and of all the GPUs of a node."""
+def device(name: str, *, gib: int = 48, groups: int = 4, burst: int = 0, gpus: int = 1) -> dict[str, Any]:
+    """Return a device that holds workers of one GPU, and of all the GPUs of a node."""
+    most = groups + burst
     sizes = [
-        {"gpus": count, "most": most * gpus // count, "resources": {"limits": {"nvidia.com/gpu": str(count)}}}
+        {"gpus": count, "most": most // count, "resources": {"limits": {"nvidia.com/gpu": str(count)}}}
         for count in sorted({1, gpus})
     ]
+    places = {"asg": groups, "karpenter": burst}
     return {
         "name": name,
-        "device": "nvidia.com/gpu",
-        "device_bytes": device_gib * GIB,
+        "bytes": gib * GIB,
+        "places": [{"scaler": scaler, "most": count} for scaler, count in places.items() if count],
         "sizes": sizes,
         "template": template(),
-        "is_spot": spot,
         "start_s": 1800,
     }
 
 
-def content(*pools: dict[str, Any]) -> dict[str, Any]:
-    found = list(pools) or [pool("base"), pool("spot", spot=True)]
-    return {"edition": 1, "namespace": NAMESPACE, "prometheus": "http://prometheus:9090", "pools": found}
+def content(*devices: dict[str, Any]) -> dict[str, Any]:
+    found = list(devices) or [device("l40s", burst=4)]
+    return {"edition": 2, "namespace": NAMESPACE, "prometheus": "http://prometheus:9090", "devices": found}
 
 
-def file(folder: Path, *pools: dict[str, Any]) -> Path:
+def file(folder: Path, *devices: dict[str, Any]) -> Path:
     path = folder / "pools.json"
-    path.write_text(json.dumps(content(*pools)))
+    path.write_text(json.dumps(content(*devices)))
     return path

@@ -13,6 +13,9 @@ from penstock.apps import slos
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.control.api.app import bounded, make_app
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleSettings
+from penstock.control.autoscaler.bounds import Bounds
+from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
@@ -20,14 +23,12 @@ from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.loop import Loop
-from penstock.control.pool.demand import Demand
 from penstock.control.pool.packing import PoolPolicy
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout.advance import Advance
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.runtime import LoopIntervals, Parts, Runtime, Signals
@@ -40,6 +41,7 @@ from penstock.domain.tenancy.keys import Purpose, derive, mint, worker_bearer
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
+from penstock.judging.comparisons import Comparisons
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
 from tests.twins.acts import MemoryActs
@@ -70,6 +72,7 @@ class PaperHost:
         self.clock = clock
         self.running: dict[WorkerId, Running] = {}
         self.plans: list[FleetPlan] = []
+        self.started = 0
 
     async def view(self) -> FleetView:
         return FleetView(running=tuple(self.running.values()))
@@ -79,12 +82,13 @@ class PaperHost:
         for worker in plan.drain:
             self.running.pop(worker, None)
         for version in plan.start:
-            worker = WorkerId(f"started{len(self.running)}")
+            worker = WorkerId(f"started{self.started}")
+            self.started += 1
             self.running[worker] = Running(worker=worker, version=version, started_at=self.clock.now())
 
 
 class Room:
-    def __init__(self, clock: Clock, *, pool_bytes: int = 0) -> None:
+    def __init__(self, clock: Clock, *, pool_bytes: int = 0, bounds: tuple[Bounds, ...] = ()) -> None:
         self.clock = clock
         self.pool = PoolPolicy(limit_bytes=pool_bytes)
         self.audit = MemoryAudit()
@@ -98,13 +102,14 @@ class Room:
         self.metrics = Metrics()
         self.signals = Signals(self.metrics, pool_bytes=pool_bytes)
         self.heartbeats = Heartbeats(self.leases, clock, listeners=self.signals.listeners)
-        self.demand = Demand(clock, on_news=self.signals.news.set)
+        self.demand = HeardDemand(clock, on_news=self.signals.news.set)
         self.host = PaperHost(clock)
         self.orders, self.leadings = Orders(self.host), 0
         self.decisions = Decisions(MemoryDecisions())
         self.rules, self.rollouts = Registry(self.registry, pool_bytes=pool_bytes), MemoryRollouts(self.registry)
         self.comparisons = Comparisons(slos.gates)
         self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock, promised=slos.promised(), policy=slos.policy())
+        self.scaler = Autoscaler(ScaleSettings(tiers=slos.load(), bounds=bounds), self.registry)
         self.loop = self._loop()
         self.lock = LeaderLock()
         self.parts = self._parts()
@@ -119,6 +124,7 @@ class Room:
             heartbeats=self.heartbeats,
             orders=self.orders,
             decisions=self.decisions,
+            scaler=self.scaler,
             runtime=self.runtime,
             leader=self.lock.leader,
             metrics=self.metrics,
@@ -165,6 +171,7 @@ class Room:
             rollouts=rollouts,
             leases=self.heartbeats,
             demand=self.demand,
+            scaler=self.scaler,
             fleet=self.orders,
             tables=self.tables,
             plan=partial(plan, policy=FleetPolicy()),

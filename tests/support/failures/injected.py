@@ -76,6 +76,22 @@ class Stage:
         self.frozen.clear()
 
 
+def disk_full(stage: Stage) -> None:
+    """Let no file of the gateway grow, as on a full disk: writing one is refused by the kernel."""
+    _may_write(stage, 0)
+    until("requests are refused", lambda: stage.ask() == httpx.codes.SERVICE_UNAVAILABLE)
+
+
+def disk_with_room(stage: Stage) -> None:
+    _may_write(stage, psutil.RLIM_INFINITY)
+    until("requests are served", lambda: stage.ask() == httpx.codes.OK)
+
+
+def _may_write(stage: Stage, size: int) -> None:
+    for pid in stage.platform.pids("gateway"):
+        psutil.Process(pid).rlimit(psutil.RLIMIT_FSIZE, (size, psutil.RLIM_INFINITY))
+
+
 def database_away(stage: Stage) -> None:
     """Freeze the database, and its supervisor that would start it again: connections stay, nothing answers."""
     (server,) = map(psutil.Process, stage.platform.pids("postgres"))

@@ -14,9 +14,8 @@ from penstock.domain.ids import ModelName
 from penstock.domain.money import MicroUsd, Price
 from penstock.packaging.packing import Choices, Packed, Publishing, describe, measure, publish
 from penstock.worker.artifacts.cache import NodeCache
-from penstock.worker.artifacts.fetch import Fetcher
+from penstock.worker.artifacts.fetch import ArtifactSource, Fetcher
 from penstock.worker.artifacts.node import Node
-from penstock.worker.artifacts.ports import ArtifactSource
 
 PRICE = Price(prompt_per_mtok=MicroUsd(1), cached_per_mtok=MicroUsd(1), output_per_mtok=MicroUsd(1))
 CHOICES = Choices(name=ModelName("tiny"), price=PRICE, licence="Apache-2.0", origin="made by a test")

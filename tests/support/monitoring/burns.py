@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.slo import recorded
 from penstock.slo.indicators import Measure, Selection
-from penstock.slo.promise import Promise
+from penstock.slo.recorded import Promise
 from penstock.slo.rule import Alert
 from penstock.slo.windows import WindowPair, Windows, seconds
 

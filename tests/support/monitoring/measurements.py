@@ -14,7 +14,7 @@ from prometheus_client import Histogram
 from penstock.connectors.prometheus.page import Page, Reading, parse
 from penstock.connectors.prometheus.window import PagesWindow
 from penstock.diagnosis.recording import DEVICE_BUSY_PERCENT, Recording, record
-from penstock.domain.errors import NoCapacity, Overloaded, codes
+from penstock.domain.errors import NoCapacity, Overloaded, StoreUnavailable, codes
 from penstock.domain.fleet.worker import WorkerEnd, WorkerState
 from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Outcome, Stage
@@ -72,6 +72,8 @@ class Worker:
     starting: Mapping[WorkerState, float] = field(default_factory=dict)
     """For which part of the time it was in which state on its way to ready."""
     queue_s: float = 0.01
+    requests: int = 40
+    """Requests that came through its queue."""
 
     @property
     def states(self) -> Mapping[WorkerState, float]:
@@ -95,6 +97,12 @@ class Site:
     failed: Mapping[Outcome, int] = field(default_factory=dict)
     overloaded: int = 0
     """How many of those that found no capacity found workers that are full."""
+    called: str = ""
+    """The version of requests that found no worker; by default the first that is wanted."""
+    without_store: int = 0
+    """Requests refused because the limits store or the spool's disk could not be used."""
+    limits_away_ratio: float = 0.0
+    spool_full_ratio: float = 0.0
     wanted: Mapping[str, float] | None = None
     """How many workers of each version there should be; as many as there are, where nothing is said."""
     loop_busy_ratio: float = 0.2
@@ -184,7 +192,16 @@ def _controller(site: Site) -> str:
 
 def _faults(metrics: Metrics, site: Site) -> None:
     nobody = site.failed.get(Outcome.NO_CAPACITY, 0) - site.overloaded
-    refused = {NoCapacity.code: nobody, Overloaded.code: site.overloaded}
+    refused = {
+        NoCapacity.code: nobody,
+        Overloaded.code: site.overloaded,
+        StoreUnavailable.code: site.without_store,
+    }
+    if nobody:
+        metrics.counter(names.NO_WORKER).labels(version=_called(site)).inc(nobody)
+    if site.without_store:
+        _ended(metrics, "a", Outcome.INTERNAL, site.without_store)
+    metrics.gauge(names.SPOOL_FULL).set(site.spool_full_ratio)
     for code in codes():
         metrics.counter(names.REFUSALS).labels(code=code).inc(refused.get(code, 0))
     for outcome, count in site.failed.items():
@@ -194,7 +211,11 @@ def _faults(metrics: Metrics, site: Site) -> None:
     if site.ejections:
         metrics.counter(names.EJECTIONS).labels(version=site.workers[0].version).inc(site.ejections)
     if site.shares_limits:
-        metrics.gauge(names.LIMITS_REACH).labels(state="shared").set(1)
+        metrics.gauge(names.LIMITS_REACH).labels(state="shared").set(1.0 - site.limits_away_ratio)
+
+
+def _called(site: Site) -> str:
+    return site.called or next(iter(site.wanted or ()), "") or site.workers[0].version
 
 
 def _tenant(metrics: Metrics, name: str, tenant: Tenant) -> None:
@@ -224,7 +245,9 @@ def _worker(worker: Worker, number: int, *, is_before: bool = False) -> str:
         restarts.inc(worker.restarts)
         _observe(phases, {6.0: worker.starts})
         for stage, seconds in ((Stage.QUEUE, worker.queue_s), (Stage.PREFILL, worker.prefill_s), (Stage.DECODE, 2.0)):
-            _observe(metrics.histogram(names.GATE_SECONDS).labels(version=version, stage=stage), {seconds: 40})
+            _observe(
+                metrics.histogram(names.GATE_SECONDS).labels(version=version, stage=stage), {seconds: worker.requests}
+            )
     return metrics.exposition().decode() + translate.exposition(
         _engine(worker, is_before=is_before), VersionId(version)
     )

@@ -1,5 +1,7 @@
 """Each generated rule on trial: with the rules that it reads and the stories that tell it from a wrong one."""
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,7 +11,7 @@ from typing import Any
 from penstock.apps import slos
 from penstock.slo import recorded, rules
 from penstock.slo.indicators import Measure
-from penstock.slo.promise import Promise
+from penstock.slo.recorded import Promise
 from penstock.slo.rule import Alert, Group, RecordingRule
 from penstock.slo.windows import DAY_S, WindowPair, Windows
 from tests.support.monitoring import burns, promtool
@@ -29,6 +31,16 @@ class Trial:
     made: Made
     accused: tuple[int, ...]
     cases: tuple[Case, ...]
+    names: tuple[str, ...] = ()
+    """What its promise is called: tier, objective and sentence."""
+
+    @property
+    def shape(self) -> str:
+        """The accused rules without their promise's names: rules of one shape stand or fall together."""
+        text = json.dumps([[self.made(pace)[place] for place in self.accused] for pace in self.paces], default=str)
+        for name in self.names:
+            text = re.sub(rf"(?<![a-z_]){re.escape(name)}(?![a-z_])", "NAME", text)
+        return text
 
     @property
     def rules(self) -> Sequence[Rule]:
@@ -64,6 +76,11 @@ def write_rules(folder: Path, rules: Mapping[int, Sequence[Rule]]) -> None:
 def all_trials() -> list[Trial]:
     """Return the trials of every rule that the platform's own promises make."""
     return [_unwatched(), *_of_promises(_promised())]
+
+
+def of_each_shape() -> list[Trial]:
+    """Return one trial of each shape."""
+    return list({trial.shape: trial for trial in reversed(all_trials())}.values())
 
 
 def of_one(name: str) -> list[Trial]:
@@ -148,14 +165,19 @@ class Court:
             return [*self._plain(reads, pace), self.alerts(pace)[place].plain()]
 
         name = f"{self._name} {alert.name} {alert.labels.get('window', '')}".strip()
-        return Trial(name=name, made=made, accused=(len(reads),), cases=tuple(cases))
+        return self._trial(name, made, (len(reads),), cases)
 
     def of_recordings(self, name: str, reads: Sequence[str], accused: Sequence[str], cases: Sequence[Case]) -> Trial:
         """Return the trial of some recordings, beside others that they read."""
         made = partial(self._plain, reads)
         found = enumerate(made(recorded.INTERVAL_S))
         places = tuple(i for i, rule in found if rule["record"] in accused)
-        return Trial(name=f"{self._name} {name}", made=made, accused=places, cases=tuple(cases))
+        return self._trial(f"{self._name} {name}", made, places, cases)
+
+    def _trial(self, name: str, made: Made, accused: tuple[int, ...], cases: Sequence[Case]) -> Trial:
+        promise = self.promise
+        names = (promise.tier, promise.objective, promise.says)
+        return Trial(name=name, made=made, accused=accused, cases=tuple(cases), names=names)
 
     @property
     def _name(self) -> str:

@@ -21,9 +21,9 @@ from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.roles import GATEWAY
 from penstock.connectors.postgres.tables import PostgresTables
-from penstock.control.rollout.judge import LATE_S
 from penstock.domain.fleet.table import RoutingTable, Share
 from penstock.domain.rollout.arms import ArmSecond
+from penstock.judging.judge import LATE_S
 from penstock.telemetry.names import TABLE_NUMBER
 from tests.support.failures.wrong_clock import wrong_by
 from tests.support.gateways.shared_limits import Stub

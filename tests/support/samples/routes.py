@@ -89,6 +89,8 @@ CONTROLLER: Mapping[Route, For] = {
             ("POST", f"{ADMIN}/table/rollback"),
             ("GET", f"{ADMIN}/status"),
             ("GET", f"{ADMIN}/decisions"),
+            ("GET", f"{ADMIN}/scale"),
+            ("GET", f"{ADMIN}/scale/history"),
         ],
         For.OPERATORS,
     ),

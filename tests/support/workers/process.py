@@ -40,6 +40,7 @@ class Controller:
         self.bearers: set[str] = set()
         self.desired, self.status = "serve", 200
         self.pinned: list[str] | None = None
+        self.batch_slots: object = None
         controller = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -47,7 +48,8 @@ class Controller:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 controller.bearers.add(self.headers["authorization"])
                 controller.reports.append({"path": self.path, **json.loads(body)})
-                told = {} if controller.pinned is None else {"pinned": controller.pinned}
+                sent = {"pinned": controller.pinned, "batch_slots": controller.batch_slots}
+                told = {name: value for name, value in sent.items() if value is not None}
                 answer = json.dumps({"desired": controller.desired, **told}).encode()
                 self.send_response(controller.status)
                 self.send_header("content-length", str(len(answer)))

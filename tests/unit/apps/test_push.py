@@ -19,3 +19,13 @@ async def test_a_bad_name_is_refused_before_anything_is_stored(name: str, tmp_pa
     with pytest.raises(CommandError, match="name has 1 to 63"):
         await push(Settings(home=home), tmp_path / "model", choices, print)
     assert not home.exists()
+
+
+async def test_a_shared_store_takes_no_new_key(tmp_path: Path) -> None:
+    """Finding N5: a push to the cluster's store made a key of its own, whose signature every worker refuses."""
+    choices = Choices(name=ModelName("chat"), price=None, licence="", origin="")
+    home = tmp_path / "home"
+    with pytest.raises(CommandError, match="no signing key") as refused:
+        await push(Settings(home=home, artifact_store="s3://bucket/models"), tmp_path / "model", choices, print)
+    assert str(home / "signing/private.pem") in refused.value.do
+    assert not home.exists()

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.apps.keys import provide_worker_key
 from penstock.apps.settings import Settings
 from penstock.apps.worker import Workplace
-from penstock.apps.worker_keys import provide
 from penstock.domain.ids import ModelName, VersionId, WorkerId
 from penstock.domain.models.model import Manifest, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
@@ -36,7 +36,7 @@ def test_the_gate_stands_before_a_bounded_engine(tmp_path: Path, monkeypatch: py
     """The engine's size reaches the gate through the private plan file; vLLM's own queue is bounded too."""
     monkeypatch.setenv("PENSTOCK_HOME", str(tmp_path))
     write_private(tmp_path / "platform.key", "11" * 32)
-    provide(Settings(), WorkerId("w"), VERSION)
+    provide_worker_key(Settings(), WorkerId("w"), VERSION)
     place = Workplace(Settings(), WorkerId("w"))
     copy = Copy(manifest=MANIFEST, folder=tmp_path, hold=Hold(tmp_path / "use"))
     launch = place._plan(VERSION, place.place(4711), copy)

@@ -98,7 +98,7 @@ def test_json_has_every_number(tmp_path: Path) -> None:
     assert (told["verdict"], told["bottleneck"], told["of"]) == ("bottleneck", "engine-saturated", "a described minute")
     (finding,) = told["findings"]
     assert finding["evidence"][0] == {
-        "says": "requests wait at the engines' doors",
+        "says": "requests wait in the workers' queues",
         "metric": "penstock_door_waiting_requests",
         "value": 12.0,
         "sense": "≥",

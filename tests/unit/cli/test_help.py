@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from penstock import __version__
 from penstock.apps.settings import load
-from penstock.cli import app, arguments
+from penstock.cli import app
 from penstock.control.api.plans import checked
 from penstock.domain.errors import InvalidField
-from penstock.domain.tenancy.tenant import OverQuota, Plan, Priority, Role, ScopeKind
+from penstock.domain.tenancy.tenant import CAPS, OverQuota, Plan, Priority, Role, ScopeKind
 from penstock.views.tenants import FIELDS
 from tests.support.samples.commands import ALL
 
@@ -81,12 +81,12 @@ def test_what_the_help_of_bounds_names_is_what_keys_and_organisations_take() -> 
     """Every field that is named is accepted, and every other field of a plan is refused in words."""
     others = {"priority": Priority.BATCH, "over_quota": OverQuota.YIELD, "paid": False, "weight": 2, "copied": False}
     for kind, who in ((ScopeKind.KEY, "a key"), (ScopeKind.ORG, "an organisation")):
-        for name in arguments.CAPS:
+        for name in CAPS:
             checked(convert({name: 1}, Plan), kind)
         for name, value in others.items():
             with pytest.raises(InvalidField, match=f"{who} has bounds only"):
                 checked(convert({name: value}, Plan), kind)
-    assert {*FIELDS} - {*arguments.CAPS} == {
+    assert {*FIELDS} - {*CAPS} == {
         *others,
         *("degrade_output_tokens", "degrade_model", "reserved", "auto_tier", "service_tiers"),
     }

@@ -113,3 +113,10 @@ def test_status_says_where_limits_are_counted(told: dict[str, Any], is_shared: b
     """Of a fleet it said "counted by the one gateway", out of the operator's own settings; the controller knows."""
     settings = Settings().model_copy(update=told)
     assert views.limits(status._limits(settings, is_shared=is_shared))[0] == f"limits and budgets: {expected}"
+
+
+def test_a_limits_store_that_is_away_is_not_said_to_be_shared() -> None:
+    """With Redis down it still said "shared by all gateways"."""
+    settings = Settings().model_copy(update={"limits_url": "redis://r:1"})
+    told = views.limits(status._limits(settings, is_shared=True, away=2))[0]
+    assert told == "limits and budgets: NOT SHARED; 2 gateways lack redis://r:1"

@@ -18,6 +18,7 @@ from penstock.apps.settings import load
 from penstock.cli import app, present
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import ProcessRecord, Records
+from penstock.connectors.prometheus.page import Page, Reading, parse
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.local import state
@@ -149,7 +150,9 @@ def test_many_circuits_leave_room_for_the_rest() -> None:
     circuits = tuple(
         views.OpenCircuit(level="worker", version=VERSION, worker=f"w{i}", zone="", since=SINCE + i) for i in range(30)
     )
-    found = views.Present(at=SINCE + 60, leader="", circuits=circuits, alerts=(), loudest="", lost="")
+    found = views.Present(
+        at=SINCE + 60, leader="", circuits=circuits, alerts=(), stores_away=(), disks_full=(), loudest="", lost=""
+    )
     told = [str(one) for one in views.present(found)]
     assert told[0] == f"Circuit open: worker w0 of {VERSION}, since 2027-01-15 08:00:00 (60 s)"
     assert told[-1] == "Circuits open: 22 more"
@@ -164,3 +167,33 @@ def test_a_prometheus_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("penstock.cli.present.observed.prometheus", lambda _: Away())
     assert present._of_prometheus(load()) == (("unknown, as Prometheus does not answer",), "")
+
+
+def test_a_full_disk_and_a_lost_limits_store_are_told_first() -> None:
+    """Both refuse every request or those with a budget, and no table of the controller shows them."""
+
+    def page_of(reach: float, full: float, used: float, instance: str) -> Page:
+        metrics = Metrics()
+        metrics.gauge(names.LIMITS_REACH).labels("shared").set(reach)
+        metrics.gauge(names.LIMITS_REACH).labels("alone").set(1.0 - reach)
+        metrics.gauge(names.SPOOL_FULL).set(full)
+        metrics.gauge(names.DISK_USED_RATIO).set(used)
+        return parse(metrics.exposition().decode(), instance)
+
+    pages = {"a": page_of(0.0, 1.0, 1.0, "g1"), "b": page_of(1.0, 0.0, 0.98, "g2"), "c": page_of(1.0, 0.0, 0.5, "g3")}
+    found = Reading(at=0.0, pages=pages)
+    assert present._stores_away(found) == ("g1",)
+    assert [one.split()[0] for one in present._disks_full(found)] == ["g1", "g2"]
+    now = views.Present(
+        at=SINCE,
+        leader="",
+        circuits=(),
+        alerts=(),
+        stores_away=present._stores_away(found),
+        disks_full=present._disks_full(found),
+        loudest="",
+        lost="",
+    )
+    told = [str(one) for one in views.present(now)]
+    assert told[0].startswith("Limits store: not reached by g1;")
+    assert told[1].startswith("Disk full: g1 refuses requests, as its disk takes no more, g2 uses 98.0% of its disk")

@@ -27,6 +27,8 @@ LOCALES = (
     {"LC_ALL": "C", "PYTHONUTF8": "0"},
     {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
 )
+NARROWEST = (LOCALES[0], LOCALES[-1])
+"""ASCII by the name of the encoding, and by the locale."""
 WALK = """
 import os, sys
 from penstock.cli import app, terminal
@@ -58,10 +60,11 @@ def walked(words: tuple[str, ...], out: str, **more: object) -> subprocess.Compl
 
 @pytest.mark.parametrize("locale", LOCALES, ids=str)
 def test_no_locale_ends_in_a_traceback(locale: dict[str, str], room: Room) -> None:
-    """Of every command's help, and of every list."""
-    done = walked((*HELPS, *LISTS), "1", environment=locale)
+    """Of every list, and in the narrowest two of every command's help."""
+    helps = HELPS if locale in NARROWEST else HELPS[:1]
+    done = walked((*helps, *LISTS), "1", environment=locale)
     assert b"TRACEBACK" not in done.stderr, done.stderr
-    assert done.stdout.count(b"Usage") >= len(ALL)
+    assert done.stdout.count(b"Usage") >= len(helps)
 
 
 def test_a_full_disk_is_said_in_one_line(room: Room) -> None:

@@ -6,7 +6,8 @@ from penstock.diagnosis.cases import CASES
 from penstock.diagnosis.evidence import Case, Judgement, State
 from penstock.diagnosis.snapshot import Snapshot, VersionFigures, WorkerFigures
 from penstock.diagnosis.verdict import Word, judge
-from tests.support.scenarios.diagnoses import HEALTHY, NEIGHBOURS, SITUATIONS, Look, Neighbour
+from tests.support.scenarios.diagnoses import HEALTHY, SITUATIONS, Look
+from tests.support.scenarios.neighbours import NEIGHBOURS, Neighbour
 
 
 def judged(snapshot: Snapshot, case: Case) -> Judgement:

@@ -54,14 +54,14 @@ def test_a_version_scaled_to_nothing_is_named(look: Look) -> None:
     verdict = judge(look(SCALED_TO_NOTHING))
     assert verdict.bottleneck is Case.NO_WORKER
     found = verdict.findings[0].judgement
-    assert found.says == "No worker is ready: 0 of 0 wanted, on average; it is scaled to nothing."
+    assert found.says == "No worker is ready: the version is scaled to 0, and an alias or a caller still names it."
     assert [one.command for one in found.remedies] == [f"penstock models scale {VERSION} 1"]
 
 
 def test_wanted_workers_that_are_not_there_are_looked_for(look: Look) -> None:
     """Where workers are wanted and none is ready, it is said of how many, and what tells why."""
     found = no_worker.judge(look(replace(SCALED_TO_NOTHING, wanted={VERSION: 2})))
-    assert (found.state, found.says) == (State.FOUND, "No worker is ready: 0 of 2 wanted, on average.")
+    assert (found.state, found.says) == (State.FOUND, "No worker is ready of 2 deployed.")
     assert [one.command.split()[1] for one in found.remedies] == ["status", "logs"]
 
 
@@ -81,14 +81,32 @@ def test_without_a_controller_workers_own_pages_tell_who_is_ready() -> None:
     lacking = replace(whole, levels={name: found for name, found in whole.levels.items() if name not in gone})
     found = no_worker.judge(snapshot_of(lacking, slos.load().values()))
     assert (found.state, found.subject) == (State.FOUND, VERSION)
-    assert found.says == "No worker is ready: 0 of an unknown number wanted, on average."
+    assert found.says == "No worker is ready of an unknown number deployed."
     assert found.remedies[-1].command == f"penstock models scale {VERSION} N"
 
 
-def test_a_version_that_nobody_wants_beside_one_that_serves_is_left_open(look: Look) -> None:
-    """To which of a model's versions callers are sent is unknown, so the idle one is neither found nor ruled out."""
-    one = no_worker.judge(look(Site(wanted={VERSION: 1, SISTER: 0}, failed={Outcome.NO_CAPACITY: 60})))
-    assert (one.state, one.subject) == (State.UNDECIDED, SISTER)
+def test_an_alias_on_a_version_that_is_scaled_to_0_is_the_bottleneck(look: Look) -> None:
+    """Callers that are sent to a version without workers are refused, although another version of the model serves."""
+    site = Site(tenants={}, ttft_s={}, wanted={VERSION: 1, SISTER: 0}, called=SISTER, failed={Outcome.NO_CAPACITY: 60})
+    verdict = judge(look(site))
+    assert (verdict.bottleneck, verdict.findings[0].judgement.subject) == (Case.NO_WORKER, SISTER)
+
+
+def test_a_version_without_callers_lacks_no_worker(look: Look) -> None:
+    """Of a version that was scaled to 0 after a rollout nothing is said while another one's callers are refused."""
+    site = Site(
+        workers=(STARTING,), wanted={SISTER: 0.02, VERSION: 1}, called=VERSION, failed={Outcome.NO_CAPACITY: 60}
+    )
+    assert no_worker.judge(look(site)).subject == VERSION
+    assert cold_start.judge(look(site)).subject == VERSION
+
+
+def test_without_refusals_by_version_no_version_is_blamed() -> None:
+    """If the version of the refused requests is unknown, the case is left open."""
+    whole = recorded(SCALED_TO_NOTHING)
+    increases = {name: found for name, found in whole.increases.items() if not name.startswith(names.NO_WORKER.name)}
+    one = no_worker.judge(snapshot_of(replace(whole, increases=increases), slos.load().values()))
+    assert (one.state, one.subject) == (State.UNDECIDED, "")
 
 
 @pytest.mark.parametrize(
@@ -149,4 +167,4 @@ def test_requests_that_all_found_nobody_are_no_healthy_verdict(look: Look) -> No
 def test_a_version_that_was_wanted_for_a_part_of_the_time_is_said_to_be(look: Look) -> None:
     """An average of half a worker wanted is told as what it is: none for a part of the time."""
     said = no_worker.judge(look(replace(SCALED_TO_NOTHING, wanted={VERSION: 0.5}))).says
-    assert said == "No worker is ready: 0 of 0.5 wanted, on average; it is scaled to nothing, for a part of the time."
+    assert said == "No worker is ready of 0.5 deployed; it was scaled to 0 for a part of the time."

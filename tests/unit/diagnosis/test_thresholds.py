@@ -11,10 +11,13 @@ from penstock.diagnosis import cases
 from penstock.diagnosis.cases import (
     batch_too_small,
     cold_start,
+    cpu_taken,
+    disk_full,
     engine_saturated,
     fullest,
     gateway_bound,
     kv_bound,
+    limits_away,
     limits_slow,
     lost_worker,
     no_worker,
@@ -22,15 +25,18 @@ from penstock.diagnosis.cases import (
     prefill_interference,
     slow_clients,
     slow_zone,
+    store_refusals,
     unhealthy_version,
 )
 from penstock.diagnosis.evidence import State
 from penstock.diagnosis.snapshot import Snapshot
-from tests.support.scenarios.diagnoses import ALSO, LEFT_OPEN, NEIGHBOURS, SITUATIONS, Look
+from tests.support.scenarios.diagnoses import ALSO, LEFT_OPEN, SITUATIONS, Look
+from tests.support.scenarios.neighbours import NEIGHBOURS
 
 MODULES = (
-    batch_too_small, cold_start, engine_saturated, fullest, gateway_bound, kv_bound, limits_slow, lost_worker,
-    no_worker, noisy_neighbour, prefill_interference, slow_clients, slow_zone, unhealthy_version,
+    batch_too_small, cold_start, cpu_taken, disk_full, engine_saturated, fullest, gateway_bound, kv_bound, limits_away,
+    limits_slow, lost_worker, no_worker, noisy_neighbour, prefill_interference, slow_clients, slow_zone, store_refusals,
+    unhealthy_version,
 )  # fmt: skip
 
 
@@ -43,6 +49,8 @@ def thresholds() -> Iterator[tuple[ModuleType, str]]:
 
 
 ALL = list(thresholds())
+SHARED = {fullest.__name__, store_refusals.__name__}
+"""Modules of checks that several cases use."""
 
 
 EXPECTED = (
@@ -60,7 +68,7 @@ def wrong(look: Look) -> int:
 
 def test_every_case_file_is_looked_at() -> None:
     """No rule's thresholds are left out of the mutation."""
-    assert {rule.__module__ for rule in cases.CASES} == {module.__name__ for module in MODULES} - {fullest.__name__}
+    assert {rule.__module__ for rule in cases.CASES} == {module.__name__ for module in MODULES} - SHARED
     assert len(ALL) >= 2 * len(cases.CASES) - 4
 
 

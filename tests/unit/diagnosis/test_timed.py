@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+from penstock.diagnosis.cases import unhealthy_version
 from penstock.diagnosis.evidence import Case
 from penstock.diagnosis.verdict import Word, judge, timed
+from penstock.domain.fleet.worker import WorkerEnd
 from penstock.domain.outcome import Outcome
 from penstock.views import diagnosis as views
 from tests.support.monitoring.measurements import Site, Tenant, Worker
@@ -72,7 +74,7 @@ def test_a_lost_worker_is_no_cold_start(look: Look) -> None:
     lost = verdict.findings[0].judgement
     worker = f"{VERSION}-lost"
     assert lost.subject == worker
-    assert lost.says.startswith(f"Worker {worker} of {VERSION} went silent without a word")
+    assert lost.says.startswith(f"Worker {worker} of {VERSION} went silent: it was killed")
     assert lost.remedies[0].command == f"penstock logs worker-{worker} -n 20"
     assert lost.remedies[-1].command == f"penstock models scale {VERSION} N"
 
@@ -84,3 +86,35 @@ def test_an_engine_that_was_lost_once_is_named_by_its_worker(look: Look) -> None
     assert finding.judgement.case is Case.LOST_WORKER
     assert finding.judgement.subject == "w0"
     assert finding.judgement.remedies[0].command == "penstock logs engine-w0 -n 20"
+
+
+def test_a_fault_of_no_single_minute_has_no_end(look: Look) -> None:
+    """Of a platform that is younger than the window it was said to have ended before the platform began."""
+    found = timed(judge(look(HEALTHY)), judge(look(SATURATED)), lambda _: None)
+    (finding,) = found.findings
+    assert views._when(finding) == "over the whole window, in no single minute of it"
+
+
+def test_killed_workers_come_before_the_signs_of_their_version(look: Look) -> None:
+    """Workers that went silent twice are no fault of their version, whatever gateways saw of it."""
+    site = Site(workers=(Worker(), Worker()), lost={WorkerEnd.LOST: 3}, failed={Outcome.BROKEN_STREAM: 20})
+    found = [(one.judgement.case, one.effect_of) for one in judge(look(site)).findings]
+    assert found[:2] == [(Case.LOST_WORKER, None), (Case.UNHEALTHY_VERSION, Case.LOST_WORKER)]
+
+
+def test_a_version_whose_engines_die_comes_before_its_lost_workers(look: Look) -> None:
+    """Engines that die again and again are the cause of workers that gave up."""
+    site = Site(
+        workers=(Worker(restarts=3), Worker(restarts=2)),
+        lost={WorkerEnd.GAVE_UP: 1},
+        failed={Outcome.BROKEN_STREAM: 20},
+    )
+    found = {one.judgement.case: one.effect_of for one in judge(look(site)).findings}
+    assert (found[Case.UNHEALTHY_VERSION], found[Case.LOST_WORKER]) == (None, Case.UNHEALTHY_VERSION)
+
+
+def test_the_only_worker_is_not_to_be_restarted(look: Look) -> None:
+    """A rolling restart needs a second worker that serves meanwhile."""
+    for number, is_told in ((1, False), (2, True)):
+        found = unhealthy_version.judge(look(Site(workers=(Worker(restarts=3),) * number)))
+        assert any("restart workers" in one.command for one in found.remedies) is is_told

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price, dollars
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.adapted import Adapted, Met
-from penstock.domain.serving.batched import Batched, Trigger
+from penstock.domain.serving.report import Adapted, Ahead, Batched, Met, Trigger, Waited
 from penstock.domain.serving.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Ruled, Tried
 from penstock.domain.serving.slo import Indicator
-from penstock.domain.serving.waited import Ahead, Waited
 from penstock.domain.tenancy.ledger import Opening, close
 from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import UNKNOWN, Usage
@@ -125,7 +124,7 @@ def test_a_refusal_is_told_with_what_refused() -> None:
     assert "It was told to come back in 3.00 s." in text
     assert "Asked for 1 of 60 requests a minute (tenant:acme), 0 left." in text
     assert "It cost nothing." in text
-    assert "It says nothing of any promise of the platform." in text
+    assert "No promise of the platform applies to it." in text
 
 
 @pytest.mark.parametrize(
@@ -189,7 +188,7 @@ def test_the_unknown_is_told_as_unknown() -> None:
     """Of a request whose worker told nothing, no figure is 0."""
     text = story(outcome="engine_error", attempts=(BARE,), refusal=None)
     for words in (
-        "nobody noted why",
+        "the reason was not recorded",
         "It never came to its limits: what they had left is unknown.",
         "How it fared at the door of w1 is unknown.",
         "How many tokens it took is unknown.",
@@ -361,3 +360,11 @@ def test_json_has_everything_by_name() -> None:
     ]
     assert found["choices"][0]["worker"] == "w1"
     assert found["says"] == tell(PROMISED._replace(attempts=(BARE,), choices=(Choice("w1", 1, 0, 1),)))
+
+
+def test_a_refusal_by_a_store_is_told_with_its_words() -> None:
+    """The outcome "internal" alone said nothing of the limits store that was away, or of the full disk."""
+    error = StoreUnavailable("the caller's budget can't be checked now", retry_after_s=4.0)
+    text = story(outcome="internal", refusal=Refusal.of(error))
+    told = "was refused as internal after 1.50 s: store_unavailable: the caller's budget can't be checked now."
+    assert told in text

@@ -5,12 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.serving.adapted import Adapted, Met
-from penstock.domain.serving.batched import Batched, Trigger
 from penstock.domain.serving.load import Load
-from penstock.domain.serving.report import SILENT, Report
-from penstock.domain.serving.used import Used
-from penstock.domain.serving.waited import Ahead, Waited
+from penstock.domain.serving.report import SILENT, Adapted, Ahead, Batched, Met, Report, Trigger, Used, Waited
 from penstock.formats.report import MOST_BYTES, decode, encode
 
 REPORT = Report(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.intake.frames import MOST_FRAMES, MOST_STREAMS, PREFACE, Frames, HeadersTooLong, NotHttp2
 from penstock.intake.limits import Limits
-from tests.support.clients.http2 import DATA, END_STREAM, GOAWAY, HEADERS, PING, RESET, SETTINGS, frame
+from tests.support.clients.http2 import ACK, DATA, END_STREAM, GOAWAY, HEADERS, PING, RESET, SETTINGS, frame
 
 PADDED = 8
 HEADER_BYTES = Limits().header_bytes
@@ -17,9 +17,17 @@ def message(size: int, sent: int) -> bytes:
     return b"\0" + size.to_bytes(4, "big") + bytes(sent)
 
 
+def acknowledged() -> Frames:
+    """Return the count of a connection whose client has acknowledged the server's settings."""
+    frames = Frames(HEADER_BYTES)
+    frames.is_greeted = True
+    frames.feed(PREFACE + frame(SETTINGS, ACK, 0), now=0.0)
+    return frames
+
+
 def held(*frames: bytes, cut: int = 1 << 20) -> int:
     """Return the bytes that are counted after these frames, fed in pieces."""
-    counted, data = Frames(HEADER_BYTES), PREFACE + b"".join(frames)
+    counted, data = acknowledged(), b"".join(frames)
     for at in range(0, len(data), cut):
         counted.feed(data[at : at + cut], now=0.0)
     return counted.held

@@ -8,8 +8,8 @@ import pytest
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import GoldenPrompt, Task
 from penstock.formats import manifests
-from penstock.packaging import golden
 from penstock.packaging.packing import describe, measure
+from penstock.packaging.reading import golden_of
 from tests.support.models.versions import CHOICES, model_folder
 
 JAPAN = GoldenPrompt(prompt="What is the capital of Japan?", expect="Tokyo")
@@ -22,7 +22,7 @@ def test_a_file_of_prompts_becomes_part_of_the_version(tmp_path: Path) -> None:
         '[{"prompt": "What is the capital of Japan?", "expect": "Tokyo"}, {"prompt": "a", "expect": "b",'
         ' "max_tokens": 4}]'
     )
-    asked = golden.read(path)
+    asked = golden_of(path)
     assert asked == (JAPAN, GoldenPrompt(prompt="a", expect="b", max_tokens=4))
     folder = model_folder(tmp_path / "model")
     assert describe(folder, measure(folder), replace(CHOICES, golden=asked)).golden == asked
@@ -45,14 +45,14 @@ def test_a_file_that_is_none_is_refused_with_what_to_write(tmp_path: Path, text:
     path = tmp_path / "golden.json"
     path.write_text(text)
     with pytest.raises(ArtifactRefused, match=r"golden\.json") as caught:
-        golden.read(path)
+        golden_of(path)
     assert says in str(caught.value)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """A wrong path is no crash."""
     with pytest.raises(ArtifactRefused, match=r"none\.json: No such file"):
-        golden.read(tmp_path / "none.json")
+        golden_of(tmp_path / "none.json")
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics
-from penstock.tls import authority, expiry
+from penstock.tls import authority
 from penstock.tls.identity import Role
-from penstock.tls.mutual import Mutual
+from penstock.tls.mutual import Mutual, show_expiry
 from tests.support.clock import ManualClock
 from tests.support.tls.certificates import DAY_S, Issuer
 
@@ -31,7 +31,7 @@ def test_the_certificate_in_force_is_shown(tmp_path: Path) -> None:
     pair = issuer.issued(Role.GATEWAY, days=1)
     clock = ManualClock(epoch_s=authority.ends_at(pair.certificate) - 600)
     mutual = Mutual(issuer.mounted(Role.GATEWAY, pair), Role.GATEWAY, clock)
-    expiry.show(mutual.now, metrics)
+    show_expiry(mutual.now, metrics)
     starts, ends = value(metrics, names.CERTIFICATE_STARTS_AT), value(metrics, names.CERTIFICATE_ENDS_AT)
     assert ends == clock.now() + 600
     assert starts == pytest.approx(ends - DAY_S, abs=3600)

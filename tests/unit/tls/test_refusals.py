@@ -2,7 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from penstock.tls.refusals import LINE_EVERY_S, LINES_AT_ONCE, Refusals
+from penstock.tls.handshake import LINE_EVERY_S, LINES_AT_ONCE, Refusals
 from tests.support.clock import ManualClock
 
 

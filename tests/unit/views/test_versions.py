@@ -47,3 +47,17 @@ def test_tenants_of_a_version_are_shown() -> None:
     assert versions.owners({"tenants": ["acme", "beta"]}) == "for acme, beta alone"
     assert (versions.owners({"tenants": None}), versions.owners({})) == ("", "")
     assert versions.owners({"tenants": []}).startswith("for no tenant")
+
+
+def test_an_alias_on_a_version_without_workers_is_warned_of() -> None:
+    """Callers would be refused: the command says which version to scale."""
+    found = [
+        {"id": "m@1", "replicas": 0},
+        {"id": "m@2", "replicas": 1},
+        {"id": "a@1", "replicas": 1, "base": "m@1"},
+        {"id": "a@2", "replicas": 1, "base": "m@2"},
+        {"id": "m@3", "replicas": 0},
+    ]
+    told = versions.without_workers(found, {"m@1", "m@2", "a@1", "a@2"})
+    assert [one.split()[0] for one in told] == ["m@1", "a@1"]
+    assert "penstock models scale m@1 1" in told[0]

@@ -1,6 +1,6 @@
 """One request's meter, filled as an engine's side fills it."""
 
-from penstock.domain.serving.used import Used
+from penstock.domain.serving.report import Used
 from penstock.worker.meter import Meter
 
 

@@ -48,6 +48,8 @@ def accounting_parts(
     reservations = Reservations(store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=spawn)
     overdue = metrics.gauge(names.RESERVATIONS_OVERDUE)
     overdue.set_function(lambda: reservations.overdue(OVERDUE_S))
+    metrics.gauge(names.SPOOL_FULL).set_function(lambda: float(spool.is_full))
+    metrics.gauge(names.DISK_USED_RATIO).set_function(spool.used_ratio)
     return AccountingParts(
         reservations=reservations,
         spool=spool,

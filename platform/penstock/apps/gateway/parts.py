@@ -14,9 +14,8 @@ from penstock.apps.gateway import reading, telling
 from penstock.apps.gateway.accounting import accounting_parts
 from penstock.apps.gateway.front import Front, front
 from penstock.apps.gateway.holding import Telling, holding
-from penstock.apps.gateway.records import RecordParts, recording
 from penstock.apps.gateway.shadowing import Copying, copying
-from penstock.apps.gateway.shared import Shared
+from penstock.apps.gateway.shared import RecordParts, Shared, recording
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.stores import database_dsn, open_store
@@ -46,7 +45,7 @@ from penstock.gateway.dispatch import (
 )
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.evidence import Arms
-from penstock.gateway.holding import WakeDemand
+from penstock.gateway.holding import Asked, WakeDemand
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.errors import render
 from penstock.gateway.pipeline import Pipeline
@@ -68,8 +67,8 @@ from penstock.supervision.exposition import Exposition
 from penstock.telemetry import names, tenants
 from penstock.telemetry.metrics import Counted, Metrics
 from penstock.telemetry.pages import Page
-from penstock.tls import expiry
 from penstock.tls.identity import Role
+from penstock.tls.mutual import show_expiry
 from penstock.worker.gate.queueing.fair_queue import Bounds
 
 MOST_MODELS = 1024
@@ -126,6 +125,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     metrics, background = _counted()
     clock, dsn = SystemClock(), database_dsn(settings)
     newest, ticket_keys = found.platform[0], TicketKeys(found.platform)
+    asked = Asked(slos.load(), clock.monotonic)
     shared = Shared(
         settings=settings,
         keys=found,
@@ -140,7 +140,8 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         recording=recording(settings, clock, metrics),
         spawn=background.spawn,
         offload=_offload(settings),
-        demand=WakeDemand(),
+        demand=WakeDemand(gateway=_name(settings), clock=clock, counted=asked.counted),
+        asked=asked,
     )
     keys = Keyring(peppers=found.peppers, salt_key=derive(newest, Purpose.CACHE_SALT), now=clock.now)
     shared.table.on_change(lambda _, after: _learn_marks(ticket_keys, after.table))
@@ -178,6 +179,10 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
     )
 
 
+def _name(settings: GatewaySettings) -> str:
+    return settings.gateway_name or f"{socket.gethostname()}:{os.getpid()}"
+
+
 def _evidence(table: CurrentTable, clock: Clock, dsn: str) -> Evidence:
     arms = Arms(
         clock,
@@ -210,12 +215,13 @@ def _counted() -> tuple[Metrics, Background]:
 
 def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: Evidence) -> RequestLedger:
     traced, labels = traces.finished if traces else None, tenants.labels(*shared.settings.tenant_names, newest)
-    keep, count = shared.recording.records.ended, told.arms.ended
+    keep, count, asked = shared.recording.records.ended, told.arms.ended, shared.asked.ended
 
     def ended(call: Call, answer: Answer) -> None:
         if call.copy is None:
             keep(call, answer)
         count(call, answer)
+        asked(call, answer)
 
     return RequestLedger(shared.metrics, shared.clock.monotonic, traced, labels, ended)
 
@@ -225,7 +231,7 @@ def _client(
 ) -> HttpClient:
     mutual = peers.mutual(settings, Role.GATEWAY, clock)
     if mutual:
-        expiry.show(mutual.now, metrics)
+        show_expiry(mutual.now, metrics)
     tls = partial(mutual.client, Role.WORKER) if mutual else None
     return HttpClient(clock=clock.monotonic, limits=limits, tls=tls)
 
@@ -267,6 +273,7 @@ def _pipeline(
         preprocessor=preprocessor,
         degrader=degrader,
         admission=admission,
+        asked=shared.asked,
         holding=holding(shared),
         router=router,
         dispatcher=_dispatcher(shared, router, breakers),

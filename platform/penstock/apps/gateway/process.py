@@ -8,11 +8,13 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import uvloop
 
 from penstock.apps import keys, ownership
+from penstock.apps.gateway.holding import Telling
 from penstock.apps.gateway.parts import Gateway, compose
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.settings import GatewaySettings
@@ -63,6 +65,7 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
         _freeze_heap()
         listener = await _listen(gateway, rpc, settings, fd)
         gateway.background.keep("ready", lambda: _announce(gateway.server, ready))
+        gateway.background.keep("demand", gateway.telling.run)
         await gateway.server.serve([listener])
         await rpc.ended()
         logs.logger().info("gateway_ended")
@@ -90,7 +93,7 @@ async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int
 
 
 def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
-    awake_time().on_look = gateway.metrics.histogram(names.LOOP_LAG_SECONDS).observe
+    awake_time().on_look = partial(_late, gateway.metrics.histogram(names.LOOP_LAG_SECONDS).observe, gateway.telling)
     keep = gateway.background.keep
     keep("keys", lambda: gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))
     keep("table", lambda: gateway.table_source.run(lambda table: _take(gateway, table)))
@@ -102,11 +105,15 @@ def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
     keep("records", gateway.recording.folder.run)
     keep("refusals", gateway.recording.crowd.run)
     keep("evidence", gateway.evidence.run)
-    keep("wanted", gateway.telling.run)
     keep("health", gateway.health_watch.run)
     keep("prober", gateway.health_watch.prober.run)
     keep("revoked", lambda: _end_revoked(gateway))
     keep("platform_keys", lambda: keys.follow(settings, gateway.exchange))
+
+
+def _late(observe: Callable[[float], None], telling: Telling, lag_s: float) -> None:
+    observe(lag_s)
+    telling.demand.late(lag_s)
 
 
 def _refuse_foreign(owner: "asyncio.Task[None]") -> None:
@@ -115,20 +122,17 @@ def _refuse_foreign(owner: "asyncio.Task[None]") -> None:
 
 
 def _end_if_foreign(server: EdgeServer, owner: "asyncio.Task[None]") -> None:
-    """End the process if the database, unavailable at the start, turns out to be another platform's."""
     if not owner.cancelled() and owner.exception() is not None:
         server.should_exit = True
 
 
 def _freeze_heap() -> None:
-    """Exclude lasting modules, tokenizers and tables from garbage collection."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE_AT)
 
 
 async def _end_revoked(gateway: Gateway) -> None:
-    """End the running answers of keys that are no longer valid, once a second."""
     while True:
         await asyncio.sleep(REVOKED_WITHIN_S)
         for lease, call in list(gateway.health_watch.running.items()):

@@ -1,20 +1,53 @@
-"""Parts used by several other parts of one gateway."""
+"""Parts used by several other parts of one gateway, the records of ended requests among them."""
 
 import random
 from dataclasses import dataclass
 
-from penstock.apps.gateway.records import RecordParts
+from penstock.apps import slos
 from penstock.apps.keys import Keys
 from penstock.apps.settings import GatewaySettings
 from penstock.connectors.http.client import HttpClient
 from penstock.connectors.offload import OffloadPool
-from penstock.domain.clock import SystemClock
+from penstock.connectors.records import Bounds, RecordFolder
+from penstock.domain.clock import Clock, SystemClock
+from penstock.domain.tenancy.tenant import Principal
+from penstock.explain.shown import shown
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
-from penstock.gateway.holding import WakeDemand
+from penstock.gateway.holding import Asked, WakeDemand
+from penstock.gateway.records import RecordLookup, Records
 from penstock.gateway.routing import CurrentTable
 from penstock.gateway.upkeep.accounting import AccountingParts
+from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
+
+DAY_S = 86_400.0
+CROWD = "refused"
+"""The folder of a flood's refusals, inside the records' folder."""
+CROWD_PART = 8
+"""The part of the records' bytes for a flood's refusals: an eighth, some 100,000 of them in 32 MiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordParts:
+    records: Records
+    folder: RecordFolder
+    crowd: RecordFolder
+    asking: RecordLookup
+
+    async def explain(self, who: Principal, request_id: str) -> object:
+        return shown(await self.asking.find(who, request_id))
+
+
+def recording(settings: GatewaySettings, clock: Clock, metrics: Metrics) -> RecordParts:
+    count = metrics.counter(names.RECORDS_LOST).inc
+    whole, keep_s = settings.records_bytes, settings.records_days * DAY_S
+    bounds = Bounds(most_bytes=whole - whole // CROWD_PART, keep_s=keep_s)
+    folder = RecordFolder(settings.paths.records, bounds, clock, count)
+    crowded = Bounds(most_bytes=whole // CROWD_PART, keep_s=keep_s)
+    crowd = RecordFolder(settings.paths.records / CROWD, crowded, clock, count)
+    records = Records(folder.keep, slos.load(), clock, crowd=crowd.keep)
+    return RecordParts(records=records, folder=folder, crowd=crowd, asking=RecordLookup(folder, crowd))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,3 +67,4 @@ class Shared:
     spawn: Spawn
     offload: OffloadPool
     demand: WakeDemand
+    asked: Asked

@@ -14,7 +14,6 @@ from penstock.telemetry.thread_times import of_this_thread
 
 
 def traces(settings: GatewaySettings, clock: Clock) -> RequestTraces | None:
-    """Return the traces' exporter; None if there is no collector."""
     return RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
 
 

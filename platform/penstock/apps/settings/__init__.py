@@ -169,12 +169,10 @@ def choose_caller(key: str, url: str) -> None:
 
 
 def given_devices() -> str:
-    """Return the GPUs that this container was given, by NVIDIA's variable."""
     return os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
 
 
 def choose_home(home: str) -> None:
-    """Make this the home of this process and its children."""
     os.environ["PENSTOCK_HOME"] = home
     load.cache_clear()
 

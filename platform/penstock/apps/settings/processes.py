@@ -65,6 +65,9 @@ class GatewaySettings(
     use."""
     gateways: int = Field(default=1, ge=1, le=32)
     """Number of gateways. `penstock up` starts them; each gives its part of the limits while their store is away."""
+    gateway_name: str = ""
+    """Name of this gateway in its reports of demand, the same after a restart; empty is host and process.
+    `penstock up` names its gateways."""
     limits_when_away: str = ""
     """Policy of each limit while the limits' store is away: ``closed``, ``share`` (each gateway gives its part) or
     ``open``, as ``spend=share,tokens=open``. By default ``closed`` for spend and ``share`` for all others."""
@@ -160,6 +163,9 @@ class ControllerSettings(
     pool_bytes: int = Field(default=0, ge=0)
     """Memory of this machine for engines: weights, KV cache and adapters' slots of all workers that are awake. More may
     be deployed than fits: unused versions sleep. 0 turns that off; with ``fleet=kubernetes`` it does nothing."""
+    scale_file: str = ""
+    """File with bounds of scaling by version (``scale:``, see how-it-decides/scaling): its versions get as many workers
+    as their requests ask for. Empty scales nothing; with ``fleet=kubernetes`` it must be empty."""
     pools_file: str = ""
     """File with the pools that the infrastructure ships, as JSON: nodes for workers in a cluster, and pod templates."""
     kubeconfig: str = ""
@@ -210,24 +216,34 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
     notice_s: float = Field(default=0.0, ge=0)
     """Seconds between the notice and the end of this machine (spot: 120); a drain takes no longer. 0 if there is no
     notice."""
+    capacity_file: str = ""
+    """A file in which the node says how it was bought: only ``spot`` has the notice then. Empty: the notice counts."""
     engine_zygote: str = "auto"
     """Fork engines from a pre-imported parent: ``auto`` (CPU only), ``on``, ``off``."""
     zygote_socket: str = ""
     """A pre-imported parent shared by several workers; empty means one per worker."""
 
     @property
+    def announced_s(self) -> float:
+        """The notice of this machine, which counts unless the node's file says that none is given."""
+        try:
+            is_spot = not self.capacity_file or Path(self.capacity_file).read_text().strip() == "spot"
+        except OSError:
+            is_spot = True
+        return self.notice_s if is_spot else 0.0
+
+    @property
     def grace_s(self) -> float:
         """The longest drain: the grace period, or the notice period less the engine's own end."""
-        return min(self.drain_grace_s, max(0.0, self.notice_s - ENDING_S)) if self.notice_s else self.drain_grace_s
+        notice_s = self.announced_s
+        return min(self.drain_grace_s, max(0.0, notice_s - ENDING_S)) if notice_s else self.drain_grace_s
 
     @property
     def copies(self) -> Path:
-        """The folder of verified copies, absolute."""
         return Path(self.node_cache).resolve() if self.node_cache else self.paths.cache
 
     @property
     def compiled(self) -> Path:
-        """The folder of compiled kernels, absolute."""
         return Path(self.compile_cache).resolve() if self.compile_cache else self.paths.cache / "compiled"
 
 

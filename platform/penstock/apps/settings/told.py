@@ -46,7 +46,6 @@ class Home:
         self.alertmanager_address = self.run / "alertmanager.addr"
 
     def worker_key(self, worker: str) -> Path:
-        """Return the path of a worker's secret."""
         return self.run / "workers" / f"{worker}.key"
 
 

@@ -46,7 +46,6 @@ class WorkerExchange:
             self.connection.resume()
 
     def abort(self) -> None:
-        """Close the connection: the engine sees a disconnect and frees the request. No callback follows."""
         self.aborted = True
         if self.connection is not None:
             self.connection.abort()

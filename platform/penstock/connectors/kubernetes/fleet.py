@@ -5,17 +5,18 @@ background writer: an unresponsive cluster delays no routing table.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 from penstock.connectors.kubernetes import names
+from penstock.connectors.kubernetes.admission import Admission
 from penstock.connectors.kubernetes.backoff import Backoff
 from penstock.connectors.kubernetes.client import NamespaceApi
 from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD
 from penstock.connectors.kubernetes.mirror import Mirror
 from penstock.connectors.kubernetes.pods import Deaths, running, version_of
 from penstock.connectors.kubernetes.pools import Pools
-from penstock.connectors.kubernetes.steps import not_placed, steps, stuck
+from penstock.connectors.kubernetes.steps import Delete, Step, not_placed, steps, stuck
 from penstock.connectors.kubernetes.writer import WriteIntervals, Writer
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import FleetPlan, FleetView
@@ -29,7 +30,7 @@ class KubernetesFleet:
         self, api: NamespaceApi, pools: Pools, clock: Clock, pace: WriteIntervals = PACE, first_wait_s: float = 1.0
     ) -> None:
         self._pools, self._clock, self._pace = pools, clock, pace
-        self._deaths = Deaths(clock)
+        self._deaths, self._admission = Deaths(clock), Admission(devices=pools.devices)
         self._pods = Mirror(api, POD, names.OURS, self._deaths.note, Backoff(first_s=first_wait_s))
         self._workloads = Mirror(api, DEPLOYMENT, names.OURS, lambda *_: None, Backoff(first_s=first_wait_s))
         self._writer = Writer(
@@ -76,7 +77,14 @@ class KubernetesFleet:
             self._say_not_placed(plan)
             held = self._writer.held_names(DEPLOYMENT)
             due = list(steps(plan, self._workloads.objects, self._pods.objects, self._pools, held))
-            await self._writer.bring_about(due, self._is_fresh)
+            await self._writer.bring_about([*due, *self._admitted()], self._is_fresh)
+
+    def _admitted(self) -> Iterator[Step]:
+        pods, now = self._pods.objects, self._clock.now()
+        for name in self._admission.overdue(pods, now):
+            logger().warning("worker_got_no_machine", worker=name)
+            yield Delete(kind=POD, name=name, uid=pods[name]["metadata"]["uid"])
+        yield from self._admission.admitted(pods, now)
 
     def _is_fresh(self) -> bool:
         is_known = self._pods.is_known and self._workloads.is_known

@@ -1,4 +1,4 @@
-"""Objects of a version in a pool: Deployment, ScaledObject, disruption budget. Pure.
+"""Objects of a version on its device: Deployment, ScaledObject, disruption budget. Pure.
 
 A Deployment here never states its replicas: the scaler sets them, and a second writer would reset them.
 """
@@ -16,6 +16,11 @@ from penstock.connectors.kubernetes.pools import Pools
 from penstock.domain.fleet.versions import Served
 
 MAIN = "worker"
+GATES = [{"name": names.SCALER}]
+SPARE = "20%"
+"""The share of a version's workers on node groups that planned work may take at once: they are scaled for a load of
+80 %. Others have no budget, for a machine that is taken anyway must not wait with telling its worker.
+"""
 ROLLOUT_SLACK_S = 600
 """Seconds that a rollout may take longer than one start before Kubernetes reports it as stuck."""
 
@@ -28,14 +33,14 @@ class Written:
 
 
 def written(served: Served, pools: Pools) -> Iterator[Written]:
-    """Yield a version's objects in order of dependency."""
-    for placed in place(served, pools.pools):
+    placed = place(served, pools.devices)
+    if placed is not None:
         yield from _objects(placed, pools)
 
 
 def _objects(placed: Placed, pools: Pools) -> Iterator[Written]:
-    version, pool = placed.served.version, placed.pool
-    name, filling = names.workload(version, pool.name), names.filled(version, pool.name)
+    version, device = placed.served.version, placed.device.name
+    name, filling = names.workload(version, device), names.filled(version, device)
     select = {names.WORKLOAD: name}
     target = {"apiVersion": DEPLOYMENT.api_version, "kind": DEPLOYMENT.name, "name": name}
     deployment = _deployment(placed, select, filling)
@@ -44,8 +49,8 @@ def _objects(placed: Placed, pools: Pools) -> Iterator[Written]:
         (
             BUDGET,
             {
-                "maxUnavailable": 1,
-                "selector": {"matchLabels": select},
+                "maxUnavailable": SPARE,
+                "selector": {"matchLabels": {**select, names.SCALER: names.GROUPS}},
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
             },
         ),
@@ -63,26 +68,33 @@ def _objects(placed: Placed, pools: Pools) -> Iterator[Written]:
 
 
 def _deployment(placed: Placed, select: dict[str, str], filling: Mapping[str, str]) -> dict[str, object]:
-    served, pool = placed.served, placed.pool
-    template = fill(pool.template, filling)
+    served = placed.served
+    template = fill(placed.device.template, filling)
     assert isinstance(template, dict)  # noqa: S101  a template is an object, and so is what is made of it
     meta = dict(template["metadata"])
-    meta["labels"] = {**meta.get("labels", {}), names.MANAGED_BY: names.OWNER, **select}
+    meta["labels"] = {
+        **meta.get("labels", {}),
+        names.MANAGED_BY: names.OWNER,
+        names.DEVICE: placed.device.name,
+        **select,
+    }
     meta["annotations"] = {
         **meta.get("annotations", {}),
         names.VERSION: served.version,
+        names.NEEDED: str(served.gpus),
         **({names.RENEWED: f"{served.renew_before:.3f}"} if served.renew_before else {}),
     }
     containers = [
         {**one, "resources": placed.size.resources} if one["name"] == MAIN else one
         for one in template["spec"]["containers"]
     ]
+    spec = {**template["spec"], "containers": containers, "schedulingGates": GATES}
     return {
         "revisionHistoryLimit": 3,
-        "progressDeadlineSeconds": pool.start_s + ROLLOUT_SLACK_S,
+        "progressDeadlineSeconds": placed.device.start_s + ROLLOUT_SLACK_S,
         "selector": {"matchLabels": select},
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-        "template": {"metadata": meta, "spec": {**template["spec"], "containers": containers}},
+        "template": {"metadata": meta, "spec": spec},
     }
 
 

@@ -12,7 +12,13 @@ OWNER = "penstock-controller"
 """The field manager of all written objects, and the value of the label that marks them."""
 MANAGED_BY = "app.kubernetes.io/managed-by"
 OURS = f"{MANAGED_BY}={OWNER}"
-MODEL, DIGEST, POOL, WORKLOAD = "penstock.io/model", "penstock.io/digest", "penstock.io/pool", "penstock.io/workload"
+MODEL, DIGEST, WORKLOAD = "penstock.io/model", "penstock.io/digest", "penstock.io/workload"
+DEVICE, SCALER = "penstock.io/device", "penstock.io/scaler"
+"""Labels of pods: the device, and the node scaler, which is a node's label too. A gated pod has no scaler."""
+GROUPS = "asg"
+"""The scaler of node groups; machines of any other scaler may be taken at short notice."""
+NEEDED, ADMITTED = "penstock.io/devices", "penstock.io/admitted-at"
+"""A pod's annotations: the number of its devices, and the time at which its gate was opened (Unix seconds)."""
 VERSION = "penstock.io/version"
 """The version's full id as an annotation, since a label's value may not contain ``@``."""
 RENEWED = "penstock.io/renewed-at"
@@ -21,25 +27,25 @@ TEMPLATE = "penstock.io/template"
 DRAINING = "penstock.io/draining"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
-_LONGEST_MODEL, _LONGEST_POOL, _HASH_DIGITS, _LONGEST_LABEL = 20, 12, 10, 63
+_LONGEST_MODEL, _LONGEST_DEVICE, _HASH_DIGITS, _LONGEST_LABEL = 20, 12, 10, 63
 
 
-def workload(version: VersionId, pool: str) -> str:
-    """Return a version's workload name in a pool: a DNS label of at most 45 characters."""
+def workload(version: VersionId, device: str) -> str:
+    """Return a version's workload name on a device: a DNS label of at most 45 characters."""
     model = version.partition("@")[0]
-    digest = hashlib.sha256(f"{version} {pool}".encode()).hexdigest()[:_HASH_DIGITS]
-    return f"{_label(model, _LONGEST_MODEL)}-{_label(pool, _LONGEST_POOL)}-{digest}"
+    digest = hashlib.sha256(f"{version} {device}".encode()).hexdigest()[:_HASH_DIGITS]
+    return f"{_label(model, _LONGEST_MODEL)}-{_label(device, _LONGEST_DEVICE)}-{digest}"
 
 
-def filled(version: VersionId, pool: str) -> dict[str, str]:
+def filled(version: VersionId, device: str) -> dict[str, str]:
     model, _, digest = version.partition("@")
     return {
         "{VERSION}": version,
         "{WORKER}": "$(POD_NAME)",
-        "{NAME}": workload(version, pool),
+        "{NAME}": workload(version, device),
         "{MODEL}": _label(model, _LONGEST_LABEL),
         "{DIGEST}": digest,
-        "{POOL}": pool,
+        "{DEVICE}": device,
     }
 
 

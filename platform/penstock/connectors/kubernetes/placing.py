@@ -1,13 +1,11 @@
-"""Selects a version's pools: those with the smallest device that holds a worker of it. Pure.
+"""Selects a version's device: the smallest that holds a worker of it, whatever machines carry it. Pure.
 
-Trade-off: a small model never uses an expensive GPU while its own kind is full; its queue shows the wait. Pools of one
-kind are filled in the shipped order: on-demand machines first, then interruptible ones.
+Trade-off: a small model never uses an expensive GPU while its own kind is full; its queue shows the wait.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from penstock.connectors.kubernetes.pools import Pool, Size
+from penstock.connectors.kubernetes.pools import Device, Size
 from penstock.domain.fleet.versions import Served
 
 USABLE_RATIO = 0.9
@@ -17,39 +15,30 @@ USABLE_RATIO = 0.9
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
     served: Served
-    pool: Pool
+    device: Device
     size: Size
-    least: int
-    carried: int
 
 
-def place(served: Served, pools: tuple[Pool, ...]) -> tuple[Placed, ...]:
-    """Return the pools for a version in filling order; empty if no device holds a worker of it."""
-    fitting = [(pool, size) for pool in pools for size in pool.sizes if _fits(served, pool, size)]
-    smallest = min((pool.device_bytes for pool, _ in fitting), default=0)
-    return tuple(_filled(served, [one for one in fitting if one[0].device_bytes == smallest]))
+def place(served: Served, devices: tuple[Device, ...]) -> Placed | None:
+    """Return the device for a version; None if no device holds a worker of it."""
+    fitting = [
+        Placed(served=served, device=device, size=size)
+        for device in devices
+        for size in device.sizes
+        if size.gpus == served.gpus and size.most > 0 and served.held_bytes <= _usable(device, served.gpus)
+    ]
+    return min(fitting, key=lambda one: one.device.bytes, default=None)
 
 
-def why_nowhere(served: Served, pools: tuple[Pool, ...]) -> str:
-    sizes = sorted({size.gpus for pool in pools for size in pool.sizes})
+def why_nowhere(served: Served, devices: tuple[Device, ...]) -> str:
+    sizes = sorted({size.gpus for device in devices for size in device.sizes})
     if served.gpus not in sizes:
         counts = ", ".join(map(str, sizes))
         return f"{served.version} needs {served.gpus} GPUs in one node; pools offer {counts}: push it with one of these"
-    most = max(pool.device_bytes for pool in pools) * USABLE_RATIO * served.gpus
+    most = max(_usable(device, served.gpus) for device in devices)
     needs, holds = served.held_bytes / 2**30, most / 2**30
     return f"{served.version} needs {needs:.0f} GiB on {served.gpus} GPUs, at most {holds:.0f} are there: use more GPUs"
 
 
-def _fits(served: Served, pool: Pool, size: Size) -> bool:
-    holds = pool.device_bytes * served.gpus * USABLE_RATIO
-    return size.gpus == served.gpus and size.most > 0 and served.held_bytes <= holds
-
-
-def _filled(served: Served, fitting: list[tuple[Pool, Size]]) -> Iterator[Placed]:
-    """Distribute the minimum over uninterruptible pools; without any, over spot pools."""
-    steady = any(not pool.is_spot for pool, _ in fitting)
-    missing, carried = served.least, 0
-    for pool, size in fitting:
-        least = 0 if pool.is_spot and steady else min(missing, size.most)
-        yield Placed(served=served, pool=pool, size=size, least=least, carried=carried)
-        missing, carried = missing - least, carried + size.most
+def _usable(device: Device, gpus: int) -> float:
+    return device.bytes * gpus * USABLE_RATIO

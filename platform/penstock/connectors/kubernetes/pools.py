@@ -1,4 +1,4 @@
-"""Pools that the infrastructure ships as a mounted file: devices, and a pod template each.
+"""Devices that the infrastructure ships as a mounted file: their numbers, and a pod template each.
 
 Pods are complete except for placeholders (`FILLED`), which the controller fills; no version is known here. Unknown
 fields are refused: a misspelt one would leave its default in force.
@@ -13,8 +13,8 @@ import msgspec
 from penstock.domain.command_error import CommandError
 from penstock.formats.documents import DocumentRefused, json_of
 
-EDITION = 1
-FILLED = ("{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}", "{POOL}")
+EDITION = 2
+FILLED = ("{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}", "{DEVICE}")
 """Placeholders of a template: the version, the pod's own name, and the values of its labels."""
 Json = Mapping[str, object]
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -27,15 +27,24 @@ class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     resources: Json
 
 
-class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``device_bytes`` is a GPU's or slice's memory, ``start_s`` the longest start."""
+class ScalerLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The most devices that a node scaler may bring."""
+
+    scaler: str
+    most: Count
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kind of GPU or slice, whatever pools have it. ``bytes`` is its memory, ``start_s`` the longest start.
+
+    ``places`` has the node scalers in the order in which they are asked.
+    """
 
     name: str
-    device: str
-    device_bytes: Count
+    bytes: Count
+    places: tuple[ScalerLimit, ...]
     sizes: tuple[Size, ...]
     template: Json
-    is_spot: bool = False
     start_s: Seconds = 1800
 
 
@@ -43,11 +52,11 @@ class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     edition: int
     namespace: str
     prometheus: str
-    pools: tuple[Pool, ...]
+    devices: tuple[Device, ...]
 
 
 def read(file: Path) -> Pools:
-    """Return the pools of a file; raises ``CommandError``."""
+    """Return the devices of a file; raises ``CommandError``."""
     do = "It is made by the infrastructure; deploy it anew, or correct PENSTOCK_POOLS_FILE."
     try:
         found = msgspec.convert(json_of(file.read_bytes()), Pools)
@@ -55,6 +64,6 @@ def read(file: Path) -> Pools:
         raise CommandError(f"The pools in {file} can't be read: {error}.", do=do) from error
     if found.edition != EDITION:
         raise CommandError(f"The pools in {file} are of edition {found.edition}, not {EDITION}.", do=do)
-    if not found.pools:
-        raise CommandError(f"There is no pool in {file}.", do=do)
+    if not found.devices:
+        raise CommandError(f"There is no device in {file}.", do=do)
     return found

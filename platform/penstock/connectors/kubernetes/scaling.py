@@ -25,8 +25,8 @@ def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, objec
     }
     return {
         "scaleTargetRef": target,
-        "minReplicaCount": placed.least,
-        "maxReplicaCount": max(placed.size.most, placed.least),
+        "minReplicaCount": placed.served.least,
+        "maxReplicaCount": max(placed.size.most, placed.served.least),
         "pollingInterval": POLL_S,
         "cooldownPeriod": COOLDOWN_S,
         "advanced": {
@@ -38,23 +38,17 @@ def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, objec
 
 
 def triggers(placed: Placed, server: str) -> list[dict[str, object]]:
-    """Return the triggers: queued tokens first, KV use as bound on concurrency, and TTFT for the first pool alone.
-
-    Only demand beyond the earlier pools counts, so that pools fill in order and demand counts once.
-    """
+    """Return the triggers: queued tokens first, KV use as bound on concurrency, and TTFT as a guard."""
     version = placed.served.version
-    of, carried = f'{{version="{version}"}}', placed.carried
-    queued = _beyond(f"sum({QUEUED_TOKENS.name}{of})", QUEUED_TOKENS_PER_WORKER * carried)
-    used = _beyond(f"sum({KV_USED_RATIO.name}{of})", KV_TARGET_RATIO * carried)
-    found = [
-        _trigger(server, "queued-tokens", queued, threshold=QUEUED_TOKENS_PER_WORKER, activation=1),
-        _trigger(server, "kv-used-ratio", used, threshold=KV_TARGET_RATIO, activation=0.1),
-    ]
-    if carried:
-        return found
+    of = f'{{version="{version}"}}'
+    queued, used = f"sum({QUEUED_TOKENS.name}{of})", f"sum({KV_USED_RATIO.name}{of})"
     late = _quantile(0.95, TTFT_SECONDS.name, f'{{model="{version.partition("@")[0]}"}}')
     guard = _trigger(server, "ttft-seconds", late, threshold=TTFT_GUARD_S, activation=TTFT_GUARD_S)
-    return [*found, {**guard, "metricType": "Value"}]  # a ceiling over all workers, not a share of each
+    return [
+        _trigger(server, "queued-tokens", queued, threshold=QUEUED_TOKENS_PER_WORKER, activation=1),
+        _trigger(server, "kv-used-ratio", used, threshold=KV_TARGET_RATIO, activation=0.1),
+        {**guard, "metricType": "Value"},  # a ceiling over all workers, not a share of each
+    ]
 
 
 def _trigger(server: str, name: str, query: str, *, threshold: float, activation: float) -> dict[str, object]:
@@ -70,10 +64,6 @@ def _trigger(server: str, name: str, query: str, *, threshold: float, activation
             "ignoreNullValues": "false",
         },
     }
-
-
-def _beyond(query: str, carried: float) -> str:
-    return f"clamp_min({query} - {carried:g}, 0)" if carried else query
 
 
 def _quantile(part: float, histogram: str, selector: str) -> str:

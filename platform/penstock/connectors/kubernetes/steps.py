@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.connectors.kubernetes import names
+from penstock.connectors.kubernetes.admission import Admit
 from penstock.connectors.kubernetes.kinds import BUDGET, DEPLOYMENT, POD, SCALER, ObjectKind
 from penstock.connectors.kubernetes.manifests import Written, written
 from penstock.connectors.kubernetes.placing import why_nowhere
@@ -38,7 +39,7 @@ class Delete:
     uid: str = ""
 
 
-Step = Apply | Drain | Delete
+Step = Apply | Admit | Drain | Delete
 
 
 def steps(
@@ -63,7 +64,7 @@ def steps(
 
 
 def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:
-    """Yield the Deployments that must delay their rolling update: one version in one pool updates at a time.
+    """Yield the Deployments that must delay their rolling update: one version updates at a time.
 
     Each update uses one more machine, and a bad template would spread before its first pod has served.
     """
@@ -115,17 +116,18 @@ def _leaving(plan: FleetPlan, served: tuple[Served, ...], workloads: Objects) ->
 
 
 def not_placed(served: tuple[Served, ...], workloads: Objects, pools: Pools) -> dict[str, str]:
-    """Describe versions without a pool, and workloads of pools that are no longer shipped."""
+    """Describe versions without a device, and workloads of devices that are no longer shipped."""
     found: dict[str, str] = {}
     placed: set[str] = set()
     for one in served:
         objects = {item.name for item in written(one, pools)}
         placed |= objects
         if not objects:
-            found[one.version] = why_nowhere(one, pools.pools)
+            found[one.version] = why_nowhere(one, pools.devices)
     versions = {one.version for one in served}
     for name, workload in workloads.items():
         if version_of(workload) in versions and name not in placed:
-            pool = workload["metadata"].get("labels", {}).get(names.POOL, "its pool")
-            found[name] = f"{name} stays as it is: {pool} takes the version no more; withdraw the version, or delete it"
+            found[name] = (
+                f"{name} stays as it is: its device takes the version no more; withdraw the version, or delete it"
+            )
     return found

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from penstock.connectors.kubernetes import names
+from penstock.connectors.kubernetes.admission import Admit
 from penstock.connectors.kubernetes.answers import NO_ANSWER, ApiRefused
 from penstock.connectors.kubernetes.backoff import Backoff
 from penstock.connectors.kubernetes.client import CONFLICT, MANY, NamespaceApi
@@ -91,6 +92,11 @@ class Writer:
         match step:
             case Apply(written=written):
                 await self._apply(written)
+            case Admit(name=name, scaler=scaler):
+                mark = {"annotations": {names.ADMITTED: f"{self.clock.now():.3f}"}, "labels": {names.SCALER: scaler}}
+                opened = {"schedulingGates": [], "nodeSelector": {names.SCALER: scaler}}
+                await self.api.patch(POD, name, {"metadata": mark, "spec": opened})
+                logger().info("worker_admitted", worker=name, object=scaler)
             case Drain(name=name):
                 marks = {names.DRAINING: f"{self.clock.now():.3f}", names.DELETION_COST: "-1000"}
                 await self.api.patch(POD, name, {"metadata": {"annotations": marks}})
@@ -124,7 +130,7 @@ class Writer:
         if isinstance(step, Delete):
             return step.kind is not SCALER or key not in self._gone
         stand = self._stands.get(key)
-        if isinstance(step, Drain) or stand is None or now - stand.at >= self.pace.resync_s:
+        if isinstance(step, Drain | Admit) or stand is None or now - stand.at >= self.pace.resync_s:
             return True
         written = step.written
         changed = stand.generation != self._generation(written, stand)
@@ -156,7 +162,7 @@ def _key(step: Step) -> str:
     match step:
         case Apply(written=written):
             return _of(written.kind.name, written.name)
-        case Drain(name=name):
+        case Drain(name=name) | Admit(name=name):
             return _of(POD.name, name)
         case Delete(kind=kind, name=name):
             return _of(kind.name, name)

@@ -129,7 +129,6 @@ class MemoryAnswers:
             self._drop(*given)
 
     def _sweep(self, now: float) -> None:
-        """Drop expired records, and tenants without any, at intervals."""
         if now < self._sweep_at:
             return
         self._sweep_at = now + SWEEP_EVERY_S

@@ -17,7 +17,6 @@ async def exchange(reader: StreamReader, writer: StreamWriter, pieces: Sequence[
 
 
 def serve(incoming: BinaryIO, outgoing: BinaryIO, answer: Callable[[bytes], Sequence[bytes]]) -> None:
-    """Answer frame by frame until the peer has closed."""
     while len(length := incoming.read(LENGTH_BYTES)) == LENGTH_BYTES:
         pieces = answer(incoming.read(int.from_bytes(length, "big")))
         outgoing.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))

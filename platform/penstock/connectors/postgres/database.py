@@ -37,6 +37,15 @@ _AWAY = (
     asyncpg.InsufficientResourcesError,
 )
 
+_UNUSABLE: dict[type[Exception], str] = {
+    asyncpg.DiskFullError: "the database's disk is full: it can't write",
+    asyncpg.InvalidAuthorizationSpecificationError: "the database refuses the role or its password",
+    asyncpg.InvalidCatalogNameError: "there is no database of that name on the server",
+    asyncpg.InsufficientPrivilegeError: "the database's role lacks a right, which `penstock init` grants",
+}
+"""Errors of a server that answers, and what it lacks."""
+_UNAVAILABLE: tuple[type[Exception], ...] = (*_UNUSABLE, *_AWAY)
+
 _SQL = load("acts")
 _NOUNS = {"org": "organisation", "api_key": "API key"}
 """Tables with rows that have another name in error messages."""
@@ -67,14 +76,11 @@ def translated() -> Iterator[None]:
         yield
     except asyncpg.DataError as error:  # a NUL in a text, a number that is too large
         raise InvalidField("the database can't hold this value") from error
-    except _AWAY as error:
-        raise StoreUnavailable("the database can't be reached") from error
-    except asyncpg.InvalidAuthorizationSpecificationError as error:
-        raise StoreUnavailable("the database refuses the role or its password") from error
-    except asyncpg.InvalidCatalogNameError as error:
-        raise StoreUnavailable("there is no database of that name on the server") from error
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise StoreUnavailable("the database's role lacks a right, which `penstock init` grants") from error
+    except _UNAVAILABLE as error:
+        said = next(
+            (says for kind, says in _UNUSABLE.items() if isinstance(error, kind)), "the database can't be reached"
+        )
+        raise StoreUnavailable(said) from error
     except asyncpg.UniqueViolationError as error:
         table = error.table_name or "row"
         raise Conflict(f"this {_NOUNS.get(table, table.replace('_', ' '))} exists already") from error

@@ -33,11 +33,9 @@ class PostgresLedger:
         return tuple(msgspec.convert(dict(row), LedgerRow) for row in rows)
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
-        """Return each key's spend on requests opened in the span, from the rows."""
         return await self._spent(_SQL["spent"], span.begin, span.end)
 
     async def spent_in(self, period: str) -> tuple[Spent, ...]:
-        """Return each key's spend in a day or month, from the running sums."""
         return await self._spent(_SQL["spent_in"], period)
 
     async def _spent(self, sql: str, *arguments: object) -> tuple[Spent, ...]:
@@ -51,7 +49,6 @@ class PostgresLedger:
         return tuple(msgspec.convert(dict(row), UsageLine) for row in rows)
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
-        """Return each version's outcomes since the start of that UTC hour."""
         rows = await self._database.rows(_SQL["ended"], hour_of(since))
         return tuple(msgspec.convert(dict(row), Ended) for row in rows)
 

@@ -44,7 +44,6 @@ class Records:
         draft.replace(path)
 
     def remove(self, worker: WorkerId) -> None:
-        """Remove a record and the worker's credential."""
         self._path(worker).unlink(missing_ok=True)
         self._path(worker).with_suffix(".key").unlink(missing_ok=True)
 

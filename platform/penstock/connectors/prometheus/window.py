@@ -39,11 +39,12 @@ class PrometheusWindow:
     """
 
     def __init__(self, prometheus: Prometheus, seconds: float, until: float | None = None) -> None:
-        self._prometheus = prometheus
+        self._prometheus, self.url = prometheus, prometheus.url
         self._until = round(until if until is not None else prometheus.instant("time()")[0].value or 0.0, 3)
         self._span = _even(self._until, seconds)
         self.seconds = self._span.end - self._span.begin
         self._created: dict[str, Mapping[Key, Mapping[float, float | None]]] = {}
+        self._ranges: dict[str, tuple[Series, ...]] = {}
 
     @cached_property
     def seen_s(self) -> float:
@@ -53,18 +54,34 @@ class PrometheusWindow:
 
     def increases(self, name: str) -> tuple[Sample, ...]:
         """Return each counter's increase; None if a part of it may be older than the window."""
-        span = self._span
+        return self.grown(name, self._span)
+
+    def grown(self, name: str, span: Span) -> tuple[Sample, ...]:
         found = []
-        for series in self._prometheus.range(name, span):
+        for series in self.values(name):
             created = self._creations(name).get(_key(series.labels, without="le"), {})
-            points = (Point(at, value, created.get(at)) for at, value in series.points)
+            points = [Point(at, value, created.get(at)) for at, value in series.points if span.begin <= at <= span.end]
             grown = growth(points, self._pages.get(_page(series.labels), Page()), span.begin)
-            found.append(Sample(labels=_own(series.labels), value=grown))
+            if points:
+                found.append(Sample(labels=_own(series.labels), value=grown))
         return tuple(found)
 
     def levels(self, name: str) -> tuple[Sample, ...]:
         found = self._prometheus.instant(f"avg_over_time({name}[{self.seconds:g}s])", self._until)
         return tuple(Sample(labels=_own(one.labels), value=one.value) for one in found)
+
+    def values(self, name: str) -> tuple[Series, ...]:
+        """Return a metric's values, which are queried once."""
+        if name not in self._ranges:
+            self._ranges[name] = self._prometheus.range(name, self._span)
+        return self._ranges[name]
+
+    def part(self, seconds: float, before_s: float) -> "PartOfWindow":
+        """Return the part that ended ``before_s`` ago, without further queries of counters."""
+        step_s, end = self._span.step_s, self._span.end
+        steps, skipped = (max(least, round(one / step_s)) for one, least in ((seconds, 1), (before_s, 0)))
+        end -= skipped * step_s
+        return PartOfWindow(self, Span(begin=round(end - steps * step_s, 3), end=round(end, 3), step_s=step_s))
 
     @cached_property
     def _pages(self) -> Mapping[Key, Page]:
@@ -79,6 +96,25 @@ class PrometheusWindow:
             found = self._prometheus.range(f"{whole}_created", self._span)
             self._created[whole] = {_key(one.labels): dict(one.points) for one in found}
         return self._created[whole]
+
+
+class PartOfWindow:
+    """A part of a Prometheus window, from the values that the whole has queried; gauges are means of these values."""
+
+    def __init__(self, whole: PrometheusWindow, span: Span) -> None:
+        self._whole, self._span = whole, span
+        self.seconds = span.end - span.begin
+
+    def increases(self, name: str) -> tuple[Sample, ...]:
+        return self._whole.grown(name, self._span)
+
+    def levels(self, name: str) -> tuple[Sample, ...]:
+        begin, end = self._span.begin, self._span.end
+        seen = (
+            (one, [value for at, value in one.points if begin < at <= end and value is not None])
+            for one in self._whole.values(name)
+        )
+        return tuple(Sample(labels=_own(one.labels), value=fmean(values)) for one, values in seen if values)
 
 
 class PagesWindow:
@@ -149,7 +185,6 @@ def _samples(values: Mapping[Key, float | None]) -> tuple[Sample, ...]:
 
 
 def _even(end: float, seconds: float) -> Span:
-    """Return the span, lengthened to even steps of whole milliseconds."""
     step_s = max(_LEAST_STEP_S, math.ceil(seconds * 1e3 / _POINTS) / 1e3)
     return Span(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
 

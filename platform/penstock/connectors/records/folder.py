@@ -3,9 +3,8 @@
 Requests put records into memory; a thread writes them four times a second. A killed process loses a quarter of a second
 of records, and a full disk loses records but no request.
 
-Trade-off: no index. A look-up scans files, newest first, one look-up at a time. A slice holds the interpreter lock for
-a tenth of a millisecond, then pauses for ten times that: 256 MiB take a second and a tenth of a core, and delay no
-token. Look-ups are rare; an index would cost time in every request.
+Trade-off: no index, which would cost time in every request. A look-up scans files, newest first, in slices with pauses:
+256 MiB take a second and a tenth of a core, and delay no token.
 """
 
 import asyncio
@@ -70,7 +69,6 @@ class RecordFolder:
             self._write(self._new)
 
     async def flush(self) -> None:
-        """Write the waiting records, and delete files beyond the bounds."""
         async with self._writing:
             batch, self._new = self._new, []
             await asyncio.to_thread(self._write, batch)
@@ -124,7 +122,6 @@ class RecordFolder:
         self._fd, self._size, self._began_at = fd, 0, now
 
     def _sweep(self, now: float) -> None:
-        """Delete the oldest files beyond the bounds of age or bytes, leaving space for one more file."""
         left = self._bounds.most_bytes - self._most_of_one
         for file in self._newest_first():
             with suppress(FileNotFoundError):  # another gateway was quicker

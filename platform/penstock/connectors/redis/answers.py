@@ -169,7 +169,6 @@ def _entries(read: Value) -> list[tuple[bytes, dict[bytes, bytes]]]:
 
 
 def _sealed(writing: _Writing, piece: Piece) -> list[bytes]:
-    """Return a piece's stream entry; the first entry carries the salt, the last is marked."""
     fields = [b"e" if piece.is_end else b"p", writing.seal.close(msgspec.msgpack.encode(piece), is_last=piece.is_end)]
     if not writing.is_begun:
         writing.is_begun = True

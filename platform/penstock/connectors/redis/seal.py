@@ -50,5 +50,4 @@ class Seal:
 
 
 def print_of(key: bytes, record: RecordKey, fingerprint: str) -> str:
-    """Return a keyed fingerprint of a body, not guessable without the key."""
     return hmac.new(key, f"print/{record.tenant}\x1f{fingerprint}".encode(), hashlib.sha256).hexdigest()

@@ -94,7 +94,6 @@ class Wire:
             link.lose()
 
     async def _connected(self) -> "_Link":
-        """Connect once for all concurrent callers."""
         loop = asyncio.get_running_loop()
         if loop.time() < self._rest_until:
             raise _away("was away a moment ago")
@@ -249,7 +248,6 @@ class Script:
 
 
 def _password(where: dict[str, object]) -> str:
-    """Return the password; ``password_file`` is read at each call."""
     file = where.get("password_file")
     return Path(str(file)).read_text().strip() if file else str(where.get("password") or "")
 

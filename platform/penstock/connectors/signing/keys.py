@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 PRIVATE = "private.pem"
 PUBLIC = "public.pem"
@@ -21,8 +22,7 @@ def ensure_key_pair(folder: Path) -> Path:
     private, public = folder / PRIVATE, folder / PUBLIC
     if not private.exists():
         _link_new(private, _pem(ec.generate_private_key(ec.SECP256R1())))
-    key = serialization.load_pem_private_key(private.read_bytes(), None)
-    pem = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    pem = _public_pem(serialization.load_pem_private_key(private.read_bytes(), None).public_key())
     if not public.exists() or public.read_bytes() != pem:
         beside = folder / f".{PUBLIC}.{uuid4().hex}"
         beside.write_bytes(pem)
@@ -31,7 +31,15 @@ def ensure_key_pair(folder: Path) -> Path:
 
 
 def fingerprint(public_key: Path) -> str:
-    return hashlib.sha256(public_key.read_bytes()).hexdigest()
+    """Return the digest of the key's PEM as the signer writes it, however the file ends its lines.
+
+    Raises ``ValueError`` for a file without a public key.
+    """
+    return hashlib.sha256(_public_pem(serialization.load_pem_public_key(public_key.read_bytes()))).hexdigest()
+
+
+def _public_pem(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:

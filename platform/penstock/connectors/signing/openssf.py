@@ -54,8 +54,8 @@ class PublicKeyVerifier:
         """Return the public key that the signature names, or raise ``ArtifactRefused``."""
         if not self._public_key.is_file():
             raise ArtifactRefused(f"there is no public key at {self._public_key} to verify versions with")
-        named, ours = _named_key(signature), fingerprint(self._public_key)
-        if self._before is not None and self._before.is_file() and named == fingerprint(self._before):
+        named, ours = _named_key(signature), _fingerprint(self._public_key)
+        if self._before is not None and self._before.is_file() and named == _fingerprint(self._before):
             return self._before
         if named != ours:
             raise ArtifactRefused(
@@ -63,6 +63,13 @@ class PublicKeyVerifier:
                 f"({ours[:12]}); push the model again, or give this worker the key that signed it"
             )
         return self._public_key
+
+
+def _fingerprint(public_key: Path) -> str:
+    try:
+        return fingerprint(public_key)
+    except ValueError as error:
+        raise ArtifactRefused(f"{public_key} is no public key in PEM: {error}") from error
 
 
 def _named_key(bundle: bytes) -> str:

@@ -70,9 +70,6 @@ class History:
         return close(opening, Outcome.INTERNAL, usage, gpu_s=gpu_s, now=self.last_seen)
 
     def _gpu_s(self, opening: Opening) -> float:
-        """Return the request's time until the process's last sign of life, divided among the open requests of its
-        version.
-        """
         beside = sum(other.version == opening.version for other in self.open.values())
         return max(0.0, self.last_seen - opening.opened_at) / max(1, beside)
 

@@ -18,6 +18,7 @@ from penstock.connectors.spool.segment import Closed, DeliveredTokens, History, 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import BadRequest, StoreUnavailable
 from penstock.domain.ids import RequestId
+from penstock.domain.outage import retry_after_s
 from penstock.domain.tenancy.ledger import LedgerRow, LedgerSink, Opening
 from penstock.domain.tokens import Usage
 
@@ -30,9 +31,6 @@ REFUSED = ".refused"
 Took = Callable[[Iterable[Opening]], Awaitable[Mapping[RequestId, Usage]]]
 Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
 OnRefused = Callable[[LedgerRow, str], None]
-
-SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
-"""Bounds of ``retry_after`` for a caller that is refused for a full disk."""
 
 
 class Spool:
@@ -60,11 +58,16 @@ class Spool:
     @property
     def is_full(self) -> bool:
         """True while the disk refuses lines: new work must be refused, loudly."""
-        return bool(self._backlog)
+        return self._full_since is not None
+
+    def used_ratio(self) -> float:
+        """Return the used share of the spool's file system; 0 if it has no size."""
+        found = os.statvfs(self._fd)
+        return 1.0 - found.f_bavail / found.f_blocks if found.f_blocks else 0.0
 
     def opened(self, opening: Opening) -> None:
-        if (self.is_full and not self._retry()) or not self._write(Opened(opening)):
-            message = "the ledger spool is full; free disk space in the data folder"
+        if not self._retry() or not self._write(Opened(opening)):
+            message = "this gateway can't record requests now, so it starts none: its disk is full"
             raise StoreUnavailable(message, retry_after_s=self._wait_s())
         self._open[opening.request] = opening
 
@@ -79,12 +82,13 @@ class Spool:
         self._open.pop(row.request, None)
         self._tokens.pop(row.request, None)
         line = Closed(row)
-        if self.is_full or not self._write(line):
+        if self._backlog or not self._write(line):
             self._backlog.append(line)
 
     def flush(self) -> None:
         """Write progress and retry refused lines; call it about once a second."""
-        self._retry()
+        if self._retry() and self.is_full:
+            self._write(DeliveredTokens(self._clock.now(), {}))  # finds out if the disk has room again
         if self._is_behind:
             self._note_progress()
 
@@ -170,7 +174,7 @@ class Spool:
         try:
             written = os.write(self._fd, data)
         except OSError as error:
-            if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
                 raise
             written = 0
         if written < len(data):
@@ -190,9 +194,7 @@ class Spool:
             self._is_behind = not self._write(DeliveredTokens(self._clock.now(), self._tokens))
 
     def _wait_s(self) -> float:
-        """Return the wait before the next delivery, proportional to the outage so far."""
-        full_s = 0.0 if self._full_since is None else self._clock.monotonic() - self._full_since
-        return min(LONGEST_WAIT_S, max(SHORTEST_WAIT_S, full_s))
+        return retry_after_s(0.0 if self._full_since is None else self._clock.monotonic() - self._full_since)
 
     def _retry(self) -> bool:
         while self._backlog and self._write(self._backlog[0]):

@@ -18,12 +18,10 @@ class AdminCaller:
 
     @property
     def is_operator(self) -> bool:
-        """True if the key's role applies to all tenants and the platform."""
         return self.key.tenant == OPERATORS
 
     @property
     def reach(self) -> TenantId | None:
-        """Return the only tenant that the key may access; None for all."""
         return None if self.is_operator else self.key.tenant
 
     def sees(self, tenant: TenantId) -> bool:

@@ -73,7 +73,7 @@ async def alias_history(control: Controlled, _: Operator, alias: Alias) -> Alias
 @router.put("/{alias}")
 async def put_alias(control: Controlled, caller: Operator, alias: Alias, body: Sent[NewShares]) -> Route:
     """Set the versions of an alias and their weights."""
-    act = control.act(caller, "alias.put", alias)
+    act = control.act(caller, "alias.set", alias)
     await control.rollouts.check_free((alias,))
     overrides = await _overrides(control, alias, body)
     return await control.registry.put_alias(Route(alias=alias, shares=body.shares, overrides=overrides), act)

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 
-from penstock.control.api import aliases, autos, bounds, fleet, internal, keys, models, money, rollouts, tenants
+from penstock.control.api import aliases, autos, bounds, fleet, internal, keys, models, money, rollouts, scale, tenants
 from penstock.control.api.deps import Control, Controlled
 from penstock.control.api.errors import REFUSALS, ErrorAnswer, fields_of, status_of
 from penstock.control.api.wire import MAX_BODY_BYTES, JsonRoute, refusal_of
@@ -34,6 +34,7 @@ _ROUTERS = (
     keys.router,
     money.router,
     fleet.router,
+    scale.router,
 )
 health = APIRouter(tags=["health"], route_class=JsonRoute)
 
@@ -54,7 +55,6 @@ class Readiness:
 
 
 def make_app(control: Control) -> FastAPI:
-    """Controllers of a process share their routes, built once."""
     app = copy(_application())
     app.state = State({"control": control})
     return app
@@ -87,13 +87,11 @@ def _bounded(document: dict[str, Any]) -> dict[str, Any]:
 
 @health.get(LIVE)
 async def healthz() -> Alive:
-    """Answer that this process lives."""
     return Alive()
 
 
 @health.get(READY, responses={503: {"model": Readiness}})
 async def readyz(control: Controlled, response: Response) -> Readiness:
-    """Answer whether this controller leads and its ticks succeed, or stands by."""
     is_ready = control.runtime.is_ready
     response.status_code = 200 if is_ready else 503
     return Readiness(ready=is_ready, leader=control.runtime.leads)

@@ -125,7 +125,6 @@ class Changes(Strict):
 
     @property
     def named(self) -> dict[str, Any]:
-        """Return the new values by field."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
 

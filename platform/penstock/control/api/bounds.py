@@ -54,7 +54,6 @@ def check(value: object, path: str = "", field: str = "") -> None:
 
 
 def _inside(value: dict[str, object] | list[object], path: str, field: str) -> Iterator[tuple[object, str, str]]:
-    """Yield the nested values, each with its path and its field's name."""
     if isinstance(value, dict):
         yield from ((one, f"{path}.{name}" if path else name, name) for name, one in value.items())
     else:

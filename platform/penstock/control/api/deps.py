@@ -12,12 +12,12 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from penstock.control.api.access import AdminCaller
 from penstock.control.api.ports import AuditLog, TableHistory, TenancyStore
 from penstock.control.api.wire import check_address
+from penstock.control.autoscaler.autoscaler import Autoscaler
 from penstock.control.decisions import Decisions
 from penstock.control.fleet.addresses import WorkerAddresses
 from penstock.control.fleet.heartbeats import Heartbeats
 from penstock.control.fleet.orders import Orders
 from penstock.control.registry.registry import Registry
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.runtime import Runtime
 from penstock.domain.clock import Clock
@@ -32,6 +32,7 @@ from penstock.domain.tenancy.ledger import LedgerReader
 from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.intake.bodies import prove
+from penstock.judging.comparisons import Comparisons
 from penstock.telemetry.metrics import Metrics
 
 
@@ -70,6 +71,7 @@ class Control:
     heartbeats: Heartbeats
     orders: Orders
     decisions: Decisions
+    scaler: Autoscaler
     runtime: Runtime
     leader: Callable[[], Awaitable[str]]
     """The name of the controller that leads; empty without one."""

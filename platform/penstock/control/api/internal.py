@@ -50,6 +50,8 @@ class Desired:
 
     desired: WorkerOrder
     pinned: tuple[VersionId, ...] | None = None
+    batch_slots: int | None = None
+    """Slots that batch work may hold beside other work; none for no bound."""
 
 
 @router.get("/versions/{version}")
@@ -68,4 +70,8 @@ async def heartbeat(control: Controlled, reporting: Reporting, request: Request,
         raise Forbidden("a worker reports for itself alone, and for the version that it was started for")
     url = control.addresses.reached_at(report.url, request.client.host if request.client else "")
     control.heartbeats.take(replace(report, url=url))
-    return Desired(desired=orders.desired(report.worker, report.state), pinned=orders.pinned(report.version))
+    return Desired(
+        desired=orders.desired(report.worker, report.state),
+        pinned=orders.pinned(report.version),
+        batch_slots=orders.batch_slots(report.version),
+    )

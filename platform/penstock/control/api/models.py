@@ -210,7 +210,6 @@ async def _check_known(control: Control, tenants: Owners) -> None:
 
 
 def _unusual(engine: EngineSettings) -> dict[str, str]:
-    """Return the settings that differ from the defaults."""
     usual = asdict(EngineSettings())
     return {name: str(value) for name, value in asdict(engine).items() if value != usual[name]}
 

@@ -138,7 +138,6 @@ async def cap(control: Controlled, caller: Operator, kind: str, name: str, body:
 
 
 async def _span(control: Controlled, begin: Second = 0.0, end: Second = 0.0) -> Span:
-    """0 is the month's begin, or now."""
     now = control.clock.now()
     return Span(begin=begin or budget.month(now).span.begin, end=end or now)
 

@@ -1,6 +1,6 @@
 """Plans from bodies: validation of their bounds, and changes of them."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from penstock.control.api.bodies import Changes
 from penstock.control.api.ports import TenancyStore
@@ -8,37 +8,13 @@ from penstock.domain.errors import InvalidField
 from penstock.domain.money import THOUSAND
 from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.service_tiers import named
-from penstock.domain.tenancy.tenant import MOST_RESERVED, Plan, Priority, ScopeId, ScopeKind, TierName
+from penstock.domain.tenancy.tenant import CAPS, MOST_RESERVED, Plan, Priority, ScopeId, ScopeKind, TierName
 
 _PLAIN = Plan()
 _ROUNDING = 1e-6
 MOST = 2**53
 """The limits store counts in doubles, exact up to this value."""
-_BOUNDS = (
-    "max_context_tokens",
-    "max_output_tokens",
-    "max_concurrent",
-    "max_streams",
-    "requests_per_min",
-    "tokens_per_min",
-    "spend_per_day",
-    "spend_per_month",
-    "degrade_output_tokens",
-    "deadline_s",
-)
 _WHO = {ScopeKind.KEY: "a key", ScopeKind.ORG: "an organisation"}
-_TENANTS_OWN = (
-    "priority",
-    "weight",
-    "degrade_output_tokens",
-    "degrade_model",
-    "paid",
-    "over_quota",
-    "copied",
-    "reserved",
-    "service_tiers",
-    "auto_tier",
-)
 MOST_FACTOR = 1000.0
 """The highest price factor of a service tier: a larger one is a typing error."""
 
@@ -47,7 +23,7 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
     """Raise ``InvalidField`` with ``param`` before the field's name."""
     if not 1 <= plan.weight <= MOST:
         raise InvalidField("a weight is at least 1", param=f"{param}weight")
-    for name in _BOUNDS:
+    for name in (*CAPS, "degrade_output_tokens"):
         value = getattr(plan, name)
         if not 0 <= value <= MOST:
             raise InvalidField("a bound is zero (none) or more", param=param + name)
@@ -56,7 +32,8 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
     if plan.reserved and not plan.paid:
         raise InvalidField("capacity is reserved for paying tenants", param=f"{param}reserved")
     _check_tiers(plan, param)
-    own = next((name for name in _TENANTS_OWN if getattr(plan, name) != getattr(_PLAIN, name)), None)
+    others = (one.name for one in fields(Plan) if one.name not in CAPS)
+    own = next((name for name in others if getattr(plan, name) != getattr(_PLAIN, name)), None)
     if own and kind is not ScopeKind.TENANT:
         raise InvalidField(f"{own} is a tenant's; {_WHO[kind]} has bounds only", param=param + own)
     return plan

@@ -11,12 +11,12 @@ from penstock.control.api.aliases import check_tenants
 from penstock.control.api.bodies import NewRollout, RolloutMove
 from penstock.control.api.deps import Control, Controlled, Operator, Overseer
 from penstock.control.api.wire import Sent
-from penstock.control.rollout.plan import Planned
 from penstock.control.rollout.rollouts import Consent, Move
 from penstock.domain.errors import InvalidField, UnknownRoute
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.rollout.judgement import Judgement
 from penstock.domain.rollout.rollout import Change, Rollout, Stored
+from penstock.judging.plan import Planned
 
 MOST_HOURS = 168.0
 _ID_BYTES = 5

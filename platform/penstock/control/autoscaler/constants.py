@@ -14,6 +14,8 @@ GONE_S = 900.0
 """Seconds after which a silent gateway is gone for good: a node that is replaced takes fewer."""
 MOST_GATEWAYS = 1_000
 """Gateways whose reports are kept: a name in each report must not fill the memory."""
+MOST_COUNTED = 5_000
+"""Versions and standings of one report: five standings of a thousand versions."""
 
 # Work
 TARGET_LOAD = 0.8

@@ -71,10 +71,10 @@ def buying(rates: Mapping[Standing, Rate]) -> Rate:
     return total
 
 
-def load_of(curve: Curve, demand: VersionDemand, tier: SloTier, last: Shape | None, uncached_ratio: float) -> Load:
+def load_of(curve: Curve, demand: VersionDemand, tier: SloTier, last: Shape | None) -> Load:
     """Return the asked work; without arrivals the last known shape prices requests that are held or wait."""
     rate = buying(demand.rates)
-    shape = shape_of(rate, uncached_ratio) if rate.requests > 0.0 else last or _held_shape(demand)
+    shape = shape_of(rate, demand.uncached_ratio) if rate.requests > 0.0 else last or _held_shape(demand)
     at = speed(curve, shape, tier.within_s(Indicator.ITL))
     return Load(shape=shape, speed=at, work=rate.requests * at.request_s)
 

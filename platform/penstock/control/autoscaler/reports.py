@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from penstock.control.autoscaler.constants import GONE_S, JUDGED_S, MOST_GATEWAYS, RATE_S, SILENT_S
+from penstock.control.autoscaler.constants import GONE_S, JUDGED_S, MOST_COUNTED, MOST_GATEWAYS, RATE_S, SILENT_S
 from penstock.domain.fleet.demand import Counted, Demand, GatewayReport, HeldNow, Rate, VersionDemand
 from penstock.domain.ids import VersionId
 from penstock.domain.tenancy.standing import Standing
@@ -30,6 +30,8 @@ class _Added(NamedTuple):
     output_tokens: float = 0.0
     answered: float = 0.0
     late: float = 0.0
+    read_tokens: float = 0.0
+    cached_tokens: float = 0.0
 
     def plus(self, other: "_Added", part: float = 1.0) -> "_Added":
         return _Added(*(mine + part * its for mine, its in zip(self, other, strict=True)))
@@ -83,6 +85,10 @@ class Reports:
             age_s=max((now - one.heard_at for one in self._known.values()), default=0.0),
         )
 
+    def held(self, now: float) -> frozenset[VersionId]:
+        speaking = [one for one in self._known.values() if now - one.heard_at < SILENT_S]
+        return frozenset(held.version for held, _ in _held(speaking, now))
+
     def _add(self, key: Key, added: _Added, heard_at: float, now: float) -> None:
         """Spread increments over the seconds since the report before."""
         if not any(added):
@@ -117,21 +123,24 @@ class Reports:
                 rates={**known.rates, standing: rate},
                 answered=known.answered + round(judged.answered * buys),
                 late=known.late + round(judged.late * buys),
+                read_tokens=known.read_tokens + round(judged.read_tokens),
+                cached_tokens=known.cached_tokens + round(judged.cached_tokens),
             )
-        for held in _held(speaking):
+        for held, age_s in _held(speaking, now):
             known = found[held.version]
             found[held.version] = replace(
                 known,
                 held_requests=known.held_requests + held.requests,
                 held_tokens=known.held_tokens + held.tokens,
-                held_s=max(known.held_s, held.oldest_s),
+                held_s=max(known.held_s, held.oldest_s + age_s),
             )
         return dict(found)
 
 
-def _held(speaking: list[_Gateway]) -> Iterator[HeldNow]:
+def _held(speaking: list[_Gateway], now: float) -> Iterator[tuple[HeldNow, float]]:
     for one in speaking:
-        yield from one.report.held
+        for held in one.report.held:
+            yield held, now - one.heard_at
 
 
 def _sum(seconds: Mapping[int, _Added], after: int) -> _Added:
@@ -140,13 +149,11 @@ def _sum(seconds: Mapping[int, _Added], after: int) -> _Added:
 
 
 def _increment(before: Counted | None, after: Counted) -> _Added:
-    """Return the growth of counters. A counter that shrank within one process is unsound and adds nothing."""
     was = before or Counted(version=after.version, standing=after.standing)
     return _Added(*(max(0, getattr(after, name) - getattr(was, name)) for name in _Added._fields))
 
 
 def _is_old(known: _Gateway | None, report: GatewayReport) -> bool:
-    """Tell whether a report is repeated, overtaken, or of a process that another one replaced."""
     return known is not None and (report.began, report.number) <= (known.report.began, known.report.number)
 
 
@@ -154,4 +161,5 @@ def _is_sound(report: GatewayReport) -> bool:
     numbers = (report.began, report.loop_lag_s, *(one.oldest_s for one in report.held))
     counts = [getattr(one, name) for one in report.counted for name in _Added._fields]
     counts += [count for one in report.held for count in (one.requests, one.tokens)]
-    return bool(report.gateway) and all(math.isfinite(one) and one >= 0 for one in (*numbers, *counts))
+    is_bounded = len(report.counted) + len(report.held) <= MOST_COUNTED
+    return is_bounded and bool(report.gateway) and all(math.isfinite(one) and one >= 0 for one in (*numbers, *counts))

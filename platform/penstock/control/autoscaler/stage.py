@@ -13,6 +13,7 @@ from penstock.control.autoscaler import law, scale_in
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.growth import History
 from penstock.control.autoscaler.pace import Pace
+from penstock.control.autoscaler.room import MachineRoom
 from penstock.control.autoscaler.supply import Supply, supplies
 from penstock.control.autoscaler.work import Curve, Shape
 from penstock.domain.fleet.demand import Demand, VersionDemand
@@ -25,6 +26,7 @@ NO_CURVE = "no curve: `penstock bench engine` measures this version's speed"
 MISSING = "gateways are silent, and silence is not zero"
 NO_BATCH = "one request alone is slower than the ITL objective, which more workers do not mend"
 BY_HAND = "set by hand"
+HELD = "requests are held for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +38,8 @@ class Scaled:
     tier: SloTier
     curve: Curve | None
     deployed: int = 0
-    uncached_ratio: float = 1.0
-    """Part of the prompt tokens that the prefix cache lacks."""
+    is_renewing: bool = False
+    """A worker is being replaced: one more may serve beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,8 @@ class FleetScene:
     running: Sequence[Running]
     demand: Demand
     lease_s: float
+    room: MachineRoom | None = None
+    """None if no machine bounds the workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +93,16 @@ def scale(state: State, scene: FleetScene, now: float) -> Step:
     found = supplies(scene.seen, scene.running, state.cordoned, now, scene.lease_s)
     versions: dict[VersionId, Tracked] = {}
     targets, records = [], []
+    room = scene.room
     for one in scene.scaled:
         supply = found.get(one.version) or Supply()
         tracked = _follow(state.versions.get(one.version), one, supply, now)
         demand = scene.demand.versions.get(one.version) or VersionDemand()
-        look = _VersionScene(one, supply, demand, scene.demand, tracked, now, now - scene.lease_s)
+        fits = math.inf if room is None else supply.awake + room.more(one.version)
+        look = _VersionScene(one, supply, demand, scene.demand, tracked, now, now - scene.lease_s, fits)
         versions[one.version], target, record = _decide(look)
+        if room is not None:
+            room = room.less(one.version, max(0, record.after - max(record.before, supply.awake)))
         targets.append(target)
         records.append(record)
     return Step(state=State(versions=versions), targets=tuple(targets), records=tuple(records))
@@ -123,6 +131,8 @@ class _VersionScene(NamedTuple):
     tracked: Tracked
     now: float
     heard_after: float
+    fits: float
+    """Workers that the machine has room for, those awake among them."""
 
     @property
     def counted(self) -> int:
@@ -130,7 +140,6 @@ class _VersionScene(NamedTuple):
 
     @property
     def is_used(self) -> bool:
-        """Tell whether requests come, of any standing, or an answer still runs."""
         if self.demand.held_requests or any(rate.requests for rate in self.demand.rates.values()):
             return True
         return any(scale_in.work(one) for one in (*self.supply.ready, *self.supply.cordoned))
@@ -145,6 +154,8 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
     target = _target(look, pace, slots)
     most, price = look.scaled.bounds.most, look.scaled.bounds.price_per_hour
     cut = f"most {most}" if need.wish > most else f"floor {least}" if least > need.wish else ""
+    if max(need.wish, least) > max(look.fits, pace.workers):
+        cut = f"the machine has room for {look.fits:g}"
     age_s = look.all.age_s
     return (
         tracked,
@@ -171,9 +182,10 @@ def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
     if look.is_used:
         tracked = replace(tracked, used_at=now)
     if scaled.curve is None:
-        held = max(float(tracked.pace.workers), float(look.demand.held_requests > 0))
-        return tracked, law.Need(workers=held, reason=NO_CURVE), None
-    load = law.load_of(scaled.curve, look.demand, scaled.tier, tracked.shape, scaled.uncached_ratio)
+        if look.demand.held_requests and not tracked.pace.workers:
+            return tracked, law.Need(workers=1.0, reason=HELD), None
+        return tracked, law.Need(workers=float(tracked.pace.workers), reason=NO_CURVE), None
+    load = law.load_of(scaled.curve, look.demand, scaled.tier, tracked.shape)
     history = tracked.history
     if look.all.is_known:
         history = history.after(load.work, now, supply.lead_s(now, tracked.start_s))
@@ -206,15 +218,24 @@ def _paced(look: _VersionScene, pace: Pace, need: law.Need, least: int, *, is_id
         need, least = replace(need, workers=float(by_hand), reason=BY_HAND), by_hand
     known = look.all.is_known and look.scaled.curve is not None
     pace = pace.noting(max(need.workers, need.guard), serving, now) if known else pace.holding(serving, now)
-    number = min(most, max(need.wish, least))
+    number = min(most, max(need.wish, least), max(look.fits, pace.workers))
     if number > pace.workers:
-        return _out(look, pace, number, need.reason)
+        return _out(look, pace, int(number), need.reason)
     if is_idle and pace.workers:
         return _in(look, pace, pace.workers, 0.0, f"idle for {look.scaled.bounds.idle_s:g} s")
     if not look.all.is_known:
         return pace, Act.HOLD, MISSING
+    return _fewer(look, pace, need, least)
+
+
+def _fewer(look: _VersionScene, pace: Pace, need: law.Need, least: int) -> tuple[Pace, Act, str]:
+    now, most, ready = look.now, look.scaled.bounds.most, look.supply.ready
     if pace.workers > most:
         return _in(look, pace, pace.workers - most, 0.0, f"most {most}")
+    surplus = 0 if look.scaled.is_renewing else len(ready) - pace.workers
+    if surplus > 0:  # a start that was on its way when the number fell
+        cordoned = pace.cordoned | dict.fromkeys(scale_in.chosen(ready, surplus, now, 0.0), now)
+        return replace(pace, cordoned=cordoned), Act.IN, f"{surplus} more than the number"
     count = pace.steps_in(now, least)
     if count:
         return _in(look, pace, count, look.tracked.start_s, need.reason)
@@ -250,7 +271,7 @@ def _target(look: _VersionScene, pace: Pace, slots: int | None) -> Target:
     woken = tuple(one.report.worker for one in supply.parked[: max(0, pace.workers - look.counted)])
     asleep = min(len(supply.parked), look.scaled.bounds.parked) - len(woken)
     slept = idle[: max(0, look.scaled.bounds.parked - len(supply.parked))]
-    staying = len(pace.cordoned) - (len(idle) - len(slept))
+    staying = len(pace.cordoned) - (len(idle) - len(slept)) - supply.gone
     return Target(
         version=look.scaled.version,
         workers=pace.workers + max(0, asleep) + staying + supply.overdue(now, look.tracked.start_s),

@@ -6,7 +6,7 @@ silent one is neither supply nor a reason to scale in.
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.control.autoscaler.constants import OVERDUE_TIMES
@@ -27,11 +27,14 @@ class Supply:
     cordoned: list[Seen] = field(default_factory=list)
     silent: list[WorkerId] = field(default_factory=list)
     unheard: list[Running] = field(default_factory=list)
+    gone: int = 0
+    """Cordoned workers without a process here that are silent: none is counted on, and none comes back unseen."""
+    awake: int = 0
+    """Processes that hold or will hold an engine's memory."""
     oldest_start: float = math.inf
     """When the process of the oldest worker on its way to serve began."""
 
     def counted(self, now: float, start_s: float) -> int:
-        """Return the workers that serve, or will within a start."""
         return len(self.ready) + len(self.coming) + len(self.unheard) - self.overdue(now, start_s)
 
     def overdue(self, now: float, start_s: float) -> int:
@@ -50,17 +53,23 @@ class Supply:
 
 
 def supplies(
-    seen: Sequence[Seen], running: Iterable[Running], cordoned: Collection[WorkerId], now: float, lease_s: float
+    seen: Sequence[Seen], running: Sequence[Running], cordoned: Collection[WorkerId], now: float, lease_s: float
 ) -> Mapping[VersionId, Supply]:
     found: dict[VersionId, Supply] = defaultdict(Supply)
     heard: dict[WorkerId, WorkerState] = {}
+    leaving = {one.worker: one.draining for one in running}
     heard_after = now - lease_s
     for one in seen:
         report = one.report
         heard[report.worker] = report.state
+        if leaving.get(report.worker):
+            continue
+        if report.worker in cordoned and report.worker not in leaving and one.at <= heard_after:
+            found[report.version].gone += 1
         _count(found[report.version], one, is_fresh=one.at > heard_after, is_cordoned=report.worker in cordoned)
     for process in running:
         state = heard.get(process.worker)
+        found[process.version].awake += state is not _SLEEPING
         if state is not _READY and not process.draining:
             _count_start(found[process.version], process, state)
     return found

@@ -46,7 +46,6 @@ class Speed:
 
 
 def shape_of(rate: Rate, uncached_ratio: float) -> Shape:
-    """Return the mean request of a rate with at least some requests."""
     prompt, output = rate.prompt_tokens / rate.requests, rate.output_tokens / rate.requests
     return Shape(prompt=prompt * uncached_ratio, output=output, context=prompt + output / 2)
 

@@ -1,11 +1,10 @@
 """A periodic check of all budgets: an alarm per threshold, gauges of use, shared counters.
 
-It runs at its own interval, so that a slow ledger does not delay a tick. It reads sums that the ledger keeps, so a
-check's cost depends on keys, not rows. The audit row is the lasting alarm; the log event follows it, so a crash in
-between leaves only the row. Counters are only raised, which adds spend that a killed gateway never settled.
+It runs at its own interval, so that a slow ledger does not delay a tick, and reads the ledger's sums. The audit row is
+the lasting alarm; the log event follows it. Counters are only raised, which adds spend that a killed gateway never
+settled.
 
-Trade-off: an alarm is raised once per scope, window, cap and threshold. A changed cap makes a new budget, whose alarms
-are raised again: rather once too often than missed.
+Trade-off: an alarm is raised once per scope, window, cap and threshold; a changed cap makes a new budget.
 """
 
 import asyncio
@@ -53,8 +52,6 @@ OTHER = "other"
 
 
 class ThresholdLog(Protocol):
-    """The log of alarms, which stores each alarm's name once."""
-
     async def note_threshold(self, act: Act) -> bool: ...
 
 

@@ -69,7 +69,6 @@ def _is_network(named: str) -> bool:
 
 
 def _address(text: str) -> Address | None:
-    """Unwrap an IPv4-mapped IPv6 address; None for a name."""
     try:
         address = ip_address(text)
     except ValueError:

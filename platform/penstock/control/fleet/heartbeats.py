@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from penstock.control.capacity.uses import follow
+from penstock.capacity.uses import follow
 from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.versions import Seen
@@ -120,5 +120,4 @@ class Heartbeats:
 
 
 def _news(report: WorkerReport) -> tuple[WorkerState, str, bool]:
-    """Return the fields of a report that trigger a tick when they change."""
     return report.state, report.url, report.holds_memory

@@ -28,6 +28,7 @@ class Orders:
         self._told: dict[WorkerId, WorkerOrder] = {}
         self._kept = 1000
         self._pinned: Mapping[VersionId, tuple[VersionId, ...]] | None = None
+        self._batch_slots: Mapping[VersionId, int | None] = {}
         self.held: tuple[str, ...] = ()
         """What the host could not bring about when it was last asked, in words."""
 
@@ -37,14 +38,20 @@ class Orders:
 
     def forget(self) -> None:
         """Forget orders and pins: another controller decides them now."""
-        self._told, self._pinned = {}, None
+        self._told, self._pinned, self._batch_slots = {}, None, {}
 
     def pin(self, adapters: Mapping[VersionId, tuple[VersionId, ...]]) -> None:
         self._pinned = adapters
 
     def pinned(self, version: VersionId) -> tuple[VersionId, ...] | None:
-        """None if this controller does not know them."""
         return None if self._pinned is None else self._pinned.get(version, ())
+
+    def share(self, batch_slots: Mapping[VersionId, int | None]) -> None:
+        self._batch_slots = batch_slots
+
+    def batch_slots(self, version: VersionId) -> int | None:
+        """Return the slots that batch work may hold beside other work in each engine; None: no bound."""
+        return self._batch_slots.get(version)
 
     def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
         """Without an order, to keep the state."""

@@ -8,12 +8,13 @@ one more worker (the surge): the new one is ready before the old one drains.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import NamedTuple
 
 from penstock.control.fleet import why
 from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -24,6 +25,10 @@ BURST_S = 1.0
 """Deaths of a version within this time count as one accident."""
 _GOING = frozenset({WorkerState.DRAINING, WorkerState.STOPPED, WorkerState.FAILED})
 _PROVEN = frozenset({WorkerState.READY, WorkerState.SLEEPING})
+_WITHOUT_STREAMS = frozenset({state for state in WorkerState if state.is_starting} | {WorkerState.SLEEPING}) - {
+    WorkerState.WAKING
+}
+"""States in which a worker of a scaled version may leave unnamed; requests are held for one that wakes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +36,9 @@ class FleetPolicy:
     """Thresholds in seconds.
 
     The last word of a worker silent for ``lease_s`` is old. A process silent for ``start_timeout_s`` at its start, or
-    ``silence_s`` later, is replaced; one that dies at once. The ``n``-th accident
-    within ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
+    ``silence_s`` later, is replaced; one that dies at once. One that served goes on until its successor is proven, for
+    ``start_timeout_s`` at most: its engine may serve, and gateways see whether it does. The ``n``-th accident within
+    ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
     """
 
     lease_s: float = 5.0
@@ -54,6 +60,8 @@ class _Replica(NamedTuple):
     patience_s: float = 0.0
     """Seconds of silence after which the worker is replaced."""
     detail: str = ""
+    may_serve: bool = False
+    """Silent, and its engine served when its agent was last heard."""
 
     @property
     def counts(self) -> bool:
@@ -89,18 +97,36 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
     drain: list[WorkerId] = []
     reasons: list[Decision] = []
     for version in sorted(deployments.keys() | fleet.keys()):
-        wanted = deployments.get(version, Deployment(version=version, replicas=0))
+        wanted, target = deployments.get(version, Deployment(version=version, replicas=0)), view.targets.get(version)
+        if target is not None:
+            wanted = replace(wanted, replicas=target.workers)
         replicas = fleet.get(version, [])
         counted = [replica for replica in replicas if replica.counts]
-        leaving = _leaving(wanted, replicas, counted)
-        coming = _coming(wanted, replicas, counted, _Deaths(deaths.get(version, []), now, policy))
+        kept = _kept(wanted, replicas, counted)
+        leaving = _leaving(wanted, [one for one in replicas if one.worker not in kept], counted, target)
+        room = wanted.replicas + SURGE - len(counted) - len(kept)
+        coming = _coming(wanted, replicas, counted, room, _Deaths(deaths.get(version, []), now, policy))
         drain += [WorkerId(one.target) for one in leaving]
         start += [VersionId(one.target) for one in coming if one.what == "start"]
         reasons += [*leaving, *coming]
-    return FleetPlan(start=tuple(start), drain=tuple(sorted(drain)), why=tuple(reasons))
+    return FleetPlan(
+        start=tuple(start),
+        drain=tuple(sorted(drain)),
+        why=tuple(reasons),
+        sleep=tuple(worker for target in view.targets.values() for worker in target.slept),
+        wake=tuple(worker for target in view.targets.values() for worker in target.woken),
+    )
 
 
-def _leaving(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica]) -> list[Decision]:
+def _kept(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica]) -> set[WorkerId]:
+    """Return the silent workers that may serve: as many as proven ones are missing."""
+    missing = max(0, wanted.replicas - sum(replica.is_proven for replica in counted))
+    return {replica.worker for replica in [one for one in replicas if one.must_end and one.may_serve][:missing]}
+
+
+def _leaving(
+    wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], target: Target | None
+) -> list[Decision]:
     ending = [
         why.silent(one.worker, one.patience_s) if one.is_silent else why.failed(one.worker, one.detail)
         for one in replicas
@@ -108,14 +134,16 @@ def _leaving(wanted: Deployment, replicas: list[_Replica], counted: list[_Replic
     ]
     superfluous = (
         why.surplus(one.worker, wanted, len(counted), outdated=_is_outdated(wanted, one))
-        for one in _superfluous(wanted, counted)
+        for one in _superfluous(wanted, counted, target)
     )
     return [*ending, *superfluous]
 
 
-def _coming(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], deaths: _Deaths) -> list[Decision]:
+def _coming(
+    wanted: Deployment, replicas: list[_Replica], counted: list[_Replica], room: int, deaths: _Deaths
+) -> list[Decision]:
     is_draining = any(replica.is_draining for replica in replicas)
-    missing = _missing(wanted, counted, is_draining=is_draining)
+    missing = max(0, min(room, _missing(wanted, counted, is_draining=is_draining)))
     if missing and deaths.now < _next_start_at(deaths.at, deaths.policy):
         return [why.wait(wanted, deaths.at, deaths.policy.window_s)]
     return [why.start(wanted, len(counted), replaces=len(counted) >= wanted.replicas)] * missing
@@ -128,9 +156,9 @@ def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) 
     return max(0, target - len(counted))
 
 
-def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
+def _superfluous(wanted: Deployment, counted: list[_Replica], target: Target | None) -> list[_Replica]:
     """Return the workers to drain: outdated ones once their successors are proven, else surplus ones, unproven and
-    sleeping first, then the idlest.
+    sleeping first, then the idlest; of a scaled version only named ones and those without streams.
     """
     if len(counted) <= wanted.replicas:
         return []
@@ -138,6 +166,7 @@ def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
         counted,
         key=lambda replica: (
             not _is_outdated(wanted, replica),
+            target is None or replica.worker not in target.ended,
             replica.is_proven,
             replica.is_ready,
             replica.work_tokens,
@@ -150,9 +179,16 @@ def _superfluous(wanted: Deployment, counted: list[_Replica]) -> list[_Replica]:
         proven_after = proven - replica.is_proven
         if _is_outdated(wanted, replica) and replica.is_proven and proven_after < wanted.replicas:
             break
+        if target is not None and not _may_leave(wanted, replica, target):
+            continue
         drained.append(replica)
         proven = proven_after
     return drained
+
+
+def _may_leave(wanted: Deployment, replica: _Replica, target: Target) -> bool:
+    is_named = replica.worker in target.ended or _is_outdated(wanted, replica)
+    return is_named or replica.state in _WITHOUT_STREAMS
 
 
 def _is_outdated(wanted: Deployment, replica: _Replica) -> bool:
@@ -208,16 +244,18 @@ def _local(running: Running, last: Seen | None, since: float, now: float, policy
     is_fresh = last is not None and now - last.at < policy.lease_s
     reported_at = max(running.started_at, since, last.at if last else -math.inf)
     patience_s = policy.silence_s if last else policy.start_timeout_s
+    silent_s = now - reported_at
     return _Replica(
         worker=running.worker,
         started_at=running.started_at,
         has_process=True,
         is_draining=running.draining,
-        is_silent=now - reported_at >= patience_s,
+        is_silent=silent_s >= patience_s,
         state=last.report.state if last and is_fresh else None,
         work_tokens=last.report.load.queued_tokens if last else 0,
         patience_s=patience_s,
         detail=last.report.detail if last else "",
+        may_serve=last is not None and last.report.state.serves and silent_s < policy.start_timeout_s,
     )
 
 

@@ -1,18 +1,13 @@
 """Chooses the awake workers if more versions are deployed than fit into the pool. Pure: claims and residents in, orders
 out.
 
-A claim is a worker that needs memory: it never sleeps, requests are held for it, it is new, or it is a further worker
-of a busy version. Claims are served in that order, among held requests the longest wait first. A claim that lacks bytes
-takes them from idle residents (awake workers) past their residency, at the least loss of use (``_victims``). Only a
-claim puts a worker to sleep.
+A claim is a worker that needs memory. It takes bytes from idle residents past their residency, at the least loss of
+use; only a claim puts a worker to sleep. After ``patience_s`` no other claim overtakes it; after ``turn_s`` busy
+residents are ordered to sleep as well, once their streams have ended. Pinned versions, those in a rollout, those with
+held requests and recent arrivals are never victims.
 
-After ``patience_s`` no other claim overtakes an unserved one: freed bytes are kept for it. After ``turn_s`` busy
-residents are ordered to sleep as well, if idle ones are not enough; their streams end first, and new requests for them
-are held. Pinned versions, those in a rollout, those with held requests and recent arrivals are never victims.
-
-Trade-off: if more versions are always busy than fit, each turn costs the time of the longest stream and a wake: seconds
-for short answers, minutes for long ones. Without turns one tenant's steady use would keep another's model asleep
-forever. Residency bounds turns, so the last of many waiting versions may miss its requests' deadlines.
+Trade-off: if more versions are always busy than fit, each turn costs the time of the longest stream and a wake. Without
+turns one tenant's steady use would keep another's model asleep forever.
 """
 
 import math

@@ -4,6 +4,9 @@ A new version is started, proven by its golden prompts and kept until another cl
 is no reserve. Sleeping workers count as existing: they are neither replaced nor started twice, and surplus ones are
 drained first. A sleeping worker larger than the whole pool ends, as it can never wake.
 
+Of a version that is scaled, the number of workers is the autoscaler's: the workers that it wakes are claims, and no
+busy worker claims a second one.
+
 Trade-off: only workers with a process here are in the pool; one that only reports is on another machine.
 """
 
@@ -12,10 +15,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from penstock.control.capacity import uses
-from penstock.control.capacity.memory import crowded_out, sizes
+from penstock.capacity import uses
+from penstock.capacity.memory import crowded_out, sizes
 from penstock.control.pool import why
 from penstock.control.pool.packing import PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
+from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.versions import Catalogue, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -29,7 +33,8 @@ def plan_pool(
     if not pool.limit_bytes or not view.is_known:
         return step
     scene = _Scene.of(catalogue, seen, view, now, pool.lease_s)
-    packed = pack(scene.residents, [*scene.claims(), *scene.starts(step.start)], scene.kept, now, pool)
+    claims = [*scene.claims(view.targets), *scene.starts(step.start)]
+    packed = pack(scene.residents, claims, scene.kept, now, pool)
     started = {*packed.start}
     unfit = [one for one in scene.residents if one.size_bytes > pool.limit_bytes and one.stay is Stay.AWAY]
     ended = [why.given_up(one.worker, one.size_bytes, pool.limit_bytes) for one in unfit]
@@ -38,7 +43,7 @@ def plan_pool(
         start=packed.start,
         drain=tuple(sorted({*step.drain, *(one.worker for one in unfit)})),
         wake=packed.wake,
-        sleep=packed.sleep,
+        sleep=tuple(dict.fromkeys((*packed.sleep, *step.sleep))),
         held_bytes=sum(one.size_bytes for one in scene.residents if one.stay is not Stay.AWAY),
         why=(*(one for one in step.why if one.what != "start" or one.target in started), *packed.why, *ended),
         unfit=_unfit(catalogue, scene.held, pool.limit_bytes),
@@ -77,24 +82,34 @@ class _Scene:
             held=held,
         )
 
-    def claims(self) -> Iterator[PlaceClaim]:
+    def claims(self, targets: Mapping[VersionId, Target]) -> Iterator[PlaceClaim]:
         of: dict[VersionId, list[Resident]] = defaultdict(list)
         for resident in self.residents:
             of[resident.version].append(resident)
         for version, residents in of.items():
             sleeping = sorted((one for one in residents if one.stay in _ASLEEP), key=_lightest)
             awake = [one for one in residents if one.stay in _AWAKE]
-            if version in self.kept:
-                held_since = math.inf if awake else self._held_since(version)
-                for one in sleeping:
-                    claim = _claim(one, Rank.KEPT, "never_sleeps", "pinned, or in a rollout", -math.inf)
-                    yield replace(claim, held_since=held_since)
-            elif sleeping and not awake and (wanted := self.wanted.get(version)) is not None:
-                held = f"{wanted.requests} with {wanted.tokens} tokens"
-                claim = _claim(sleeping[0], Rank.WAITED_FOR, "requests_held", held, wanted.since)
-                yield replace(claim, held_since=wanted.since)
-            elif sleeping and awake and all(one.is_busy and one.stay is Stay.HERE for one in awake):
-                yield _claim(sleeping[0], Rank.SECOND, "workers_busy", f"all of {len(awake)}", math.inf)
+            if sleeping:
+                yield from self._claims(version, sleeping, awake, targets.get(version))
+
+    def _claims(
+        self, version: VersionId, sleeping: list[Resident], awake: list[Resident], target: Target | None
+    ) -> Iterator[PlaceClaim]:
+        if version in self.kept:
+            held_since = math.inf if awake else self._held_since(version)
+            for one in sleeping:
+                claim = _claim(one, Rank.KEPT, "never_sleeps", "pinned, or in a rollout", -math.inf)
+                yield replace(claim, held_since=held_since)
+        elif not awake and (wanted := self.wanted.get(version)) is not None:
+            held = f"{wanted.requests} with {wanted.tokens} tokens"
+            claim = _claim(sleeping[0], Rank.WAITED_FOR, "requests_held", held, wanted.since)
+            yield replace(claim, held_since=wanted.since)
+        elif target is not None:
+            for one in sleeping:
+                if one.worker in target.woken:
+                    yield _claim(one, Rank.SECOND, "workers_missing", f"{target.workers} are to exist", math.inf)
+        elif awake and all(one.is_busy and one.stay is Stay.HERE for one in awake):
+            yield _claim(sleeping[0], Rank.SECOND, "workers_busy", f"all of {len(awake)}", math.inf)
 
     def starts(self, versions: Iterable[VersionId]) -> Iterator[PlaceClaim]:
         for version in versions:

@@ -1,6 +1,6 @@
 """Reasons for wakes and sleeps, in words: each names its signal and its objective. Pure."""
 
-from penstock.control.capacity.memory import megabytes
+from penstock.capacity.memory import megabytes
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.ids import VersionId, WorkerId
 

@@ -4,14 +4,14 @@ Trade-off: a table per heartbeat would flood gateways; one per membership change
 workers that they don't send to. So membership is published at once, loads once a second.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
-from penstock.control.capacity.memory import crowded_out
+from penstock.capacity.memory import crowded_out
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.fleet.versions import Catalogue, Seen
+from penstock.domain.fleet.versions import Catalogue, FleetView, Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.models.adapter import bases_of
@@ -21,6 +21,8 @@ from penstock.domain.tenancy.owners import Owners, effective
 from penstock.formats import abilities
 
 LOAD_EVERY_S = 1.0
+UNSEEN = FleetView()
+"""The view of a host that tells nothing: only heartbeats count."""
 _TOKENIZER = "tokenizer.json"
 _WORKER = attrgetter("worker")
 _GONE = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
@@ -31,22 +33,23 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
     seen: Sequence[Seen],
     latest: RoutingTable,
     now: float,
-    since: float = 0.0,
+    view: FleetView = UNSEEN,
     *,
     silence_s: float,
     pool_bytes: int = 0,
 ) -> RoutingTable:
     """Return the next table, or ``latest`` itself if nothing urgent changed.
 
-    A worker silent for ``silence_s`` is left out, but silence before ``since`` does not count: it is the agent that is
-    silent, and gateways see for themselves whether its engine answers. 0 ``pool_bytes``: no pool.
+    A worker silent for ``silence_s`` is left out once others have replaced it: it is the agent that is silent, and
+    gateways see for themselves whether its engine answers. 0 ``pool_bytes``: no pool.
     """
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
-    reports = _by_version(_fresh(seen, before, now - silence_s, since))
+    reports = _by_version(_heard(catalogue, seen, before, now - silence_s, view))
     starts = {version.id: version.start_s for version in latest.versions} | starts_s(seen)
     restarts = {version.id: version.restart_s for version in latest.versions} | restarts_s(seen)
     named = {share.version for route in catalogue.routes for share in route.shares}
-    named |= {deployment.version for deployment in catalogue.deployments if deployment.replicas}
+    wanted = {deployment.version for deployment in catalogue.deployments if deployment.replicas}
+    named |= wanted
     autos = _autos(catalogue)
     named |= {VersionId(rule.to) for auto in autos for rule in auto.rules}
     bases = bases_of(catalogue.versions)
@@ -63,6 +66,7 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
                 restart_s=restarts.get(bases.get(version.id, version.id), 0.0),
                 kin_start_s=kin.get(bases.get(version.id, version.id), 0.0),
                 is_crowded_out=bases.get(version.id, version.id) in crowded,
+                is_unwanted=bases.get(version.id, version.id) not in wanted,
                 base=bases.get(version.id, NO_VERSION),
                 tenants=owners.get(version.id),
             )
@@ -133,13 +137,29 @@ def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
     return table.versions != latest.versions or table.routes != latest.routes or table.autos != latest.autos
 
 
-def _fresh(
-    seen: Iterable[Seen], before: Mapping[WorkerId, WorkerEntry], after: float, since: float
-) -> Iterator[WorkerReport]:
-    """Yield reports newer than ``after``; from before ``since``, older ones too."""
-    for one in seen:
-        if one.at > after or (since > after and one.report.worker in before):
-            yield one.report
+def _heard(
+    catalogue: Catalogue, seen: Sequence[Seen], before: Mapping[WorkerId, WorkerEntry], after: float, view: FleetView
+) -> list[WorkerReport]:
+    """Return reports newer than ``after``, and older ones of workers that may still serve.
+
+    Those are all that were in the table if this controller did not listen then, and workers with a process of their own
+    until as many as are deployed serve without them.
+    """
+    fresh, silent = list[WorkerReport](), list[WorkerReport]()
+    for one in view.offered(seen):
+        is_fresh = one.at > after or (view.since > after and one.report.worker in before)
+        (fresh if is_fresh else silent).append(one.report)
+    if not silent:
+        return fresh
+    missing = Counter({deployment.version: deployment.replicas for deployment in catalogue.deployments})
+    missing.update({version: target.workers - missing[version] for version, target in view.targets.items()})
+    missing.subtract(report.version for report in fresh if report.state.serves)
+    there = {one.worker for one in view.running if not one.draining}
+    for report in silent:
+        if report.state.serves and report.worker in there and missing[report.version] > 0:
+            fresh.append(report)
+            missing[report.version] -= 1
+    return fresh
 
 
 def _by_version(reports: Iterable[WorkerReport]) -> Mapping[VersionId, list[WorkerReport]]:
@@ -174,7 +194,6 @@ def _workers(
 
 
 def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
-    """Tell whether only the load changed, as it does with every heartbeat."""
     is_there = entry.state is report.state and entry.url == report.url and entry.zone == report.zone
     return is_there and entry.key_mark == report.key_mark and entry.adapters == _held(report)
 

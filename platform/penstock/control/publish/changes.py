@@ -9,7 +9,7 @@ from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.table import Route, RoutingTable, WorkerEntry
 from penstock.domain.serving.auto import Auto
 
-_SERVES = "traffic goes to workers that report in time and say that they are ready"
+_SERVES = "requests go to workers that report in time that they are ready"
 _ROUTES = "aliases lead where operators set them, or their rollouts do"
 
 
@@ -27,7 +27,7 @@ def _workers(before: RoutingTable, after: RoutingTable) -> Iterator[Decision]:
             what="send" if now is not None and now.state.serves else "withhold",
             target=worker,
             signal="worker_state",
-            value=now.state if now is not None else "no heartbeat in time",
+            value=now.state if now is not None else "stopped, or no heartbeat in time",
             objective=_SERVES,
         )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from penstock.control.registry import adapters, auto_rules, rules
 from penstock.control.registry.ports import RegistryStore
 from penstock.domain.errors import UnknownModel
-from penstock.domain.fleet.table import Route
+from penstock.domain.fleet.table import WEIGHT_TOTAL, Route
 from penstock.domain.fleet.versions import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId, WorkerId
 from penstock.domain.models import curves
@@ -88,7 +88,7 @@ class Registry:
         rules.check_route(route, frozenset(version.id for version in known.versions))
         auto_rules.check_alias(route.alias, known.autos)
         rules.check_owned_overrides(route, known.owners)
-        detail = ", ".join(f"{share.version}={share.weight}" for share in route.shares)
+        detail = ", ".join(f"{share.version} {share.weight * 100 / WEIGHT_TOTAL:g} %" for share in route.shares)
         detail += f"; overrides: {len(route.overrides)}" if route.overrides else ""
         await self._store.put_routes(((route.alias, route),), replace(act, detail=detail))
         return route
@@ -100,7 +100,6 @@ class Registry:
         await self._store.put_routes(((alias, None),), act)
 
     async def restore_routes(self, wanted: tuple[Route, ...], autos: tuple[Auto, ...], act: Act) -> None:
-        """Set all aliases, auto aliases too, to an older table's."""
         known = await self._known()
         for route in wanted:
             rules.check_route(route, known)

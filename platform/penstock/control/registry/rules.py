@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from penstock.control.capacity.memory import megabytes, sizes
+from penstock.capacity.memory import megabytes, sizes
 from penstock.domain.errors import ArtifactRefused, Conflict, InvalidField
 from penstock.domain.fleet.table import MOST_OVERRIDES, WEIGHT_TOTAL, Route
 from penstock.domain.fleet.versions import Catalogue, Deployment

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.control.rollout import steps
-from penstock.control.rollout.ports import BudgetSpent, Replicas, RolloutStore
+from penstock.control.rollout.rollouts import BudgetSpent, Replicas, RolloutStore
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet.decision import Decision
@@ -53,7 +53,6 @@ class _Now:
     """Bases of adapters."""
 
     def serving(self, version: VersionId) -> int:
-        """An adapter is served by its base's workers."""
         return self.workers[self.bases.get(version, version)]
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from math import floor
 from typing import Protocol
 
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.fleet.versions import Catalogue
 from penstock.domain.rollout.arms import ArmSecond, Told, fault
+from penstock.judging.comparisons import Comparisons
 from penstock.telemetry.logs import logger
 
 KEPT_S = 120.0

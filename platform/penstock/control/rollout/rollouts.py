@@ -4,14 +4,12 @@ A spent error budget refuses starts and promotions, unless the caller overrides 
 abort is refused only if the rollout is over.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Protocol
 
 from penstock.control.rollout import rules, steps
-from penstock.control.rollout.gates import Gates
-from penstock.control.rollout.plan import Planned, plan
-from penstock.control.rollout.ports import BudgetSpent, RolloutStore
 from penstock.domain.errors import Conflict, InvalidField, UnknownRollout
 from penstock.domain.fleet.versions import Catalogue, Seen
 from penstock.domain.fleet.worker import WorkerState
@@ -21,6 +19,40 @@ from penstock.domain.models.model import Tier
 from penstock.domain.rollout.arms import RecentRequests
 from penstock.domain.rollout.rollout import Change, Rollout, State, Step, Stored
 from penstock.domain.tenancy.audit import Act
+from penstock.judging.gates import Gates
+from penstock.judging.plan import Planned, plan
+
+BudgetSpent = Callable[[Tier, Mapping[VersionId, Tier]], Awaitable[bool]]
+"""Whether a tier's error budget is spent, by the outcomes of its versions."""
+
+
+class Replicas(Protocol):
+    async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> object: ...
+
+
+class RolloutStore(Protocol):
+    """The store of rollouts. A change, the alias's route and the audit entry are written in one transaction; may
+    raise ``StoreUnavailable``.
+    """
+
+    async def live(self) -> tuple[Stored, ...]:
+        """Return the rollouts that are not over, by alias."""
+        ...
+
+    async def newest(self, limit: int) -> tuple[Stored, ...]: ...
+
+    async def one(self, rollout: str) -> Stored | None: ...
+
+    async def history(self, rollout: str) -> tuple[Change, ...]: ...
+
+    async def begin(self, step: Step, act: Act) -> None:
+        """Store a new rollout with its first change; ``Conflict`` if its alias has a live one."""
+        ...
+
+    async def go_on(self, step: Step, act: Act) -> None:
+        """Store a rollout's next state; ``Conflict`` if the change's number is taken."""
+        ...
+
 
 MOST_REASON_CHARS = 500
 MOST_TRIES = 5
@@ -186,7 +218,6 @@ def _workers(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list
 
 
 def _reason(text: str) -> str:
-    """Raises ``InvalidField`` if it is too long."""
     line = " ".join(text.split())
     if len(line) > MOST_REASON_CHARS or not line.isprintable():
         raise InvalidField(f"a reason is one line of {MOST_REASON_CHARS} characters at most", param="reason")

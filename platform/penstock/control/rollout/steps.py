@@ -133,7 +133,6 @@ class _Act:
             raise Conflict(f"{says}: nothing was changed")
 
     def to(self, state: State, says: str, judgement: Judgement | None = None) -> Step:
-        """Enter a state and restart the stage's time."""
         after = replace(self.rollout, state=state, since=self.now)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -199,7 +198,6 @@ def _onwards(act: _Act, seen: StepInputs, verdict: Verdict) -> Step | None:
 
 
 def _fresh(judgement: Judgement | None, now: float) -> Verdict:
-    """Return the judgement's verdict; an old proof does not count, evidence of harm does not age."""
     if judgement is None:
         return Verdict.WAIT
     is_stale = judgement.verdict is Verdict.PROMOTE and now - judgement.at > STALE_S

@@ -5,9 +5,12 @@ from collections.abc import Callable
 from penstock.diagnosis.cases import (
     batch_too_small,
     cold_start,
+    cpu_taken,
+    disk_full,
     engine_saturated,
     gateway_bound,
     kv_bound,
+    limits_away,
     limits_slow,
     lost_worker,
     no_worker,
@@ -21,6 +24,9 @@ from penstock.diagnosis.evidence import Judgement
 from penstock.diagnosis.snapshot import Snapshot
 
 CASES: tuple[Callable[[Snapshot], Judgement], ...] = (
+    limits_away.judge,
+    disk_full.judge,
+    cpu_taken.judge,
     unhealthy_version.judge,
     slow_zone.judge,
     lost_worker.judge,

@@ -35,7 +35,7 @@ SOONER = (
         "penstock tenants plan TENANT degrade_output_tokens=256",
     ),
     remedy(
-        "Have what may wait yield to people: batch work goes behind.",
+        "Let interactive requests go before batch work.",
         Cost.NOTHING,
         "penstock tenants plan TENANT priority=batch",
     ),
@@ -49,6 +49,7 @@ def judge(snapshot: Snapshot) -> Judgement:
         says=_says(engine) + _who(snapshot),
         subject=engine.version,
         harms=(Indicator.TTFT, Indicator.ITL, Indicator.LATENCY, Indicator.AVAILABILITY),
+        brings=frozenset({Case.CPU_TAKEN}),
         evidence=(
             queueing(engine),
             any_of(
@@ -62,7 +63,7 @@ def judge(snapshot: Snapshot) -> Judgement:
                     Unit.RATIO,
                 ),
                 at_least(
-                    "the wait at the door alone takes what is promised to all of it",
+                    "the wait in the queue alone takes the promised time",
                     f'{names.GATE_SECONDS.name}{{stage="queue"}}',
                     _of_promise(snapshot, engine),
                     BEYOND_PROMISE,
@@ -90,8 +91,8 @@ def _says(engine: EngineFigures) -> str:
         return "The engines compute all they can, and requests wait for them."
     booked = "" if (engine.saturation or KV_FULL_RATIO) < KV_FULL_RATIO else " booked KV blocks,"
     return (
-        f"The workers' doors let no more in, and requests wait: with {used:.0%} of the slots in use the bound"
-        f" is{booked} prompt tokens in prefill or what tenants are entitled to; which of them is not measured."
+        f"Requests wait in the workers' queues with {used:.0%} of the slots in use: the bound is{booked} prompt tokens"
+        " in prefill or the tenants' shares; which of them is not measured."
     )
 
 

@@ -1,5 +1,7 @@
 """The version with the longest queue, by which engine cases are judged, and checks shared by several cases."""
 
+from collections.abc import Collection
+
 from penstock.diagnosis.evidence import Check, Sense, Unit, at_least
 from penstock.diagnosis.recording import DEVICE_BUSY_PERCENT
 from penstock.diagnosis.snapshot import EngineFigures, Snapshot
@@ -9,14 +11,14 @@ SOME_WAIT = 1.0
 """Mean waiting requests at each gate: batching alone causes less."""
 
 
-def engine_of(snapshot: Snapshot) -> EngineFigures:
-    return max(
-        snapshot.engines, key=lambda one: (one.waiting or 0.0, one.saturation or 0.0), default=EngineFigures(version="")
-    )
+def engine_of(snapshot: Snapshot, versions: Collection[str] = ()) -> EngineFigures:
+    """Return the engine of these versions, or of all, with the longest queue."""
+    engines = [one for one in snapshot.engines if not versions or one.version in versions]
+    return max(engines, key=lambda one: (one.waiting or 0.0, one.saturation or 0.0), default=EngineFigures(version=""))
 
 
 def queueing(engine: EngineFigures) -> Check:
-    return at_least("requests wait at the engines' doors", names.DOOR_WAITING.name, engine.waiting, SOME_WAIT)
+    return at_least("requests wait in the workers' queues", names.DOOR_WAITING.name, engine.waiting, SOME_WAIT)
 
 
 def slots_used(engine: EngineFigures, says: str, limit: float, sense: Sense = Sense.AT_LEAST) -> Check:

@@ -16,7 +16,7 @@ LATE_S = 0.01
 
 REMEDIES = (
     remedy(
-        "Bound who sends most requests: those over their rate are refused before they cost much.",
+        "Bound the tenant with most requests: requests over its rate are refused at little cost.",
         Cost.NOTHING,
         "penstock tenants plan TENANT requests_per_min=600",
     ),

@@ -16,7 +16,7 @@ FREE_SLOTS_RATIO = 0.8
 
 REMEDIES = (
     remedy(
-        "Bound how long answers of the heaviest tenant may be: what is expected is what is booked.",
+        "Bound the length of the heaviest tenant's answers: fewer blocks are booked for them.",
         Cost.NOTHING,
         "penstock tenants plan TENANT max_output_tokens=512",
     ),
@@ -28,7 +28,7 @@ REMEDIES = (
         setting="kv_cache_bytes",
     ),
     remedy(
-        "Spread the weights over more GPUs: what they leave free is KV cache.",
+        "Spread the weights over more GPUs: the memory that they leave free is KV cache.",
         Cost.CAPACITY,
         "penstock models push SOURCE --name NAME --price PRICE --licence LICENCE --gpus 2 --workers 1",
         setting="tensor_parallel_size",
@@ -56,7 +56,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 def _full(engine: EngineFigures) -> AnyOf:
     return any_of(
         kv_used(engine, "the engines use their KV blocks", FULL_RATIO),
-        at_least("the door has booked them", names.DOOR_SATURATION.name, engine.saturation, FULL_RATIO),
+        at_least("the queue has booked them", names.DOOR_SATURATION.name, engine.saturation, FULL_RATIO),
     )
 
 

@@ -1,8 +1,8 @@
 """A lost worker: a worker became silent, gave up or lost its engine, which callers noticed until a replacement was
 ready.
 
-The platform starts the replacement by itself; a start that replaces no worker is a cold start. One loss is an accident,
-several are an unhealthy version.
+The platform starts the replacement by itself; a start that replaces no worker is a cold start. Engines that die
+repeatedly are an unhealthy version; workers that were killed, or were on a machine that is gone, are not.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
@@ -13,23 +13,22 @@ from penstock.domain.fleet.worker import WorkerEnd
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
 
-ONCE = 1
-"""Losses up to which it is an accident, which also explains signs of an unhealthy version."""
+OFTEN = 2
+"""Losses from which it is no accident."""
 _WORDS = {
-    WorkerEnd.LOST: "went silent without a word: killed, or its machine or network is gone",
+    WorkerEnd.LOST: "went silent: it was killed, or its machine or network is gone",
     WorkerEnd.FAULT: "ended by a fault of its own",
     WorkerEnd.GAVE_UP: "gave up: its engine could not be started, or was lost too often",
 }
 
 
 def judge(snapshot: Snapshot) -> Judgement:
-    is_once = (lost_count(snapshot) or 0.0) <= ONCE
     return Judgement(
         case=Case.LOST_WORKER,
         says=_says(snapshot),
         subject=_subject(snapshot),
         harms=(Indicator.AVAILABILITY, Indicator.STREAM_COMPLETION, Indicator.TTFT, Indicator.LATENCY),
-        brings=frozenset({Case.ENGINE_SATURATED, *((Case.UNHEALTHY_VERSION,) if is_once else ())})
+        brings=frozenset({Case.ENGINE_SATURATED, *_signs(snapshot)})
         | effect(snapshot, {one.version for one in snapshot.faults.lost} | {_engine(snapshot)[1]}),
         evidence=(
             at_least(
@@ -54,6 +53,21 @@ def judge(snapshot: Snapshot) -> Judgement:
     )
 
 
+def is_by_version(snapshot: Snapshot) -> bool:
+    """Tell whether the version loses its workers: engines died or could not be started, repeatedly.
+
+    A worker that only went silent was killed, or its machine or network is gone.
+    """
+    died = snapshot.sum_of(lambda one: one.restarts) or 0.0
+    gave_up = any(one.reason == WorkerEnd.GAVE_UP for one in snapshot.faults.lost)
+    return died >= OFTEN or (gave_up and (lost_count(snapshot) or 0.0) >= OFTEN)
+
+
+def _signs(snapshot: Snapshot) -> tuple[Case, ...]:
+    """Return the unhealthy version, if its signs are effects of the loss."""
+    return () if is_by_version(snapshot) else (Case.UNHEALTHY_VERSION,)
+
+
 def lost_count(snapshot: Snapshot) -> float | None:
     """Return the lost engines and workers; None if none is known to be lost and a part is unknown."""
     parts = snapshot.sum_of(lambda one: one.restarts), snapshot.faults.lost_workers
@@ -62,7 +76,6 @@ def lost_count(snapshot: Snapshot) -> float | None:
 
 
 def _engine(snapshot: Snapshot) -> tuple[str, str]:
-    """Return the worker and version with the most lost engines; empty without one."""
     worst = max(snapshot.workers, key=lambda one: one.restarts or 0.0, default=None)
     return (worst.name, worst.version) if worst is not None and worst.restarts else ("", "")
 

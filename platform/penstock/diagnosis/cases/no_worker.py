@@ -1,11 +1,10 @@
 """No worker ready: requests arrive for a version without a ready worker, because none is deployed or none gets ready.
 
 A worker that only starts is a cold start, and one that dies repeatedly an unhealthy version: both are causes of this
-case. If a version is not deployed while another one of its model serves, it is unknown whether callers are sent to it.
+case. A version without refused requests lacks no worker, whatever its number is.
 """
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Remedy, Unit, at_least, below, remedy
 from penstock.diagnosis.snapshot import Snapshot, VersionFigures
@@ -42,7 +41,7 @@ def judge(snapshot: Snapshot) -> Judgement:
         evidence=(
             no_worker_found(snapshot, REFUSED_RATIO),
             below(
-                f"fewer than one worker is ready, of {_wanted(version)} wanted",
+                f"fewer than one worker is ready, of {_wanted(version)} deployed",
                 f'{names.WORKERS.name}{{state="ready"}}, {names.WORKERS_WANTED.name}',
                 version.ready,
                 LEAST_READY,
@@ -64,16 +63,11 @@ def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
 
 
 def missing(snapshot: Snapshot) -> VersionFigures:
-    """Return the version that lacks workers most, with refused requests; else unknown figures."""
-    asked = [one for one in snapshot.versions if one.model in snapshot.faults.refused_models]
-    wanted = [one for one in asked if one.wanted != 0]
-    nobodys = [one for one in asked if one.wanted == 0]
-    fewest = min(wanted, key=lambda one: float("inf") if one.ready is None else one.ready, default=None)
-    if fewest is None:
-        return nobodys[0] if nobodys else VersionFigures(version="")
-    if nobodys and fewest.ready is not None and fewest.ready >= LEAST_READY:
-        return replace(nobodys[0], ready=None)
-    return fewest
+    """Return the version with most requests refused for lack of a worker; unknown figures if none is known."""
+    refused = snapshot.faults.unserved or {}
+    version = max(refused, key=lambda one: refused[one], default="")
+    known = next((one for one in snapshot.versions if one.version == version), None)
+    return known or VersionFigures(version=version)
 
 
 def effect(snapshot: Snapshot, versions: Collection[str]) -> frozenset[Case]:
@@ -84,9 +78,12 @@ def effect(snapshot: Snapshot, versions: Collection[str]) -> frozenset[Case]:
 def _says(version: VersionFigures) -> str:
     if version.ready is None:
         return "No worker is ready."
-    scaled = "; it is scaled to nothing" if _is_unwanted(version) else ""
-    part = ", for a part of the time" if scaled and version.wanted else ""
-    return f"No worker is ready: {version.ready:.3g} of {_wanted(version)} wanted, on average{scaled}{part}."
+    if version.wanted == 0:
+        return "No worker is ready: the version is scaled to 0, and an alias or a caller still names it."
+    scaled = "; it was scaled to 0 for a part of the time" if _is_unwanted(version) else ""
+    if not version.ready:
+        return f"No worker is ready of {_wanted(version)} deployed{scaled}."
+    return f"No worker was ready for a part of the time: {version.ready:.2f} of {_wanted(version)} on average{scaled}."
 
 
 def _wanted(version: VersionFigures) -> str:

@@ -38,7 +38,7 @@ def judge(snapshot: Snapshot) -> Judgement:
                 Unit.RATIO,
             ),
             at_least(
-                "others wait long (mean of who waits most)",
+                "other tenants wait long (mean of the longest waiting tenant)",
                 names.TENANT_QUEUE_SECONDS.name,
                 their_wait,
                 LONG_WAIT_S,
@@ -86,7 +86,7 @@ def _as_long(their_wait: float | None, own_wait: float | None) -> float | None:
 def _remedies(tenant: str) -> tuple[Remedy, ...]:
     return (
         remedy(
-            "Give it the weight of the others: doors serve by weight.",
+            "Give it the weight of the others: queues serve by weight.",
             Cost.NOTHING,
             f"penstock tenants plan {tenant} weight=1",
         ),
@@ -96,7 +96,7 @@ def _remedies(tenant: str) -> tuple[Remedy, ...]:
             f"penstock tenants plan {tenant} max_concurrent=16",
         ),
         remedy(
-            "Keep a part of each engine for who must not wait.",
+            "Reserve a part of each engine for a tenant that must not wait.",
             Cost.NOTHING,
             "penstock tenants plan OTHER reserved=0.25",
         ),

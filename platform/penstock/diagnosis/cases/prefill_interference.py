@@ -15,6 +15,8 @@ PROMPT_PART = 0.6
 """Prompt part of computed tokens: below it, most steps are decode steps."""
 WAY = (Stage.QUEUE, Stage.PREFILL)
 """The stages of a time to first token at an engine."""
+SEVERAL_RUN = 2.0
+"""Mean sequences in an engine's batch: with fewer, a prompt hardly meets a running answer."""
 QUEUE_PART = 0.5
 """Queue part of the time to first token: above it, most of it is waiting for other requests."""
 
@@ -51,7 +53,7 @@ def judge(snapshot: Snapshot) -> Judgement:
                 1.0,
             ),
             below(
-                "first tokens are not waiting for a place: queue, of queue and prefill",
+                "first tokens do not wait for a slot: queue, of queue and prefill",
                 f'{names.STAGE_SECONDS.name}{{stage=~"{Stage.QUEUE}|{Stage.PREFILL}"}}',
                 _queue_part(snapshot),
                 QUEUE_PART,
@@ -64,7 +66,10 @@ def judge(snapshot: Snapshot) -> Judgement:
                 PROMPT_PART,
                 Unit.RATIO,
             ),
-            below("nobody waits for a place in the batch", names.DOOR_WAITING.name, engine.waiting, SOME_WAIT),
+            at_least(
+                "answers run beside each other in an engine", names.ENGINE_RUNNING.name, engine.running, SEVERAL_RUN
+            ),
+            below("no request waits for a slot of the batch", names.DOOR_WAITING.name, engine.waiting, SOME_WAIT),
         ),
         remedies=REMEDIES,
     )

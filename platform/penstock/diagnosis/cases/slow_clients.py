@@ -13,7 +13,7 @@ PAUSED_PART = 0.2
 
 REMEDIES = (
     remedy(
-        "Find out who reads slowly: their requests end as slow_reader or take long to relay.",
+        "Find the tenants that read slowly: their requests end as slow_reader.",
         Cost.NOTHING,
         "penstock usage show TENANT",
     ),
@@ -23,7 +23,7 @@ REMEDIES = (
         "penstock tenants plan TENANT max_streams=20",
     ),
     remedy(
-        "Keep more of an answer for its reader, or cut off sooner who takes nothing.",
+        "Buffer more of an answer for its reader, or disconnect earlier a client that reads nothing.",
         Cost.RESTART,
         setting="PENSTOCK_STREAM_BUFFER_BYTES",
     ),

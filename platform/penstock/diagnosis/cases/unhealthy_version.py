@@ -3,7 +3,7 @@
 A single such worker points to its machine; a version is common to most affected workers.
 """
 
-from penstock.diagnosis.cases.lost_worker import lost_count
+from penstock.diagnosis.cases.lost_worker import is_by_version
 from penstock.diagnosis.cases.no_worker import effect
 from penstock.diagnosis.evidence import Case, Cost, Judgement, Remedy, Unit, any_of, at_least, remedy
 from penstock.diagnosis.snapshot import Snapshot, WorkerFigures
@@ -16,11 +16,13 @@ FAILING_RATIO = 0.05
 OPEN_RATIO = 0.1
 """Part of the time; a version's circuit is open while all its workers are down."""
 MOST_WORKERS = 0.5
+SEVERAL = 2
+"""Ready workers from which one may be replaced while another serves."""
 
-SEE = remedy("See why its workers end: each says it, and its engine's log has more.", Cost.NOTHING, "penstock status")
+SEE = remedy("See why its workers end; its engines' logs have more.", Cost.NOTHING, "penstock status")
 ANEW = remedy("Start its workers anew, one at a time.", Cost.ROLLING, "penstock restart workers")
 ANOTHER = remedy(
-    "No other version of it runs that callers could go to: push one that is known to be good.",
+    "No other version of the model runs: push a version that is known to be good.",
     Cost.NEW_VERSION,
     "penstock models push SOURCE --name NAME --price PRICE --licence LICENCE --workers 1",
 )
@@ -51,7 +53,7 @@ def judge(snapshot: Snapshot) -> Judgement:
                     OFTEN,
                 ),
                 at_least(
-                    "gateways leave a version alone",
+                    "gateways refuse a version early",
                     f'{names.BREAKERS_OPEN.name}{{level="version"}}',
                     snapshot.faults.versions_open,
                     OPEN_RATIO,
@@ -78,7 +80,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _losses(snapshot: Snapshot) -> tuple[Case, ...]:
-    return (Case.LOST_WORKER,) if (lost_count(snapshot) or 0.0) >= OFTEN else ()
+    return (Case.LOST_WORKER,) if is_by_version(snapshot) else ()
 
 
 def _remedies(snapshot: Snapshot, version: str) -> tuple[Remedy, ...]:
@@ -87,11 +89,13 @@ def _remedies(snapshot: Snapshot, version: str) -> tuple[Remedy, ...]:
     leaving = {one.version for one in snapshot.versions if one.wanted is not None and not round(one.wanted)}
     others = {one.version for one in snapshot.workers if one.version.partition("@")[0] == name} - {version, *leaving}
     well = sorted(others - {one.version for one in snapshot.workers if _is_affected(one)})
+    ready = next((one.ready for one in snapshot.versions if one.version == version), None)
+    anew = (ANEW,) if ready is None or ready >= SEVERAL else ()
     if not well:
-        return SEE, ANEW, ANOTHER
+        return SEE, *anew, ANOTHER
     command = f"penstock aliases set ALIAS {well[0]}"
     away = remedy("Send callers to the other version that runs.", Cost.NOTHING, command)
-    return away, SEE, ANEW
+    return away, SEE, *anew
 
 
 def _worst(snapshot: Snapshot) -> str:

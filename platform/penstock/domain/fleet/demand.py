@@ -8,6 +8,7 @@ enough. Silence is ``missing``, never zero.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from penstock.domain.fleet.versions import Wanted
 from penstock.domain.ids import VersionId
 from penstock.domain.tenancy.standing import Standing
 
@@ -26,11 +27,18 @@ class Counted:
     """Requests with a judgement of their time: a first token, a whole answer, or a deadline missed."""
     late: int = 0
     """Those of them beyond their tier's objective, or beyond their deadline."""
+    read_tokens: int = 0
+    """Prompt tokens of ended answers."""
+    cached_tokens: int = 0
+    """Those of them that the prefix cache held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldNow:
-    """Requests that a gateway holds for a version without a serving worker."""
+    """Requests that a gateway holds for a version without a serving worker, or lately refused for want of one.
+
+    ``oldest_s``: seconds for which it has had such requests without a pause.
+    """
 
     version: VersionId
     requests: int
@@ -77,10 +85,18 @@ class VersionDemand:
     answered: int = 0
     late: int = 0
     """Of those answered in the window of judgement, for standings that buy capacity."""
+    read_tokens: int = 0
+    cached_tokens: int = 0
+    """Prompt tokens of answers that ended in that window, and those of them that the prefix cache held."""
     held_requests: int = 0
     held_tokens: int = 0
     held_s: float = 0.0
-    """The wait of the oldest held request."""
+    """Seconds of the uninterrupted wait for a worker."""
+
+    @property
+    def uncached_ratio(self) -> float:
+        """Return the part of prompt tokens that engines compute; 1 before an answer ended."""
+        return 1.0 - self.cached_tokens / self.read_tokens if self.read_tokens else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,3 +114,12 @@ class Demand:
     def is_known(self) -> bool:
         """Tell whether the numbers are whole: at least one gateway reports, and none of them is silent."""
         return bool(self.gateways) and not self.missing
+
+    def wanted(self, now: float) -> tuple[Wanted, ...]:
+        """Return the versions with held requests at ``now`` (Unix seconds), the longest wait first."""
+        held = (
+            Wanted(version=version, requests=one.held_requests, tokens=one.held_tokens, since=now - one.held_s)
+            for version, one in self.versions.items()
+            if one.held_requests
+        )
+        return tuple(sorted(held, key=lambda one: (one.since, one.version)))

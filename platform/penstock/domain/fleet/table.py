@@ -69,6 +69,8 @@ class VersionEntry:
     """
     is_crowded_out: bool = False
     """Whether pinned versions hold all of the pool that its workers would need, so that none can wake or start."""
+    is_unwanted: bool = False
+    """Whether no worker of the version is deployed, so that none starts until an operator scales it."""
     restart_s: float = 0.0
     """Seconds of a restart in place, without fetching and imports; 0 before the first start."""
     handler: HandlerSettings | None = None

@@ -1,11 +1,12 @@
 """Nouns of the controller's tick: deployments, heartbeats, plans."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.domain.fleet.decision import Decision
+from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.table import Route
-from penstock.domain.fleet.worker import WorkerOrder, WorkerReport
+from penstock.domain.fleet.worker import WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.adapter import bases_of
 from penstock.domain.models.model import ModelVersion
@@ -139,11 +140,23 @@ class FleetView:
     """Versions with held requests."""
     moving: frozenset[VersionId] = frozenset()
     """Versions of rollouts in progress: they never sleep."""
+    targets: Mapping[VersionId, Target] = field(default_factory=dict)
+    """The numbers of versions that are scaled, in place of their deployments'."""
 
     def living(self, seen: Sequence[Seen]) -> Sequence[Seen]:
         """Leave out workers that died after their last heartbeat: nothing waits for their silence."""
         died_at = {death.worker: death.at for death in self.deaths}
         return [one for one in seen if one.at > died_at.get(one.report.worker, 0.0)] if died_at else seen
+
+    def offered(self, seen: Sequence[Seen]) -> Sequence[Seen]:
+        """Return the living workers for the routing table: cordoned ones drain, so that they get no new requests."""
+        cordoned = frozenset(worker for one in self.targets.values() for worker in one.cordoned)
+        living = self.living(seen)
+        return [_draining(one) if one.report.worker in cordoned else one for one in living] if cordoned else living
+
+
+def _draining(one: Seen) -> Seen:
+    return replace(one, report=replace(one.report, state=WorkerState.DRAINING)) if one.report.state.serves else one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,5 +132,7 @@ class WorkerReport:
     """Adapters that the worker refused last, and the reasons."""
     holds_memory: bool = True
     """False if the worker sleeps and its engine's memory is free for others."""
+    kv_blocks: int = 0
+    """Blocks of the engine's KV cache; 0 if not known."""
     curve: Curve | None = None
     """The engine's curve, learned from the steps that it served; None until enough were seen."""

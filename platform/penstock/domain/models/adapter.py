@@ -85,5 +85,4 @@ def bases_of(versions: Iterable[ModelVersion]) -> dict[VersionId, VersionId]:
 
 
 def tokenizer_of(manifest: Manifest) -> str:
-    """Return the digest of the manifest's tokenizer; empty if it has none."""
     return next((file.sha256 for file in manifest.files if file.path == TOKENIZER), "")

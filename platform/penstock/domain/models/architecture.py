@@ -24,7 +24,6 @@ class Attention:
     reach: int = 0
 
     def elements(self, tensor_parallel: int = 1) -> int:
-        """Return the cached elements per token of this layer, on one GPU."""
         if self.kind is AttentionKind.LATENT:
             return self.head_dim
         return 2 * max(1, -(-self.kv_heads // tensor_parallel)) * self.head_dim

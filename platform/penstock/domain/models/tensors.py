@@ -45,7 +45,6 @@ class Datatype(StrEnum):
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of one element; 0 for ``BYTES``, of variable length."""
         return _SIZES.get(self, 0)
 
 

@@ -20,4 +20,4 @@ class Load:
     wait_s: float = 0.0
     """Seconds that the work queued at the gate will take, at its pace."""
     pace_per_s: float = 0.0
-    """Tokens of service per second with the requests inside, predicted by the step model; 0: not told."""
+    """Tokens of service per second with the requests inside, by step model and late first tokens; 0: not told."""

@@ -6,13 +6,20 @@ request's arrival. New fields come last and have a default: older lines on disk 
 
 from typing import NamedTuple
 
-from penstock.domain.errors import ContextTooLong, Evicted, Failed, NoRuleFits, PenstockError, Rejected, TooDear
+from penstock.domain.errors import (
+    ContextTooLong,
+    Evicted,
+    Failed,
+    NoRuleFits,
+    PenstockError,
+    Rejected,
+    StoreUnavailable,
+    TooDear,
+)
 from penstock.domain.outcome import Stage
-from penstock.domain.serving.adapted import Adapted
-from penstock.domain.serving.batched import Batched
-from penstock.domain.serving.waited import Waited
+from penstock.domain.serving.report import Adapted, Batched, Waited
 
-_OURS = (Rejected, Evicted, Failed, ContextTooLong, NoRuleFits, TooDear)
+_OURS = (Rejected, Evicted, Failed, StoreUnavailable, ContextTooLong, NoRuleFits, TooDear)
 """Errors whose messages contain only our figures; others may quote a caller's text."""
 
 

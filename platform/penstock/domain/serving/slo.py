@@ -32,7 +32,6 @@ class Indicator(StrEnum):
 
     @property
     def is_timed(self) -> bool:
-        """Tell whether an event is good if it happens within some seconds."""
         return self in _TIMED
 
 

@@ -34,7 +34,6 @@ class Selection:
     what: str = ""
 
     def holds(self, act: Act) -> bool:
-        """Tell whether the filter selects this administrative act."""
         in_time = act.at >= self.since and (not self.until or act.at < self.until)
         is_kind = self.what in {"", act.what} or act.what.startswith(f"{self.what}.")
         return in_time and self.who in {"", act.who} and is_kind

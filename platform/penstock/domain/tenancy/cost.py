@@ -96,5 +96,4 @@ class Cost:
 
 
 def most_sequences(max_num_seqs: int) -> int:
-    """Return the most sequences of one request, by the engine's batch size."""
     return max(1, int(max_num_seqs * MOST_OF_ENGINE))

@@ -77,7 +77,6 @@ def cache_salt(tenant: TenantId, salt_key: bytes) -> str:
 
 
 def tenant_label(tenant: str, label_key: bytes) -> str:
-    """Return a pseudonym of a tenant for metrics."""
     return hmac.digest(label_key, tenant.encode(), hashlib.sha256).hex()[:12]
 
 

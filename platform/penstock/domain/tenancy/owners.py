@@ -24,7 +24,6 @@ class Owned:
 
 
 def both(one: Owners, other: Owners) -> Owners:
-    """Return the tenants that may use both an adapter and its base."""
     if one is None or other is None:
         return other if one is None else one
     return tuple(tenant for tenant in one if tenant in other)

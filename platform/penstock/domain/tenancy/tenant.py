@@ -103,10 +103,10 @@ class Plan:
     max_streams: int = 0
     requests_per_min: int = 0
     tokens_per_min: int = 0
-    spend_per_day: MicroUsd = FREE
-    spend_per_month: MicroUsd = FREE
     degrade_output_tokens: int = 0
     """Under pressure, the bound on each answer's tokens, instead of a refusal."""
+    spend_per_day: MicroUsd = FREE
+    spend_per_month: MicroUsd = FREE
     degrade_model: Alias = NO_MODEL
     """Under pressure this model answers, instead of a refusal; empty for none."""
     deadline_s: float = 0.0
@@ -115,17 +115,31 @@ class Plan:
     over_quota: OverQuota = OverQuota.REFUSE
     copied: bool = True
     """Whether its requests may be copied to a version under test; the platform pays for the copies."""
+    reserved: float = 0.0
+    """The part of each engine, slots and KV cache, reserved for a paying tenant: 0 to ``MOST_RESERVED``."""
     service_tiers: tuple[ServiceTier, ...] = ()
     """Tiers that a request may ask for beside ``default``, which is the plan's own class at the version's price."""
     auto_tier: TierName = TierName.DEFAULT
     """The service tier of requests that ask for ``auto`` or for none."""
-    reserved: float = 0.0
-    """The part of each engine, slots and KV cache, reserved for a paying tenant: 0 to ``MOST_RESERVED``."""
 
     @property
     def draws(self) -> bool:
         counted = self.max_concurrent or self.max_streams or self.requests_per_min or self.tokens_per_min
         return bool(counted or self.spend_per_day or self.spend_per_month)
+
+
+CAPS = (
+    "max_context_tokens",
+    "max_output_tokens",
+    "max_concurrent",
+    "max_streams",
+    "requests_per_min",
+    "tokens_per_min",
+    "spend_per_day",
+    "spend_per_month",
+    "deadline_s",
+)
+"""The bounds that a key or an organisation may have: all other fields are its tenant's."""
 
 
 class ScopeKind(StrEnum):
@@ -215,7 +229,6 @@ class KeyRing:
         return tuple(one for one in (*keys, *tenants, *orgs) if one.plan.draws)
 
     def tenant_of(self, scope: str) -> TenantId:
-        """Empty for an organisation's and for an unknown one."""
         kind, _, name = scope.partition(":")
         owners = {str(key.id): key.tenant for key in self.keys} if kind == ScopeKind.KEY else {}
         return TenantId(name) if kind == ScopeKind.TENANT else owners.get(name, TenantId(""))

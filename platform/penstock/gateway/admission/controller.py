@@ -101,7 +101,6 @@ class AdmissionController:
         return self._running
 
     def _start_by(self, call: Chosen, *, is_own: bool) -> float:
-        """Return the latest start in the engine; 0 if the deadline alone bounds it."""
         timeout_s = self._tiers[call.slo].queue_timeout_s
         waits = is_own or call.principal.plan.priority is Priority.BATCH
         return 0.0 if waits or not timeout_s else call.received_at + timeout_s

@@ -73,15 +73,19 @@ class PressureDegrader:
     _pressures: dict[VersionId, Pressure] = field(default_factory=dict)
 
     def look(self, versions: Iterable[VersionEntry]) -> None:
-        """Update the pressure of all versions of the table; call it about twice a second."""
+        """Update the pressure of all versions of the table; call it about twice a second.
+
+        A version that has not served yet, or is scaled to 0, is under none.
+        """
         now, before = self.clock.monotonic(), self._pressures
         self._pressures = {}
         for version in versions:
-            enter_s = self.enter_s.get(version.tier, 0.0)
-            if enter_s:
-                pressure = before.get(version.id) or Pressure(PressureSettings(enter_s=enter_s))
-                self.report(version.id, pressure.look(self.crowd.wait_s(version), now))
-                self._pressures[version.id] = pressure
+            enter_s, wait_s = self.enter_s.get(version.tier, 0.0), self.crowd.wait_s(version)
+            if not enter_s or (wait_s == inf and (version.is_unwanted or version.id not in before)):
+                continue
+            pressure = before.get(version.id) or Pressure(PressureSettings(enter_s=enter_s))
+            self.report(version.id, pressure.look(wait_s, now))
+            self._pressures[version.id] = pressure
         for gone in before.keys() - self._pressures.keys():
             self.report(gone, False)  # noqa: FBT003  the port's own second word
 

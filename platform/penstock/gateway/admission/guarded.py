@@ -2,9 +2,9 @@
 unavailable.
 
 A request waits for the store at most once, when the store stops answering; then ``outage`` decides each limit's
-treatment, and a background loop tests whether the store is back. Leases granted during the outage are reported before
-the store decides again, so that no limit is exceeded. If the store returns without its data, budgets are closed until
-they are counted from the ledger. A closed limit lets requests wait through a short outage, ``grace_s`` at most.
+treatment, and a background loop tests whether the store is back. Leases granted meanwhile are reported before the store
+decides again. If the store returns without its data, budgets are closed until they are counted from the ledger. A
+closed limit lets requests wait through a short outage, ``grace_s`` at most.
 
 Trade-off: while gateways return, for about a second, both counts must agree, which may refuse a request that fits.
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
+from penstock.domain.outage import retry_after_s
 from penstock.domain.tenancy.limits import Draw, LimitStore, Measure, MeterDecision, MeterKind, SharedLimits
 from penstock.gateway.admission.outage import POLICY, Breaker, Reach, WhenAway, closes, held_alone
 from penstock.gateway.admission.unsynced import NOTHING, UnsyncedLeases
@@ -26,7 +27,7 @@ from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 ALIVE_S = 3.0
 """Seconds without registration after which a gateway isn't counted."""
-RETRY_S = 1.0
+CLOSED = "the caller's budget can't be checked now: the request was not started, and costs nothing"
 ROUND_S = 1.0
 """Seconds between a gateway's registrations."""
 HURRY_S = 0.15
@@ -80,7 +81,6 @@ class GuardedLimits:
         self.wants_count = False
 
     def counted(self) -> None:
-        """Open the budgets, unless the store lost its data again meanwhile."""
         self._forgot = self._forgot and self.wants_count
 
     # -- LimitStore --------------------------------------------------------------------
@@ -96,7 +96,7 @@ class GuardedLimits:
                 if await self._hiccup() and (decision := await self._shared(lease, draws, hold_s)) is not None:
                     return decision
             self._decided.labels(WhenAway.CLOSED).inc()
-            raise StoreUnavailable("budgets can't be counted now, so nothing is spent", retry_after_s=RETRY_S)
+            raise StoreUnavailable(CLOSED, retry_after_s=self._retry_after_s())
         return await self._by_myself(lease, draws, hold_s)
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:
@@ -147,7 +147,6 @@ class GuardedLimits:
         return closes(draws, self._settings.policy)
 
     async def _shared(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision | None:
-        """Return the store's decision; None if it is unavailable or has lost these budgets."""
         if self._breaker.reach is Reach.SHARED and not (self._forgot and self._closes(draws)):
             try:
                 return await self._ask(lease, draws, hold_s)
@@ -164,6 +163,11 @@ class GuardedLimits:
             async with asyncio.timeout(left_s):
                 await self._back.wait()
         return self.reach is Reach.SHARED
+
+    def _retry_after_s(self) -> float:
+        """Return the wait by the outage so far; the shortest while a returned store's budgets are counted."""
+        is_back = self._breaker.reach is Reach.SHARED
+        return retry_after_s(0.0 if is_back else self._clock.monotonic() - self._away_at)
 
     async def _ask(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
         try:

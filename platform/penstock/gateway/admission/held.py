@@ -36,5 +36,4 @@ class MeanHeld:
 
 
 def _aged(age_s: float) -> float:
-    """Return the remaining weight of a mean of this age."""
     return exp2(-max(0.0, age_s) / HALF_LIFE_S)

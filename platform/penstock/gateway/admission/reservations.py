@@ -367,7 +367,6 @@ def _worst(claim: Claim) -> int:
 
 
 def _paid_output(claim: Claim, held: int) -> int:
-    """Return the output tokens that the held money pays after the prompt."""
     price = claim.opening.price
     prompt = price.of(prompt=claim.cost.prompt_tokens, cached=0, output=0)
     return price.output_for(held - prompt, claim.cost.output_tokens)

@@ -56,13 +56,11 @@ class Choice(msgspec.Struct, gc=False):
 
     @property
     def said(self) -> str | None:
-        """The text, without reasoning and tool calls."""
         part = self.delta or self.message
         return self.text if part is None else part.content
 
     @property
     def reasoning(self) -> str | None:
-        """The reasoning's text, if the engine separates it."""
         part = self.delta or self.message
         return None if part is None else part.reasoning
 
@@ -72,7 +70,6 @@ class Choice(msgspec.Struct, gc=False):
         return () if part is None else part.tool_calls or ()
 
     def likeliest(self) -> list[int | None]:
-        """Return the likeliest token at each prompt position with log probabilities."""
         given = _RANKS.decode(self.prompt_logprobs) if bytes(self.prompt_logprobs) else None
         return [None if at is None else _first(at) for at in given or ()]
 
@@ -156,7 +153,6 @@ def choices(api: Api, body: bytes) -> list[Choice]:
 
 
 def added(api: Api, data: bytes) -> list[Choice]:
-    """Return the parts that one event's JSON adds, if any."""
     if api is Api.RESPONSES:
         found = _in_responses(_RESPONSES_EVENT.decode(data))
     elif api is Api.MESSAGES:
@@ -172,7 +168,6 @@ def only(body: bytes) -> Choice:
 
 
 def first_of_each(data: Iterable[bytes]) -> list[Choice]:
-    """Return each event's first choice, from chats' or completions' JSON."""
     return [event.choices[0] for event in _CHOICES.decode_lines(b"\n".join(data))]
 
 

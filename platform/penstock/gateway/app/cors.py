@@ -63,8 +63,6 @@ CLOSED = Origins()
 
 
 def adding(send: Send, more: Headers) -> Send:
-    """Return a ``send`` that adds these headers to each response."""
-
     async def send_with(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", ()), *more]}

@@ -85,7 +85,6 @@ def parameter(name: str, schema: Json) -> Json:
 
 
 def answer(description: str, content: Json, headers: Mapping[str, Json] | None = None) -> Json:
-    """Return an answer with its request id header."""
     all_: Json = {"x-request-id": {"required": True, "schema": {"type": "string"}}, **(headers or {})}
     return {"description": description, "headers": all_, "content": content}
 

@@ -244,7 +244,6 @@ class _Refusals:
 
 
 def _spoken(path: str) -> Api | None:
-    """Return the API that defines the error shape at this path; None for OpenAI's."""
     if path == ROOT or path.startswith(f"{ROOT}/"):
         return Api.INFER
     return Api.MESSAGES if path == Api.MESSAGES or path.startswith(f"{Api.MESSAGES}/") else None
@@ -269,7 +268,6 @@ class _Named:
 
 
 def crashed(observer: ErrorObserver, error: Exception, scope: Scope) -> Refusal:
-    """Report an internal fault, and return the table's 500."""
     request_id = RequestId(scope.get("state", {}).get("request_id", ""))
     observer.crashed(error, request_id)
     status, headers, body = response_of(PenstockError(), request_id, _spoken(scope["path"]))

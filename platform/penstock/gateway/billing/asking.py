@@ -3,6 +3,8 @@
 A missing answer means no usage: the contract allows it, and it is no error.
 """
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -11,10 +13,12 @@ import msgspec
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import RequestId, WorkerId
+from penstock.domain.serving.report import Used
 from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
 from penstock.domain.serving.transport import Workers
-from penstock.domain.serving.used import Used
 from penstock.gateway.answers import collecting
+from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.lease import Lease
 from penstock.lateness import timeout
 
 PATH = "/penstock/usage"
@@ -53,3 +57,31 @@ class UsageClient:
         now = self._clock.now()
         ticket = of_platform(now + seconds)
         return seal(ticket, self._key_of(worker), binding_of(PATH, body), now)
+
+
+WITHIN_S = 0.4
+
+
+class LiveCounts:
+    """Token counts of running unstreamed answers, queried twice a second: limits and budgets can top up or end them
+    like streams (B4, B5).
+    """
+
+    def __init__(self, running: Mapping[Lease, Admitted], asks: Asks) -> None:
+        self._running, self._asks = running, asks
+
+    async def look(self) -> None:
+        workers: dict[WorkerId, WorkerEntry] = {}
+        by_worker: dict[WorkerId, dict[RequestId, Lease]] = defaultdict(dict)
+        for lease, call in self._running.items():
+            if not call.request.stream and call.attempts.worker is not None:
+                workers[call.attempts.worker.id] = call.attempts.worker
+                by_worker[call.attempts.worker.id][call.request.id] = lease
+        await asyncio.gather(*(self._look_at(workers[worker], leases) for worker, leases in by_worker.items()))
+
+    async def _look_at(self, worker: WorkerEntry, leases: Mapping[RequestId, Lease]) -> None:
+        told = await self._asks.ask(worker, list(leases), within_s=WITHIN_S)
+        for request, used in (told or {}).items():
+            lease = leases.get(request)
+            if lease is not None and (call := self._running.get(lease)) is not None:
+                lease.delivered = max(lease.delivered, min(used.output_tokens, call.cost.output_tokens))

@@ -7,7 +7,7 @@ worker may be compromised.
 """
 
 from penstock.domain.outcome import Outcome
-from penstock.domain.serving.used import Used
+from penstock.domain.serving.report import Used
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Admitted, Answer, Call
 

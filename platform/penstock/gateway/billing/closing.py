@@ -4,24 +4,59 @@ If the count is not known yet, the slots are freed at once and the ledger row is
 is lost, the gateway's estimate is billed and marked as an estimate.
 """
 
-from collections.abc import Callable, Coroutine
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.table import WorkerEntry
+from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.serving.report import NOTHING, Used
 from penstock.domain.serving.request import Api
-from penstock.domain.serving.used import NOTHING, Used
+from penstock.domain.tenancy.ledger import Forgiven, hour_of
 from penstock.domain.tokens import Usage
 from penstock.gateway.billing import bill
 from penstock.gateway.billing.asking import Asks
-from penstock.gateway.billing.forgiven import ForgivenEnds
 from penstock.gateway.billing.together import Together
 from penstock.gateway.calls.call import Admitted, Answer, Call
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics, begin_at_zero
+
+
+class ForgivenEnds:
+    """Counts of failures that callers caused, until the ledger stores them: error budgets exclude them.
+
+    Trade-off: a dead gateway's unreported counts are charged to the platform; a count stored twice excludes no more
+    than that hour's rows.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._counts: Counter[tuple[int, VersionId, Outcome]] = Counter()
+
+    def closed(self, call: Admitted, answer: Answer) -> None:
+        """Count a request with a ledger row once its failure is known to be the caller's; copies don't count."""
+        outcome = answer.outcome
+        if call.copy is not None or not outcome.spends_error_budget:
+            return
+        call.tell_outcome(answer, partial(self._told, (hour_of(self._clock.now()), call.version.id, outcome)))
+
+    def take(self) -> tuple[Forgiven, ...]:
+        counts, self._counts = self._counts, Counter()
+        return tuple(Forgiven(hour=h, version=v, outcome=o, requests=n) for (h, v, o), n in counts.items())
+
+    def put_back(self, ends: Iterable[Forgiven]) -> None:
+        for one in ends:
+            self._counts[one.hour, one.version, one.outcome] += one.requests
+
+    def _told(self, end: tuple[int, VersionId, Outcome], found: Outcome) -> None:
+        if not found.spends_error_budget:
+            self._counts[end] += 1
+
 
 WAIT_S = 1.0
 """Seconds that a gate waits for a request's end: an engine notices a disconnect between two steps."""

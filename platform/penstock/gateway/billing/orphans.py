@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import RequestId, VersionId
-from penstock.domain.serving.used import Used
+from penstock.domain.serving.report import Used
 from penstock.domain.tenancy.ledger import Opening
 from penstock.domain.tokens import Usage
 from penstock.gateway.billing import bill

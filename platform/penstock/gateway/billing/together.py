@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import RequestId
-from penstock.domain.serving.used import Used
+from penstock.domain.serving.report import Used
 from penstock.gateway.billing.asking import Asks
 
 GATHER_S = 0.02

@@ -10,13 +10,13 @@ from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, outcome_of
-from penstock.domain.serving.report import SILENT
+from penstock.domain.serving.report import NOTHING, SILENT, Used
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Choice, Refusal, Ruled, Tried
 from penstock.domain.serving.shadow import Copy, TokenIds
 from penstock.domain.serving.slo import Pace
-from penstock.domain.serving.used import NOTHING, Used
 from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.standing import Standing, standing_of
 from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.demand import ANY, Demand
@@ -55,7 +55,6 @@ class Timings:
         self._last += seconds
 
     def put(self, stage: Stage, seconds: float) -> None:
-        """Set a stage that was measured elsewhere (queue, prefill, decode)."""
         self.seconds[stage] = seconds
 
 
@@ -258,7 +257,6 @@ class Chosen(Call):
         return self.principal.tier.slo or self.version.tier
 
     def refused(self, due: Due) -> "Chosen":
-        """Return the call without a lease, judged by its tier's objectives."""
         return replace(self, pace=due.pace, own_deadline=due.is_own)
 
     def admitted(self, request: InferenceRequest, due: Due, lease: Lease) -> "Admitted":
@@ -283,6 +281,12 @@ class Chosen(Call):
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Admitted(Chosen):
     lease: Lease
+
+    @property
+    def standing(self) -> Standing:
+        if self.copy is not None:
+            return Standing.SHADOW
+        return standing_of(self.principal.plan, over_quota=self.lease.over_quota is not None)
 
 
 @dataclass(slots=True)

@@ -50,7 +50,6 @@ class BodyReply:
 
     @property
     def body(self) -> bytes:
-        """The body so far, if bodies are kept."""
         return b"".join(self._pieces)
 
     def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:

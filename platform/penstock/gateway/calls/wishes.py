@@ -76,7 +76,6 @@ def _is_one_prompt(prompt: object) -> bool:
 
 
 def _is_begun(turns: object) -> bool:
-    """Tell whether the caller wrote the beginning of the answer, or may have."""
     if not isinstance(turns, list):
         return isinstance(turns, Sealed)
     return bool(turns) and isinstance(turns[-1], dict) and turns[-1].get("role") == "assistant"

@@ -10,9 +10,8 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
 from penstock.domain.serving.load import Load
-from penstock.domain.serving.report import Report
+from penstock.domain.serving.report import NOTHING, Report
 from penstock.domain.serving.transport import Exchange
-from penstock.domain.serving.used import NOTHING
 from penstock.formats.report import HEADER, decode
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.demand import ANY, Demand

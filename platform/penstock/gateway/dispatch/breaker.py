@@ -119,7 +119,6 @@ class Breakers:
         return left_s if left_s > 0.0 else self._settings.circuit.open_s  # a probe is under way
 
     def is_shut(self, version: VersionId) -> bool:
-        """Tell cheaply whether ``shut_for_s`` is above 0."""
         return self._domains.is_shut(version)
 
     def is_doubted(self, worker: WorkerId) -> bool:
@@ -180,7 +179,6 @@ class Breakers:
     # -- what the platform asks ---------------------------------------------------------------------
 
     def ask_again(self) -> None:
-        """Schedule interrupted probes again, after a restart of the prober."""
         for probe in self._plan.interrupted():
             self._want(probe)
 
@@ -194,7 +192,6 @@ class Breakers:
         return min(self._plan.next_at(), min(map(self._probe_at, self._to_close()), default=float("inf")))
 
     def place_of(self, worker: WorkerId) -> Place | None:
-        """Return the worker's version and zone; None after it left the table."""
         return self._domains.places.of.get(worker)
 
     def url_of(self, worker: WorkerId) -> str:
@@ -260,7 +257,6 @@ class Breakers:
     # -- probes ------------------------------------------------------------------------------------
 
     def _doubt(self, workers: Iterable[WorkerId]) -> None:
-        """Probe the workers of a lost zone, and skip them until they have answered."""
         for worker in workers:
             self._doubted.add(worker)
             self._want(Probe(worker=worker, why=Why.ZONE))
@@ -272,7 +268,6 @@ class Breakers:
             self.woken.set()
 
     def _to_close(self) -> list[WorkerId]:
-        """Return the open serving workers that are not being probed."""
         ready = self._domains.places.ready
         return [worker for worker in self._open if worker in ready and not self._plan.is_running(worker)]
 

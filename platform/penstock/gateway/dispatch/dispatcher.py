@@ -205,7 +205,6 @@ class WorkerDispatcher:
         return losses
 
     def _wait_s(self, pick: Pick, tried: frozenset[WorkerId]) -> float | None:
-        """Return routing's estimated wait without these workers, for a refusal without a wait."""
         try:
             pick(tried)
         except Rejected as refusal:
@@ -309,7 +308,6 @@ async def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
 
 
 def _ended(call: Admitted, failure: FailedAttempt | None) -> Tried:
-    """Return the present attempt with the failure's reason and the gate's report."""
     tried, report = call.attempts.trail[-1], call.attempts.report
     why = failure.reason if failure is not None else ""
     return Tried(tried.worker, tried.sent_s, why, report.waited, report.batched, report.adapted)
@@ -320,7 +318,6 @@ def _members_of(call: Admitted) -> frozenset[WorkerId]:
 
 
 def _ended_by_caller(call: Admitted, now: float) -> bool:
-    """Tell whether the caller's own deadline has passed at monotonic second ``now``."""
     request = call.request
     return 0.0 < request.deadline_s <= now - request.arrived_at
 

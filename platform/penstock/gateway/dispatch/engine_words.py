@@ -51,7 +51,6 @@ def sentence(message: str, param: str = "") -> tuple[str, str]:
 
 
 def _reasons(message: str) -> Iterator[tuple[str, str]]:
-    """Yield field and fault of each readable validation error."""
     for one in _LISTED.finditer(message):
         yield _field(one["loc"]), _reason(one["one"] or one["two"] or "")
     for one in _PRINTED.finditer(message):

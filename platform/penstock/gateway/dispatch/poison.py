@@ -2,11 +2,10 @@
 
 Two losses prove nothing: the caller is told to retry. They are remembered for some minutes, in which the body is sent
 to only one worker. If that worker is lost too, the body is refused until the losses are forgotten; an answer clears
-them (a query of death: SRE book, chapter 22). Requests that were in flight together count as one loss. A worker already
-in doubt when the request reached it does not count.
+them (a query of death: SRE book, chapter 22). Requests that were in flight together count as one loss.
 
-Trade-off: a body is identified by its digest, so a changed one is unknown. That stops repeating clients, not a search
-for crashing bodies; each of those costs two workers.
+Trade-off: a body is identified by its digest, so a changed one is unknown: that stops repeating clients, not a search
+for crashing bodies.
 """
 
 from dataclasses import dataclass

@@ -60,7 +60,6 @@ class ProbePlan:
         return True
 
     def interrupted(self) -> list[Probe]:
-        """Return the running probes, and drop all of them."""
         probes = list(self._running.values())
         self._running.clear()
         return probes

@@ -2,13 +2,9 @@
 
 Trade-off: a retry hides one failure but adds load when capacity is reduced. A bucket that is filled by requests bounds
 traffic at ``1 + ratio`` in a lasting outage (SRE book, chapter 21). Its capacity lets all requests of one lost worker
-retry at once, and a minimum keeps retries possible at low traffic.
+retry at once. A tenant must leave up to half of it to others, in proportion to its part of recent retries.
 
-A tenant must leave up to half of the bucket to others, in proportion to its part of recent retries.
-
-A worker that names a wait is not asked earlier, which would waste a retry. A worker that names none (a broken
-connection, a drain) may be asked at any time. Trade-off: if room appears earlier, only the caller's next request finds
-it.
+A worker that names a wait is not asked earlier; one that names none (a broken connection, a drain) at any time.
 """
 
 import math

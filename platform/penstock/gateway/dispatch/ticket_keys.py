@@ -35,6 +35,5 @@ class TicketKeys:
         self._marks = marks
 
     def _key(self, worker: WorkerId, mark: str) -> bytes:
-        """Return the worker's secret with this mark; without a match, the newest key's."""
         found = [worker_secret(key, worker) for key in self._platform_keys]
         return next((one for one in found if mark and key_mark(one) == mark), found[0])

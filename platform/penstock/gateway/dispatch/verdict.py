@@ -60,7 +60,6 @@ class FailedAttempt:
 
     @property
     def left_alone(self) -> PenstockError:
-        """The error if no other worker remains to try."""
         return LastWorkerLost() if self.evidence is FailureEvidence.BROKEN else self.error
 
 
@@ -200,7 +199,6 @@ def _of_gate(refused: bytes, body: bytes) -> FailedAttempt:
 
 
 def _without_wait(refused: bytes, body: bytes) -> FailedAttempt:
-    """Judge a refusal that waiting at this worker can't change."""
     if refused == b"ticket":
         return _unknown_here()
     if refused == b"too_large":

@@ -49,7 +49,6 @@ def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> 
 
 
 def _worth(totals: Totals, call: Call, answer: Answer) -> None:
-    """Count whether the answer is usable, if its caller left the answer's end to the model."""
     ends, body, is_cut = totals.ends, call.request.body, answer.finish is FinishReason.LENGTH
     tenant = call.principal.tenant if call.copy is None else call.copy.tenant
     is_json = answer.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut

@@ -8,15 +8,9 @@ store.
 
 No single caller can decide. Outcomes count once per sticky key in ten seconds; times and answers once per tenant in a
 second; outcomes that callers caused, and requests that name a version, not at all. A second that can't be stored is
-dropped.
-
-A fallback's answer counts as a refusal by the version that it replaces: otherwise a dead candidate would never be
-judged.
-
-A shadow copy counts as its candidate's answer, under its caller's key, without tokens; if it was shed, not at all. A
-refusal of the copy counts against the candidate, and the copy's price is compared with the original's.
-
-A request that ended at a store of all versions (limits, ledger, disk) counts for none: its arm was drawn by chance.
+dropped. A fallback's answer counts as a refusal by the version that it replaces. A shadow copy counts as its
+candidate's answer, without tokens; if it was shed, not at all. A request that ended at a store of all versions (limits,
+ledger, disk) counts for none.
 
 Trade-off: a refusal to a caller counts only if the other version takes longer prompts. Callers can provoke all other
 refusals.
@@ -72,7 +66,6 @@ class Once:
 
 
 def _met_a_store_of_all(call: Call, answer: Answer) -> bool:
-    """Tell whether a store failed after the version's own files were read and before any worker was asked."""
     is_store = answer.refusal is not None and answer.refusal.code == StoreUnavailable.code
     return is_store and call.prepared is not None and call.attempts.worker is None
 
@@ -96,8 +89,6 @@ class Shared(NamedTuple):
 
 
 class Arms:
-    """One gateway's evidence of the present second."""
-
     def __init__(
         self,
         clock: Clock,
@@ -145,7 +136,6 @@ class Arms:
             answers.count(counts, call, answer, version, worker)
 
     def judges(self, call: Call) -> bool:
-        """Tell whether the answer is compared with another version's."""
         copy = call.copy
         if copy is not None:
             return copy.is_evidence and copy.pair is None
@@ -209,7 +199,6 @@ class Arms:
             answers.count(counts, call, answer, version, worker)
 
     def _is_first(self, arm: Arm, tenant: TenantId) -> bool:
-        """Tell whether this is a tenant's first answer of a version in this second, at any worker."""
         who = (arm.alias, arm.version, tenant)
         is_first = who not in self._seen
         self._seen.add(who)
@@ -222,7 +211,6 @@ class Arms:
         return found
 
     def _end(self, arm: Arm, sticky: str, outcome: Outcome) -> None:
-        """Count an outcome as SLOs do, possibly some seconds later."""
         key, now = (arm.alias, arm.version, sticky), self._clock.monotonic()
         if outcome is Outcome.OK:
             if self._good.counts(key, now):
@@ -231,7 +219,6 @@ class Arms:
             self._of(arm).ends["bad"] += 1
 
     def _too_long(self, arm: Arm, sticky: str, call: Call, refusal: Refusal | None) -> None:
-        """Count a prompt that is too long for this version alone."""
         if refusal is not None and refusal.code == ContextTooLong.code:
             self._refused(arm, sticky, call.principal.tenant)
 

@@ -1,7 +1,8 @@
 """Holds requests for sleeping versions, within bounds, and reports the demand to controllers."""
 
+from penstock.gateway.holding.asked import Asked
 from penstock.gateway.holding.demand import Teller, WakeDemand
 from penstock.gateway.holding.hold_settings import HoldSettings
 from penstock.gateway.holding.holding import Fleet, Holding
 
-__all__ = ["Fleet", "HoldSettings", "Holding", "Teller", "WakeDemand"]
+__all__ = ["Asked", "Fleet", "HoldSettings", "Holding", "Teller", "WakeDemand"]

@@ -1,6 +1,6 @@
-"""Reports the versions with held requests to the controllers: at once, and every second while any request is held.
+"""Reports what is asked of each version to the controllers: each second, and at once if a version must wake.
 
-Nothing is stored: a lost report is repeated by the next one, and reports end with the last held request.
+Counters are sent as they are since the process began, so that a lost report costs nothing; nothing is stored.
 """
 
 import asyncio
@@ -9,13 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import StoreUnavailable
+from penstock.domain.fleet.demand import Counted, GatewayReport, HeldNow
 from penstock.domain.ids import VersionId
 from penstock.lateness import timeout
 
 EVERY_S = 1.0
 WITHIN_S = 2.0
 """Seconds to accept a report: a caller waits for the answer."""
+PASSING_S = 3.0
+"""Seconds for which a refused request's demand is reported: room in the memory takes some ticks to be made."""
 
 
 class Want(NamedTuple):
@@ -23,32 +27,50 @@ class Want(NamedTuple):
     tokens: int = 0
 
 
+class _Passing(NamedTuple):
+    want: Want
+    until: float
+
+
 class Teller(Protocol):
-    async def tell(self, version: VersionId, requests: int, tokens: int) -> None:
-        """Report the requests and tokens held for a version now; raises ``StoreUnavailable`` without a connection."""
+    async def tell(self, report: GatewayReport) -> None:
+        """Send a report to all controllers; raises ``StoreUnavailable`` without a connection."""
         ...
 
 
 @dataclass(slots=True)
 class WakeDemand:
+    """``gateway`` names the process, and its successor after a restart."""
+
+    gateway: str = "gateway"
+    clock: Clock = field(default_factory=SystemClock)
     held: Callable[[], Mapping[VersionId, Want]] = dict
+    counted: Callable[[], tuple[Counted, ...]] = tuple
     away: Callable[[], None] = lambda: None
     """Called when no controller can be reached."""
+    loop_lag_s: float = 0.0
+    """The event loop's longest delay since the last report."""
+    _began: float = 0.0
+    _number: int = 0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    _passing: dict[VersionId, Want] = field(default_factory=dict)
+    _passing: dict[VersionId, _Passing] = field(default_factory=dict)
     """Demand of requests that are not held: another version answers them, or their deadline is too early."""
-    _told: frozenset[VersionId] = frozenset()
+    _since: dict[VersionId, float] = field(default_factory=dict)
+    """The begin of each version's uninterrupted wait, in monotonic seconds."""
 
     def begin(self, version: VersionId) -> None:
-        """Report the demand at once, unless a report was just sent."""
-        if version not in self._told:
+        if version not in self._since:
             self._news.set()
 
     def note(self, version: VersionId, tokens: int) -> None:
-        """Add a request that is not held to the next report."""
-        before = self._passing.get(version, Want())
-        self._passing[version] = Want(before.requests + 1, before.tokens + tokens)
+        now = self.clock.monotonic()
+        before = self._passing.get(version, _Passing(Want(), 0.0))
+        want = before.want if before.until > now else Want()
+        self._passing[version] = _Passing(Want(want.requests + 1, want.tokens + tokens), now + PASSING_S)
         self.begin(version)
+
+    def late(self, lag_s: float) -> None:
+        self.loop_lag_s = max(self.loop_lag_s, lag_s)
 
     async def run(self, teller: Teller) -> None:
         while True:
@@ -58,14 +80,36 @@ class WakeDemand:
             self._news.clear()
             await self.tell(teller)
 
-    async def tell(self, teller: Teller) -> None:
-        passing, self._passing = self._passing, {}
-        wanted = {**passing, **self.held()}
-        self._told = frozenset(wanted)
+    async def tell(self, teller: Teller, *, has_ended: bool = False) -> None:
+        report = self._report(has_ended=has_ended)
         try:
             async with timeout(WITHIN_S):
-                for version, want in wanted.items():
-                    await teller.tell(version, want.requests, want.tokens)
+                await teller.tell(report)
         except (StoreUnavailable, TimeoutError):
-            self._told = frozenset()
+            self._since.clear()
             self.away()
+
+    def _report(self, *, has_ended: bool) -> GatewayReport:
+        now, lag_s = self.clock.monotonic(), self.loop_lag_s
+        self._began = self._began or self.clock.now()
+        self._number, self.loop_lag_s = self._number + 1, 0.0
+        self._passing = {version: one for version, one in self._passing.items() if one.until > now}
+        wanted = {version: one.want for version, one in self._passing.items()} | dict(self.held())
+        self._since = {version: self._since.get(version, now) for version in wanted}
+        return GatewayReport(
+            gateway=self.gateway,
+            began=self._began,
+            number=self._number,
+            counted=self.counted(),
+            held=tuple(
+                HeldNow(
+                    version=version,
+                    requests=want.requests,
+                    tokens=want.tokens,
+                    oldest_s=now - self._since[version],
+                )
+                for version, want in wanted.items()
+            ),
+            loop_lag_s=lag_s,
+            has_ended=has_ended,
+        )

@@ -24,7 +24,6 @@ from penstock.domain.errors import (
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.tenancy.standing import standing_of
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.holding import wakes
@@ -118,15 +117,15 @@ class _Queue:
         return (wakes.expected_s(version) if version is not None else 0.0) or _AGAIN_S
 
     def refusal(self, why: str) -> NoCapacity:
-        """Return the refusal with the retry time and the length of the queue."""
         return NoCapacity(f"{why}; {len(self.places)} requests wait for it", retry_after_s=self.expected_s)
 
     def enter(self, call: Admitted) -> Held:
         """Add a request; raises ``NoCapacity`` if the queue is full."""
         lease, who, plan = call.lease, call.principal, call.principal.plan
         tokens = call.cost.prompt_tokens + lease.expected_output
-        standing = standing_of(plan, over_quota=lease.over_quota is not None)
-        entry = HeldRequest(who=lease, tenant=who.tenant, weight=max(1, plan.weight), standing=standing, tokens=tokens)
+        entry = HeldRequest(
+            who=lease, tenant=who.tenant, weight=max(1, plan.weight), standing=call.standing, tokens=tokens
+        )
         gave_way = self.places.enter(entry)
         if gave_way is None:
             self.holding.count(self.version, "full")
@@ -140,7 +139,6 @@ class _Queue:
         return held
 
     def leave(self, held: Held) -> None:
-        """Remove a request, and release others in its place."""
         self.places.remove(held.entry)
         self.holding.all.pop(held.entry, None)
         self.going.discard(held)
@@ -213,7 +211,6 @@ class Holding:
             await asyncio.sleep(_LOOK_S)
 
     def passed_by(self, version: VersionEntry) -> None:
-        """Report demand for a sleeping version even if another version answers."""
         if version.id in self._wakers:
             self._demand.note(version.id, 0)
 

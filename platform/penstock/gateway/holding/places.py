@@ -116,6 +116,5 @@ class Places:
         return victim if is_fair else None
 
     def _part(self, entry: HeldRequest, *, more: int = 0) -> float:
-        """Return the number of requests of the entry's tenant, plus ``more``, over the tenant's weight."""
         holds = self._holds.get(entry.tenant) or _Holds()
         return (holds.requests + more) / entry.weight

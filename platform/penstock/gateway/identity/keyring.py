@@ -45,7 +45,6 @@ class Keyring:
         return len(self._entries)
 
     def exchange(self, *, peppers: tuple[bytes, ...], salt_key: bytes) -> None:
-        """Replace the peppers and the cache salts' key."""
         self._peppers, self._salt_key = peppers, salt_key
         self.replace(self._ring)
 
@@ -61,7 +60,6 @@ class Keyring:
         }
 
     def authenticate(self, credential: str) -> Principal:
-        """Return the principal; raise ``Unauthenticated``, or ``Forbidden`` for a key that may not ask models."""
         return self.asking(self.recognise(credential))
 
     def recognise(self, credential: str) -> Principal:
@@ -80,7 +78,6 @@ class Keyring:
         return Claim(entry.key.tenant if entry is not None else TenantId(""), key)
 
     def is_valid(self, key: KeyId) -> bool:
-        """Tell whether a previously accepted key is still valid."""
         entry = self._entries.get(key)
         return entry is not None and entry.key.valid_at(self._now())
 

@@ -125,7 +125,6 @@ TABLE: dict[type[PenstockError], Row] = {
 
 
 def row_of(error: PenstockError) -> Row:
-    """Return this error's row, or its parent class's."""
     return next(TABLE[kind] for kind in type(error).__mro__ if kind in TABLE)
 
 
@@ -168,7 +167,6 @@ def _fields_of(error: PenstockError, request_id: RequestId, api: Api | None = No
 
 
 def response_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> tuple[int, Headers, bytes]:
-    """Return a refusal's status, headers and body."""
     row = row_of(error)
     body = msgspec.json.encode(body_of(error, request_id, api))
     headers = [JSON, (b"content-length", b"%d" % len(body)), *error.headers, *_waits(error)]

@@ -70,7 +70,6 @@ async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int, int]:
 
 
 async def parsed(reader: BodyReader, who: Principal, form: Form, body: Body, bounds: BodyBounds) -> tuple[Parsed, str]:
-    """Return the request to the model's own API, after that API's checks."""
     return await reader.read(who.tenant, form.api, _ENCODER.encode(body), bounds)
 
 
@@ -86,6 +85,5 @@ async def asked_by(reader: BodyReader, who: str, raw: bytes, head_length: int | 
 
 
 def read(frame: memoryview) -> Sequence[bytes]:
-    """Answer a frame of ``asked_by``, in the child process."""
     told, blobs = json_wire.packed_head(frame)
     return (DONE, b"%d\n" % len(told), told, *blobs)

@@ -87,7 +87,6 @@ def _of_alias(table: RoutingTable, who: Principal, model: str, version: str) -> 
 
 
 def _has_rules(table: RoutingTable, who: Principal, name: str) -> bool:
-    """Tell whether the name is an auto alias with a rule to a version visible to the caller."""
     rules = next((auto.rules for auto in table.autos if auto.alias == name), ())
     entries: Entries = {entry.id: entry for entry in table.versions}
     led = {str(rule.to) for rule in rules}
@@ -125,7 +124,6 @@ def listed(table: RoutingTable, who: Principal) -> Iterator[Listed]:
 
 
 def is_ready(version: VersionEntry) -> bool:
-    """Tell whether any of the version's workers could answer."""
     return any(worker.state.serves for worker in version.workers)
 
 
@@ -169,7 +167,6 @@ class Indexed:
 
 
 def index(table: RoutingTable, who: Principal, *, only_ready: bool = False) -> tuple[Indexed, ...]:
-    """Return all versions of all visible names."""
     lines = [_indexed(one) for one in listed(table, who)]
     return tuple(line for line in lines if not only_ready or line.state == READY)
 

@@ -126,12 +126,10 @@ def completion(raw: bytes) -> Completion:
 
 
 def own(raw: bytes) -> _Own:
-    """Return the platform's fields in a stream's comment."""
     return msgspec.json.decode(raw, type=_Own)
 
 
 def piece(text: str, reason: str = "") -> tuple[Tensor, ...]:
-    """Return the outputs of one streamed piece."""
     outputs = (_bytes(ANSWER, (1,), [text.encode()]),)
     return (*outputs, _bytes(REASON, (1,), [reason.encode()])) if reason else outputs
 
@@ -174,7 +172,6 @@ def _told_vectors(_: InferRequest, raw: bytes) -> InferAnswer:
 
 
 def _row(vector: str | list[float]) -> bytes:
-    """Return a vector's bytes, from base64 or from numbers."""
     return b64decode(vector) if isinstance(vector, str) else pack(f"<{len(vector)}f", *vector)
 
 

@@ -37,7 +37,6 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 def form_of(handler: HandlerSettings) -> Form:
-    """Return a handler model's inputs and outputs."""
     return Form(
         api=Api.INFER,
         inputs=handler.inputs,

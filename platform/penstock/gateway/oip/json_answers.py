@@ -49,7 +49,6 @@ def _json(head: bytes, outputs: list[Iterator[bytes]]) -> Iterator[bytes]:
 
 
 def _in_numbers(tensor: Tensor) -> Iterator[bytes]:
-    """Yield a tensor's JSON, ``AT_ONCE`` elements at a time."""
     told = described(tensor.spec)
     if tensor.spec.datatype is Datatype.BYTES or tensor.elements <= AT_ONCE:
         return iter((_ENCODER.encode({**told, "data": values_of(tensor)}),))
@@ -65,13 +64,11 @@ def _in_parts(tensor: Tensor, told: bytes, first: Sequence[object]) -> Iterator[
 
 
 def _part(tensor: Tensor, at: int) -> Tensor:
-    """Return the tensor's next elements from ``at``, at most ``AT_ONCE``."""
     size, count = tensor.spec.datatype.size_bytes, min(AT_ONCE, tensor.elements - at)
     return Tensor(spec=replace(tensor.spec, shape=(count,)), data=tensor.data[at * size : (at + count) * size])
 
 
 def described(spec: TensorSpec) -> dict[str, object]:
-    """Return a tensor's name, datatype and shape."""
     return {"name": spec.name, "datatype": spec.datatype, "shape": spec.shape}
 
 

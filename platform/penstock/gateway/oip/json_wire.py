@@ -134,8 +134,6 @@ def _decoded(head: memoryview) -> _Request:
 
 
 class _Binary:
-    """Reads tensors from the binary tail, in order."""
-
     def __init__(self, rest: memoryview) -> None:
         self._rest = rest
 
@@ -177,7 +175,6 @@ def _listed(spec: TensorSpec, data: object) -> bytes:
 
 
 def _flat(data: list[object], name: str) -> list[object]:
-    """Return the elements of nested or flat lists in order."""
     for _ in range(MAX_RANK):
         if not data or type(data[0]) is not list:
             return data

@@ -70,7 +70,6 @@ class InferRequest:
 
     @property
     def classified(self) -> dict[str, int]:
-        """The requested number of classes of each classified output."""
         return {one.name: one.classes for one in self.outputs if one.classes}
 
     def wants(self, name: str) -> bool:

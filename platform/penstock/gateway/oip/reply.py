@@ -61,7 +61,6 @@ class TranslatedReply:
 
     @property
     def started(self) -> bool:
-        """True once a status line was sent, or is about to be."""
         return self._head is not None or self._written is not None or self._reply.started
 
     @property
@@ -69,7 +68,6 @@ class TranslatedReply:
         return self._reply.gone
 
     def start(self, status: int, headers: Headers) -> None:
-        """Keep status and headers until the answer is complete."""
         self._head = status, headers
 
     def write(self, data: bytes) -> None:

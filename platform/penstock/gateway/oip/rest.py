@@ -29,7 +29,6 @@ _MAX_DIGITS = 10
 
 
 def target(path: str) -> tuple[str, str] | None:
-    """Return model and version of an inference path; None for other paths."""
     found = _PATH.fullmatch(path)
     return (found[1], found[2] or "") if found else None
 

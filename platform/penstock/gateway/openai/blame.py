@@ -42,7 +42,6 @@ def blamed(error: EngineRefused, api: Api, body: Body) -> EngineRefused:
 
 
 def _in(body: Body, name: str) -> str:
-    """Return the body's name for the field that an engine knows by another."""
     if name in body:
         return name
     return next((one for same in SAME if name in same for one in same if one in body), "")
@@ -86,7 +85,6 @@ def _meant(message: str, body: Body) -> str:
 
 
 def _form(body: Body, root: str) -> str:
-    """Return the path of the one constraint in an object of several."""
     given = body[root]
     if root != "structured_outputs" or not isinstance(given, Mapping):
         return root

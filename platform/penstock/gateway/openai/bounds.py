@@ -102,7 +102,6 @@ UNBOUNDED = BodyBounds()
 
 
 def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
-    """Return a caller's bounds, by the served models that the caller may see."""
     contexts = [version.max_model_len for version in table.versions if who.sees(version.tenants)]
     if not contexts:
         return UNBOUNDED
@@ -188,7 +187,6 @@ def _template_arguments(value: object, at: str, bounds: BodyBounds) -> None:
 
 
 def _length_penalty(value: object, at: str, bounds: BodyBounds) -> None:
-    """Bound the length penalty, also as text, which engines accept."""
     del bounds
     try:
         power = float(value) if isinstance(value, int | float | str) else 0.0

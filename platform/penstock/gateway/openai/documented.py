@@ -262,5 +262,4 @@ def _listed(values: Iterable[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return a name that the caller wrote, shortened."""
     return name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"

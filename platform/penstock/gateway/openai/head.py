@@ -88,7 +88,6 @@ def price_cap(headers: HeaderMap) -> MicroUsd:
 
 
 def kept_rule(headers: HeaderMap) -> str:
-    """Return the auto alias's rule that the conversation should keep (``x-penstock-auto``)."""
     given = headers.get(b"x-penstock-auto")
     name = given.decode("latin-1") if given else ""
     return name if name and RULE.fullmatch(name) else ""
@@ -118,7 +117,6 @@ def claim(headers: HeaderMap, claimed: Callable[[str], Claim]) -> Claim:
 
 
 def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse a repeated header that is allowed only once."""
     seen: set[bytes] = set()
     for name, _ in headers:
         if name in seen and name in SINGLE:

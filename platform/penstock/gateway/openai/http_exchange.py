@@ -37,7 +37,6 @@ class HttpExchange(RequestExchange):
 
     @property
     def _speaks(self) -> Api:
-        """The API that determines the form of this request's errors."""
         return self._api
 
     def _known(self, who: Principal) -> None:
@@ -68,7 +67,6 @@ class HttpExchange(RequestExchange):
         return parsed
 
     def _model_of(self, raw: bytes) -> str:
-        """Return the model; empty if only parsing the whole body can find it."""
         return model_of(raw)
 
     async def _parsed(self, who: Principal, raw: bytes, *, is_small: bool) -> tuple[Parsed, str]:
@@ -102,7 +100,6 @@ class HttpExchange(RequestExchange):
         return await read_body(receive, limit, held.grow)
 
     def _decor(self) -> Headers:
-        """Return the headers of every reply; the relay adds version and stages."""
         decor = [(b"x-request-id", self._request_id.encode()), *self._listeners()]
         if ignored := self._without_effect():
             decor.append((b"x-penstock-ignored", ", ".join(ignored).encode()))

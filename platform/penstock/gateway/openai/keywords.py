@@ -125,7 +125,6 @@ def pattern_fault(pattern: str) -> str:
 
 
 def faults(root: Schema) -> Iterator[Fault]:
-    """Yield each keyword that the grammar does not hold."""
     yield from _node(root, root, ())
 
 

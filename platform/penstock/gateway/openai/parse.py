@@ -120,7 +120,6 @@ def decode(raw: bytes) -> Body:
 
 
 def _where(error: Exception) -> str:
-    """Return the decoder's message without the caller's text."""
     return "bytes that are no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)[:200]
 
 

@@ -127,7 +127,6 @@ def read(frame: memoryview) -> Sequence[bytes]:
 
 
 def _parted(body: Body) -> tuple[Body, list[tuple[str, bytes]]]:
-    """Return the small fields as values, the others as JSON."""
     readable: Body = {}
     sealed: list[tuple[str, bytes]] = []
     left = READABLE_BYTES

@@ -75,7 +75,6 @@ class AnswerRecorder:
         self._news.set()
 
     async def _run(self) -> bool:
-        """Store pieces; return True when the record is complete, abandoned, or taken over by another request."""
         with suppress(Conflict):
             return await self._bring()
         return True

@@ -30,8 +30,6 @@ def check(api: Api, body: Body) -> tuple[str, ...]:
 
 
 def _needs(name: str, other: str, value: object) -> Rule:
-    """Return the rule that a field has no effect unless another one has a value."""
-
     def told(body: Body) -> str | None:
         return None if body.get(other) == value else name
 
@@ -39,8 +37,6 @@ def _needs(name: str, other: str, value: object) -> Rule:
 
 
 def _after(first: str, name: str) -> Rule:
-    """Return the rule that a field has no effect beside one that is read first."""
-
     def told(body: Body) -> str | None:
         return name if body.get(first) is not None else None
 

@@ -222,7 +222,6 @@ def _check_node(node: Schema, at: str, counted: Counted) -> None:
 
 
 def _said(node: Schema) -> Iterator[object]:
-    """Yield the values of a schema's keywords, except those for human readers."""
     for name, child in node.items():
         if name in _NAMED and isinstance(child, dict):
             yield list(child)
@@ -235,7 +234,6 @@ def _said(node: Schema) -> Iterator[object]:
 
 
 def _leads_nowhere(root: Schema) -> bool:
-    """Tell whether a chain of references and alternatives leads back to the schema itself."""
     done: set[int] = set()
     for start in _referring(root):
         path: set[int] = set()
@@ -267,7 +265,6 @@ def _referring(root: Schema) -> Iterator[Schema]:
 
 
 def _same_value(node: Schema, root: Schema) -> Iterator[Schema]:
-    """Yield the schemas that describe the same value as this one: references and alternatives."""
     if (target := keywords.target(node.get("$ref"), root)) is not None:
         yield target
     for name in _ALTERNATIVES:

@@ -58,9 +58,7 @@ class Identity(Protocol):
 
 
 class Corridor(Protocol):
-    async def serve(self, progress: Progress, reply: Reply) -> None:
-        """Answer a parsed request; raise a ``PenstockError`` only before the reply has started."""
-        ...
+    async def serve(self, progress: Progress, reply: Reply) -> None: ...
 
 
 Serve = Callable[[Progress, Reply], Awaitable[None]]

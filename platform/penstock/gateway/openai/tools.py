@@ -30,7 +30,6 @@ def check(body: Body) -> tuple[str, ...]:
 
 
 def check_choice(body: Body) -> None:
-    """Refuse a choice that asks for a call of none of the tools."""
     tools, choice = body.get("tools"), body["tool_choice"]
     if not _forces(choice):
         return
@@ -48,7 +47,6 @@ def _forces(choice: object) -> bool:
 
 
 def _function(tool: object) -> tuple[Mapping[str, object], str]:
-    """Return the object that describes the function, and its path in the tool."""
     if not isinstance(tool, Mapping):
         return {}, ""
     nested = tool.get(_NESTED)
@@ -81,7 +79,6 @@ def _check_choice(choice: Mapping[str, object], names: set[str]) -> None:
 
 
 def _check_object(function: Mapping[str, object], at: str) -> None:
-    """Refuse a schema of arguments that are no object."""
     for name in schemas.HOLDERS & function.keys():
         schema, path = function[name], f"{at}.{name}"
         if schema is not None and not isinstance(schema, Mapping):

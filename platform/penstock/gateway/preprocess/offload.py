@@ -104,7 +104,6 @@ class OffloadedPreprocessor:
 
 
 async def prepared(here: Preparing, frame: memoryview) -> Sequence[bytes]:
-    """Answer a frame of a ``_PrepareJob``, in the child process."""
     asked = _ASKED.decode(frame)
     found = await here.prepare(replace(asked.request, digest=""), asked.version, asked.principal)
     return (DONE, _ENCODER.encode(found))

@@ -53,5 +53,4 @@ def kept_tokens(api: Api, body: Body, most: int) -> int:
 
 
 def is_padded(api: Api, body: Body) -> bool:
-    """Return whether the engine pads each prompt to the context."""
     return option(api, body, "padding") == "max_length"

@@ -43,7 +43,6 @@ def _messages(body: Body) -> int:
 
 
 def _tools(tools: object) -> list[object] | None:
-    """Return the tools in the longest form that the engine gives a template."""
     shown: list[object] = []
     for tool in _list(tools):
         function = tool.get("function", tool) if isinstance(tool, Mapping) else tool

@@ -29,7 +29,6 @@ MAX_BLOCKS = 1_024
 
 
 def seed(cache_salt: str, adapter: str = "") -> bytes:
-    """Return the first link of a chain of block hashes."""
     return blake2b(f"{cache_salt}\x1f{adapter}".encode(), digest_size=8).digest()
 
 

@@ -7,7 +7,7 @@ from penstock.domain.errors import InvalidField, UnsupportedByModel
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.formats.chat_template import ChatTemplate, TemplateRefused
-from penstock.gateway.preprocess import conversation, options, outline, reasoning, shown
+from penstock.gateway.preprocess import conversation, options, outline, shown
 from penstock.gateway.preprocess.translate import EngineOnly
 
 MAX_TOKEN_ID = 2**31 - 1
@@ -52,7 +52,6 @@ def requested_output(api: Api, body: Mapping[str, object]) -> int:
 
 
 def is_conversation(request: InferenceRequest) -> bool:
-    """Tell whether the prompt is rendered from messages."""
     if request.api is Api.EMBEDDINGS:
         return request.body.get("input") is None
     return request.api not in _PROMPTED
@@ -67,7 +66,7 @@ def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTem
     try:
         messages = conversation.of_request(request.api, body, template)
         variables = dict(version.special_tokens) | _template_variables(request.api, body)
-        variables |= reasoning.variables(request.api, body, template)
+        variables |= shown.variables(request.api, body, template)
         shown.check(request.api, body, messages, version)
     except EngineOnly:
         text = outline.of(body, dict(version.special_tokens), template)

@@ -12,7 +12,8 @@ from penstock.domain.serving.request import Api
 from penstock.formats.abilities import Ability
 from penstock.formats.chat_template import ChatTemplate, Message
 from penstock.gateway.calls import wishes
-from penstock.gateway.preprocess import options, reasoning
+from penstock.gateway.preprocess import options
+from penstock.gateway.preprocess.translate import Body, EngineOnly
 
 _SYSTEM = frozenset({"system", "developer"})
 _EFFORT = {Api.RESPONSES: "reasoning.effort", Api.MESSAGES: "output_config.effort"}
@@ -65,7 +66,7 @@ def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template
 
 def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
     """Yield the reasoning options without effect; a model without reasoning fulfils a request for none."""
-    if reasoning.asked_effort(api, body) not in (None, _NO_EFFORT):
+    if asked_effort(api, body) not in (None, _NO_EFFORT):
         yield _EFFORT.get(api, "reasoning_effort")
     thinking = body.get("thinking")
     if api is Api.MESSAGES and isinstance(thinking, dict) and thinking.get("type") in ("enabled", "adaptive"):
@@ -109,3 +110,40 @@ def _needed(message: Message) -> Iterable[Ability]:
 
 def _can(ability: Ability, version: VersionEntry) -> bool:
     return version.renders is None or ability in version.renders
+
+
+_VARIABLES = frozenset({"reasoning_effort", "enable_thinking"})
+
+
+def variables(api: Api, body: Body, template: ChatTemplate) -> dict[str, object]:
+    """Return the reasoning options as the engine passes them to the chat template (vLLM 0.32, ``build_chat_params``).
+
+    Raises ``EngineOnly`` if only the engine knows them.
+    """
+    if not _VARIABLES & template.variables:
+        return {}
+    effort = _effort(api, body)
+    if effort is None:
+        return {}
+    own = body.get("chat_template_kwargs")
+    chosen = isinstance(own, dict) and "enable_thinking" in own
+    return {"reasoning_effort": effort} | ({} if chosen else {"enable_thinking": effort != "none"})
+
+
+def _effort(api: Api, body: Body) -> object:
+    if api is Api.MESSAGES and _field(body.get("thinking"), "type") == "disabled":
+        raise EngineOnly  # it tries the template for the word that means "not at all"
+    return asked_effort(api, body)
+
+
+def asked_effort(api: Api, body: Body) -> object:
+    """Return the effort in the API's own field; None if absent."""
+    if api is Api.RESPONSES:
+        return _field(body.get("reasoning"), "effort")
+    if api is Api.MESSAGES:
+        return _field(body.get("output_config"), "effort")
+    return body.get("reasoning_effort")
+
+
+def _field(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, Mapping) else None

@@ -11,6 +11,7 @@ from tokenizers.decoders import DecodeStream
 from tokenizers.models import BPE
 
 from penstock.domain.errors import ArtifactRefused
+from penstock.domain.fleet.table import VersionEntry
 
 TEXT_WORK = 32
 """Fixed work of each text, in characters: about 7 µs."""
@@ -110,3 +111,20 @@ def _parse(blob: bytes, sha256: str) -> LoadedTokenizer:
     if hashlib.sha256(blob).hexdigest() != sha256:
         raise ArtifactRefused("the tokenizer is not the file that the version names")
     return LoadedTokenizer(blob)
+
+
+class Detokenizer:
+    """Implements streaming's ``TokenReader`` with the loaded tokenizers."""
+
+    def __init__(self, tokenizers: TokenizerCache) -> None:
+        self._tokenizers = tokenizers
+
+    async def pieces(
+        self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
+    ) -> list[str]:
+        """Return the text that each output token completes; empty inside a character, fewer if a token has no text.
+
+        Raises ``StoreUnavailable``, or ``ArtifactRefused`` for a tokenizer with another digest.
+        """
+        tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
+        return await asyncio.to_thread(tokenizer.pieces, prompt, output, skip_special=skip_special)

@@ -35,7 +35,6 @@ def listed(messages: object) -> list[object]:
 
 
 def from_messages(body: Body) -> list[object]:
-    """Return an Anthropic conversation as a chat."""
     _check(body, _MESSAGES_UNKNOWN)
     system = _system(body.get("system"))
     said: list[object] = [{"role": "system", "content": system}] if system else []

@@ -99,8 +99,6 @@ def _asked(body: Mapping[str, object]) -> dict[str, Value]:
 
 
 class _Children:
-    """Label children of one operation, requested model and answering model."""
-
     def __init__(self, metrics: Metrics, *what: str) -> None:
         labels = dict(zip(map(str, names.GEN_AI_PER_TOKEN_SECONDS.labels), what, strict=True))
         seconds, tokens = metrics.histogram(names.GEN_AI_REQUEST_SECONDS), metrics.histogram(names.GEN_AI_TOKEN_USAGE)
@@ -115,8 +113,6 @@ class _Children:
 
 
 class GenAi:
-    """Counts each request once under OpenTelemetry's metric names."""
-
     def __init__(self, metrics: Metrics) -> None:
         self._children: Callable[[str, str, str], _Children] = lru_cache(MOST_CHILDREN)(
             lambda name, asked, answering: _Children(metrics, name, PROVIDER, _model(asked), _model(answering))
@@ -140,7 +136,6 @@ class GenAi:
 
 
 def _model(version: str) -> str:
-    """Return the name of a model or of a version of it."""
     return version.partition("@")[0]
 
 

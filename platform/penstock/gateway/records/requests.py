@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import PurePath
 
-from penstock.domain.errors import PenstockError, codes
+from penstock.domain.errors import NoCapacity, PenstockError, codes
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.models.model import Tier
@@ -56,6 +56,7 @@ class RequestLedger:
         self._refusals = metrics.counter(names.REFUSALS)
         begin_at_zero(self._refusals, codes())
         self._early = metrics.counter(names.EARLY_REFUSALS)
+        self._no_worker = metrics.counter(names.NO_WORKER)
         self._of_tier = metrics.counter(names.TIER_REQUESTS)
         self._copies = metrics.counter(names.SHADOW_COPIES)
         begin_at_zero(self._copies, Outcome)
@@ -76,6 +77,8 @@ class RequestLedger:
         children.count(call, answer, seconds, exemplar)
         self._gen_ai.count(call, answer, seconds)
         children.tell_weight(call.principal.plan.weight)
+        if version is not None and answer.refusal is not None and answer.refusal.code == NoCapacity.code:
+            self._no_worker.labels(version=version.base or version.id).inc()
         _line(call, answer, model, seconds)
         if self._keep is not None:
             self._keep(call, answer)
@@ -83,7 +86,6 @@ class RequestLedger:
             self._trace(call, answer)
 
     def _copied(self, call: Call, answer: Answer, model: str) -> None:
-        """Count a shadow copy, outside SLOs and tenants."""
         self._copies.labels(outcome=answer.outcome.value).inc()
         _line(call, answer, model, self._clock() - call.request.arrived_at)
         if self._keep is not None:
@@ -123,7 +125,6 @@ class RequestLedger:
         self._early.labels(tenant=self._tenants.of(tenant, self._dropped), outcome=outcome.value).inc()
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
-        """Log an internal error by type and source position; its text may contain a prompt."""
         self._log.error("request_crashed", request_id=request_id, error_type=type(error).__name__, reason=_place(error))
 
     def _dropped(self, tenant: str) -> None:
@@ -247,7 +248,6 @@ def _line(call: Call, answer: Answer, model: str, seconds: float) -> None:
 
 
 def _exemplar(call: Call) -> Exemplar:
-    """Return a latency's exemplar to its trace; None if unsampled."""
     trace = trace_of(call.request.traceparent)
     return {"trace_id": trace} if trace else None
 

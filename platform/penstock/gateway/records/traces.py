@@ -16,7 +16,7 @@ from opentelemetry.trace import Span, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.waited import Waited
+from penstock.domain.serving.report import Waited
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.records import gen_ai
 from penstock.telemetry.w3c import SPAN, TRACE, is_sampled
@@ -111,7 +111,6 @@ class RequestTraces:
 
 
 def otlp(endpoint: str) -> SpanExporter:
-    """Return the OTLP/HTTP exporter to this endpoint."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  costs 0.2 s
 
     return OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces")

@@ -33,8 +33,6 @@ class _Entry:
 
 
 class LoadBoard:
-    """The last reported load of each worker, its time, and the tokens sent since."""
-
     def __init__(self) -> None:
         self._entries: dict[WorkerId, _Entry] = {}
 

@@ -26,6 +26,8 @@ class RoutingRefusals:
         if version.is_crowded_out and not any(worker.state in _COMES for worker in version.workers):
             says = "no worker of this model can start: models that are pinned hold all the memory that it would need"
             return NoCapacity(says, reason=POOL_PINNED)
+        if version.is_unwanted and not version.workers:
+            return NoCapacity("no worker of this model is deployed, and none starts until an operator scales it")
         starting = [w.ready_in_s for w in version.workers if w.state.is_starting and w.ready_in_s]
         return NoCapacity(retry_after_s=self._within(min(starting, default=0.0) or self._start_s(version)))
 

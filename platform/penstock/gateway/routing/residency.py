@@ -1,11 +1,11 @@
 """The home workers of an adapter among its base's workers, and their credit in a pick. Pure.
 
 Rendezvous hashing (Thaler and Ravishankar 1998) gives each adapter an order of the workers, the same in every gateway.
-Its first two workers that are not busy are its homes, so each adapter is loaded by few workers. A worker busier than
-the idlest by more than the slack gets no credit, and the next in the order becomes a home.
+Its first two workers that are not busy are its homes. A worker busier than the idlest by more than the slack gets no
+credit, and the next in the order becomes a home.
 
 Trade-off: the second home loads the adapter only after the first has work. A worker that holds the adapter without
-being a home gets less credit than a home, so that such copies disappear with the load.
+being a home gets less credit, so that such copies disappear with the load.
 """
 
 import heapq

@@ -155,7 +155,6 @@ def sticky_key(request: InferenceRequest, principal: Principal) -> str:
 
 
 def choose(route: Route, key: str) -> VersionId:
-    """Return the version for this sticky key, the same in every gateway."""
     if len(route.shares) == 1:
         return route.shares[0].version
     return _best(route.alias, route.shares, key)

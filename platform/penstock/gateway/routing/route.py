@@ -18,11 +18,10 @@ from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.routing import residency, scorers, selection
-from penstock.gateway.routing.current import CurrentTable, View
+from penstock.gateway.routing.current import CurrentTable, Roster, View, roster
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
 from penstock.gateway.routing.refusals import RoutingRefusals
-from penstock.gateway.routing.roster import Roster, roster
 from penstock.gateway.routing.router_settings import RouterSettings
 from penstock.gateway.routing.scorers import Candidate
 from penstock.gateway.routing.selection import draw
@@ -68,6 +67,10 @@ class _Ask(NamedTuple):
     adapter: VersionId = NO_VERSION
     order: Mapping[WorkerId, int] = residency.NOBODY
     """The first workers of the adapter's order, with their positions."""
+    own_tokens: int = 0
+    """Of its prompt."""
+    floods: bool = False
+    """Whether a worker of the version refuses the tenant for its own full queue."""
 
 
 def _of_key(index: PrefixIndex, affinity: int, serving: Roster, block_size: int) -> Mapping[WorkerId, int]:
@@ -132,10 +135,12 @@ class WorkerRouter:
             index = self._indexes[home] = PrefixIndex(self._settings.max_blocks)
         known: Mapping[WorkerId, int] = index.matches(prepared.blocks, serving.by_id) if prepared.blocks else {}
         held = known or _of_key(index, prepared.affinity, serving, version.block_size)
+        floods = bool(self._turned_away) and self._turned_away.has_full_queue(version.id, demand.tenant, now)
         if version.base:
-            ask = _Ask(now, held, version.block_size, tried, version.id, serving.homes.of(version.id))
+            order = serving.homes.of(version.id)
+            ask = _Ask(now, held, version.block_size, tried, version.id, order, prepared.prompt_tokens, floods)
         else:
-            ask = _Ask(now, held, version.block_size, tried)
+            ask = _Ask(now, held, version.block_size, tried, own_tokens=prepared.prompt_tokens, floods=floods)
         open_ = self._few(serving, ask)
         chosen, scores = self._best(open_, ask)
         note(selection.recorded(chosen.id, open_, scores, serving=len(serving.serving), met=len(tried)))
@@ -160,7 +165,6 @@ class WorkerRouter:
         return min((one.wait_s for one in open_), default=inf)
 
     def running(self, version: VersionId) -> float:
-        """Return the mean number of running requests at this version's workers; 0 if none serve."""
         roster_ = self._table.view.rosters.get(version)
         some = draw(roster_.serving, self._settings.sample.watched, self._chance) if roster_ is not None else []
         now, at = self._clock.monotonic(), self._table.view.at
@@ -189,7 +193,7 @@ class WorkerRouter:
                 return None
             if self._turned_away.may_ask(version, demand.tenant):
                 return None
-            waits.append(self._turned_away.wait_s(version, refusing, now, demand))
+            waits.append(self._turned_away.tell_s(version, refusing, now, demand))
         return self._refusals.own_queue(min(waits)) if waits else None
 
     def asks_again(self, version: VersionId, tenant: TenantId) -> bool:
@@ -217,7 +221,7 @@ class WorkerRouter:
             raise self._refusals.refusing(known.wait_s(version.id, refusing, now))
         own = known.at(version.id, serving.serving, now, demand) if demand.tenant else frozenset[WorkerId]()
         if own and serving.has_met_all(tried | refusing | own):
-            raise self._refusals.own_queue(known.wait_s(version.id, own, now, demand))
+            raise self._refusals.own_queue(known.tell_s(version.id, own, now, demand))
         return tried | refusing | own
 
     def _few(self, serving: Roster, ask: _Ask) -> list[Candidate]:
@@ -229,7 +233,7 @@ class WorkerRouter:
         left = selection.untried(everybody, ask.tried)
         open_ = self._open(left, ask)
         if not open_:
-            raise self._full(left, ask.now)
+            raise self._full(left, ask)
         return draw(open_, most, self._chance)
 
     def _sampled(self, serving: Roster, ask: _Ask) -> list[Candidate]:
@@ -266,7 +270,7 @@ class WorkerRouter:
         if len(open_) == 1:
             return open_[0].entry, ()
         weights = self._settings.weights
-        scores = scorers.totals(open_, weights, adapter=bool(ask.adapter))
+        scores = scorers.totals(open_, weights, adapter=bool(ask.adapter), own_tokens=ask.own_tokens)
         if ask.adapter:
             scores = residency.credited(scores, open_, ask.adapter, ask.order, weights)
         return open_[selection.best(scores, self._chance)].entry, scores
@@ -276,11 +280,15 @@ class WorkerRouter:
         counted.held.inc(held)
         counted.new.inc(blocks - held)
 
-    def _full(self, workers: Sequence[WorkerEntry], now: float) -> Overloaded:
-        """Return the refusal with the seconds until the first full worker has processed half of its queue."""
+    def _full(self, workers: Sequence[WorkerEntry], ask: _Ask) -> Overloaded:
+        """Return the refusal with the seconds until the first full worker has processed half of its queue.
+
+        A tenant with a full queue of its own at another worker of the version is refused for that.
+        """
         at = self._table.view.at
-        seen = [self._board.seen(w.id, w.load, at, now) for w in workers]
-        return self._refusals.full(min(0.5 * one.work_tokens / (one.load.pace_per_s or FIRST_PACE) for one in seen))
+        seen = [self._board.seen(w.id, w.load, at, ask.now) for w in workers]
+        wait_s = min(0.5 * one.work_tokens / (one.load.pace_per_s or FIRST_PACE) for one in seen)
+        return self._refusals.own_queue(wait_s) if ask.floods else self._refusals.full(wait_s)
 
     def _forget(self, before: View, after: View) -> None:
         self._board.forget(before.workers - after.workers)

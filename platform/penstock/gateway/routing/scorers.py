@@ -12,7 +12,7 @@ from typing import NamedTuple
 from penstock.domain.fleet.table import WorkerEntry
 
 ALIKE = 1.5
-"""Paces within this factor are one hardware's: they change with the requests inside."""
+"""Paces within this factor are alike: they change with the requests inside."""
 
 LEAST_PACE = 1.0
 """Tokens of service per second below which a pace says nothing: some worker told none."""
@@ -26,7 +26,7 @@ class Candidate(NamedTuple):
     wait_s: float = 0.0
     """Seconds of the work queued at its gate, as reported."""
     pace_per_s: float = 0.0
-    """Tokens of service per second by its step model; 0: not told."""
+    """Tokens of service per second, as its gate tells; 0: not told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +53,16 @@ def prefix(cached_tokens: int, scale_tokens: float) -> float:
     return cached_tokens / (scale_tokens + cached_tokens)
 
 
-def totals(candidates: Sequence[Candidate], weights: Weights, *, adapter: bool = False) -> list[float]:
+def totals(
+    candidates: Sequence[Candidate], weights: Weights, *, adapter: bool = False, own_tokens: int = 0
+) -> list[float]:
     """Return each candidate's weighted mean score, in [0, 1]; beyond the slack the prefix counts nothing.
 
-    With ``adapter`` the adapter's weight is included and its score is not: ``residency.credited`` adds it.
+    ``own_tokens`` of this request take longer at a slower worker. With ``adapter`` the adapter's weight is included and
+    its score is not: ``residency.credited`` adds it.
     """
     scale = weights.scale_tokens
-    candidates = _at_one_pace(candidates)
+    candidates = _at_one_pace(candidates, own_tokens)
     most_work = min(c.work_tokens for c in candidates) + weights.slack_tokens
     whole = weights.work + weights.kv + weights.prefix + (weights.adapter if adapter else 0.0)
     return [
@@ -77,10 +80,10 @@ def totals(candidates: Sequence[Candidate], weights: Weights, *, adapter: bool =
     ]
 
 
-def _at_one_pace(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
-    """Return the candidates with their work as the fastest one's: slower hardware takes longer for the same tokens."""
+def _at_one_pace(candidates: Sequence[Candidate], own_tokens: int) -> Sequence[Candidate]:
+    """Return the candidates with their work as the fastest one's: a slower one takes longer for the same tokens."""
     paces = [c.pace_per_s for c in candidates]
     fastest, slowest = max(paces), min(paces)
     if slowest < LEAST_PACE or fastest <= slowest * ALIKE:
         return candidates
-    return [c._replace(work_tokens=c.work_tokens * fastest / c.pace_per_s) for c in candidates]
+    return [c._replace(work_tokens=(c.work_tokens + own_tokens) * fastest / c.pace_per_s) for c in candidates]

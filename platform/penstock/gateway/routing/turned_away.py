@@ -1,10 +1,10 @@
 """Remembered refusals of workers: of an adapter for all tenants, of a full queue for its tenant. Pure.
 
 * An adapter can't be loaded at a worker, or answers wrongly there: the base and other adapters still answer there.
-* A tenant's own queue at a version is full: other tenants, and this tenant's requests for other versions, are not
-  affected. The refusal applies to requests that are no smaller and wait no longer than a refused one, until the first
-  one's retry time: callers that return on time must reach the worker. Meanwhile each end of one of the tenant's
-  requests lets ``ASKS_PER_END`` others ask the worker again, since otherwise the queue would run empty.
+* A tenant's own queue at a version is full: others are not affected. The refusal applies to requests that are no
+  smaller and wait no longer than a refused one, until the first one's retry time. Meanwhile each end of one of the
+  tenant's requests lets ``ASKS_PER_END`` others ask again, or the queue would run empty. Refused callers are told to
+  come back one after another, at the pace of the tenant's ends.
 
 Trade-off: a flooding tenant's refusals still cost as much, up to the number of its answers.
 """
@@ -20,6 +20,8 @@ MOST_REMEMBERED = 4_096
 """Pairs of version and tenant; the least recently refused one is dropped first."""
 ASKS_PER_END = 2
 """An end leaves room for about one request; with one ask for each, one refusal in five answers empties the queue."""
+_LEARNING = 0.2
+"""Weight of the last interval between two ends: five ends make the mean."""
 MOST_ASKS = 64
 """The most asks that are kept, since an engine's step may end 32 requests at once."""
 
@@ -35,8 +37,24 @@ class _Refusal(NamedTuple):
         return _Refusal(self.until, Demand(other.tenant, size, max(both) if all(both) else 0.0))
 
 
+class _Pace:
+    __slots__ = ("ended_at", "every_s", "told")
+
+    def __init__(self, now: float) -> None:
+        self.ended_at, self.every_s, self.told = now, 0.0, 0
+
+    def ended(self, now: float) -> None:
+        self.every_s += _LEARNING * (now - self.ended_at - self.every_s)
+        self.ended_at, self.told = now, max(0, self.told - 1)
+
+    def tell_s(self) -> float:
+        self.told += 1
+        return self.told * self.every_s
+
+
 class TurnedAway:
     def __init__(self) -> None:
+        self._paces: dict[tuple[VersionId, TenantId], _Pace] = {}
         self._words: dict[tuple[VersionId, TenantId], dict[WorkerId, _Refusal]] = {}
         self._asks: dict[tuple[VersionId, TenantId], int] = {}
 
@@ -58,6 +76,9 @@ class TurnedAway:
         key = (version, tenant)
         if tenant and any(word.until > now for word in self._words.get(key, {}).values()):
             self._asks[key] = min(MOST_ASKS, self._asks.get(key, 0) + ASKS_PER_END)
+            self._paces.setdefault(key, _Pace(now)).ended(now)
+        else:
+            self._paces.pop(key, None)
 
     def may_ask(self, version: VersionId, tenant: TenantId) -> bool:
         return (version, tenant) in self._asks
@@ -91,6 +112,15 @@ class TurnedAway:
         words = self._words.get((version, demand.tenant), {})
         return max(0.0, min((words[one].until for one in workers if one in words), default=now) - now)
 
+    def has_full_queue(self, version: VersionId, tenant: TenantId, now: float) -> bool:
+        """Tell whether a worker of the version has refused this tenant for its own queue, and still does."""
+        return bool(tenant) and any(one.until > now for one in self._words.get((version, tenant), {}).values())
+
+    def tell_s(self, version: VersionId, workers: Collection[WorkerId], now: float, demand: Demand) -> float:
+        """Return the wait of one more refused caller of this tenant."""
+        pace = self._paces.get((version, demand.tenant))
+        return max(self.wait_s(version, workers, now, demand), pace.tell_s() if pace is not None else 0.0)
+
     def keep(self, versions: Collection[str]) -> None:
         for key in [one for one in self._words if one[0] not in versions]:
             self._drop(key)
@@ -98,3 +128,4 @@ class TurnedAway:
     def _drop(self, key: tuple[VersionId, TenantId]) -> None:
         del self._words[key]
         self._asks.pop(key, None)
+        self._paces.pop(key, None)

@@ -90,7 +90,6 @@ class Comparing:
         self.unseen.spawn(self._compare(ask, Original(call, answer, form), note, version, taken))
 
     def _compared(self, call: Admitted) -> tuple[Alias, Rule, Rule] | None:
-        """Return the auto alias, the rule that has answered, and the rule to compare it with."""
         ruled = call.ruled
         auto = self.autos(Alias(ruled.alias)) if ruled is not None else None
         if ruled is None or auto is None or (rule := auto.named(ruled.rule)) is None:
@@ -99,7 +98,6 @@ class Comparing:
         return None if other is None else (auto.alias, rule, other)
 
     def _led(self, call: Admitted, other: Rule) -> VersionEntry | None:
-        """Return the other rule's version for this caller; None if the version can't be asked."""
         try:
             return self.resolve(replace(call.request, model=other.to, price_cap=FREE), call.principal)
         except BadRequest:
@@ -154,7 +152,6 @@ class Comparing:
 
 
 def _has_form(answer: Answer) -> bool:
-    """Tell whether the answer may have a comparable form, without reading it."""
     return answer.form is not unknown
 
 
@@ -170,7 +167,6 @@ def _by_form(one: bytes, other: bytes | None) -> Counts:
 
 
 def _by_score(differs: float | None) -> Counts:
-    """Return the counts of two texts by their differing share of tokens; None if unscored."""
     if differs is None:
         return _ONE._replace(untold=1)
     return _ONE._replace(texts=1, texts_agreed=int(differs <= MOST_DIFFERING), alike=round(PERCENT * (1 - differs)))

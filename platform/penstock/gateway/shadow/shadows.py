@@ -79,11 +79,9 @@ class Shadows:
                 self.unseen.spawn(self._copy(ask, Original(call, answer), note, shadow, version))
 
     def _lacks(self, call: Admitted, version: VersionEntry, taken: Taken) -> int:
-        """Return the number of further copies that make the candidate as busy as the incumbent."""
         return max(0, min(MOST_BALLAST, int(self._less(call, version, taken)) - 1))
 
     def _less(self, call: Admitted, version: VersionEntry, taken: Taken) -> float:
-        """Return the incumbent's running requests per worker less the candidate's, with copies to be sent."""
         if (call.version.base or call.version.id) == (version.base or version.id):
             return 0.0  # the same workers: neither is busier
         coming = taken.coming / max(1, len(version.workers))

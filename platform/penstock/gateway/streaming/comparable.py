@@ -42,7 +42,6 @@ _VALUE = msgspec.json.Decoder(float_hook=_number)
 
 
 def is_asked(request: InferenceRequest) -> bool:
-    """Tell whether JSON is requested, and no field of the request can break it."""
     body = request.body
     form, own = body.get("response_format"), body.get("structured_outputs")
     if form is None and own is None:

@@ -74,7 +74,6 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
 
 
 def is_plain(request: InferenceRequest) -> bool:
-    """Tell whether each token depends only on the tokens before it."""
     return obstacle(request) is None
 
 

@@ -20,7 +20,6 @@ Take = Callable[[bytes], tuple[int, bytes]]
 
 
 def same(plain: Take) -> Take:
-    """Return ``plain``, for an answer without a transcript."""
     return plain
 
 

@@ -112,7 +112,6 @@ class Frame:
             self._news.set_result(None)
 
     async def news(self) -> None:
-        """Wait until the answer, or its present attempt, has ended."""
         await self._news
 
     def learn(self, said: Account) -> None:

@@ -69,7 +69,6 @@ class Splice:
         return self._transcript.head + self._before % _encode(text) + why + self._after + sse.END
 
     def _new_of(self, choice: Choice) -> str:
-        """Add the choice to the transcript; return its text without the part that the caller already has."""
         text, is_last = self._fitted(choice.text or ""), choice.finish_reason is not None
         if is_last and self._replay:
             raise Diverged("the answer ended before it had said again what was said")

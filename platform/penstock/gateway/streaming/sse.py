@@ -38,7 +38,6 @@ class EventScanner:
 
 
 def split(events: bytes) -> Iterator[bytes]:
-    """Yield each event of ``EventScanner.feed``'s result, with its blank line."""
     start = 0
     while (cut := events.find(END, start)) >= 0:
         yield events[start : cut + len(END)]
@@ -55,7 +54,6 @@ def parted(events: bytes, marks: tuple[bytes, ...]) -> tuple[bytes, bytes]:
 
 
 def choices_in(events: bytes) -> list[bytes]:
-    """Return the JSON of an OpenAI stream's events that have a choice."""
     return [one.removeprefix(_DATA) for one in events.split(END) if CHOICE in one]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from penstock.domain.outcome import Stage
-from penstock.domain.serving.batched import Batched
+from penstock.domain.serving.report import Batched
 from penstock.gateway.answers.account import EngineTimes
 from penstock.gateway.calls.call import Call, Timings
 from penstock.gateway.streaming.service_tier import is_told

@@ -235,7 +235,6 @@ class StreamRelay:
         return event
 
     def _passes(self, event: bytes) -> bool:
-        """Read usage and finish reason from the event; False if the caller did not request this event."""
         if not any(mark in event for mark in self._dialect.notable):
             return True
         said = account.read(sse.data_of(event))
@@ -283,7 +282,6 @@ class StreamRelay:
             self._fail(error)
 
     def _resumed(self, paused_s: float) -> None:
-        """Subtract the reader's pause from the gap before the next token."""
         self._last_at += min(paused_s, max(0.0, self._frame.clock() - self._last_at))
 
     def _silence(self) -> None:

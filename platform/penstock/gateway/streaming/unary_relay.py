@@ -65,7 +65,6 @@ class UnaryRelay:
         return self._reads.ids
 
     async def rest(self) -> Rest | None:
-        """Wait for the answer's end and return None: another worker never continues a whole answer."""
         await self._frame.answer()
         return None
 

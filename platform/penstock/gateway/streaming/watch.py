@@ -77,7 +77,6 @@ class Watch:
             self._stall = None
 
     def drop_source(self, error: PenstockError) -> None:
-        """Close the worker's connection without stopping the reply."""
         if self._source is not None:
             self._source.abort(error)
 

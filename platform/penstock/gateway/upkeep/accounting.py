@@ -81,7 +81,6 @@ class Accounting:
         self.parts.spool.flush()  # here, so that a slow database does not delay what is known of running streams
 
     async def _top_up(self) -> None:
-        """Reserve more for unstreamed answers before they exceed their reservation."""
         if self.live is not None:
             await self.live.look()
         await self.parts.reservations.top_up()
@@ -141,7 +140,6 @@ class Accounting:
             self.parts.shared.counted()
 
     async def _last(self, ledger: LedgerStore) -> None:
-        """Deliver this process's last rows; the next process delivers the rest from disk."""
         with suppress(StoreUnavailable, OSError, asyncio.CancelledError):
             await self.parts.reservations.flush()
             await self.parts.spool.deliver(ledger)

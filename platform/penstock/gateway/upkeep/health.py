@@ -21,7 +21,6 @@ NOBODY = WorkerId("")
 
 
 def breakers(table: CurrentTable, chance: random.Random, metrics: Metrics) -> Breakers:
-    """Return breakers that follow the table, with changes counted and logged."""
     made = Breakers(chance, on_change=_reporter(metrics))
     table.on_change(lambda _, after: made.learn(after.table.versions, after.at))
     return made

@@ -109,7 +109,6 @@ class AdapterLoader:
             self._show(())
 
     async def _serve(self, base: Manifest, digest: str) -> None:
-        """Load requested adapters, previously loaded ones first."""
         self._checked = set()
         self._before = tuple(sorted(self._before, key=lambda one: one not in self._pinned))
         while self._before:
@@ -206,7 +205,6 @@ class AdapterLoader:
             raise AdapterRefused(f"beside it its base answers wrong: {fault}")
 
     async def _fault_of_base(self, base: Manifest) -> str:
-        """Return the fault in the base's answers to its golden prompts; empty if they are right."""
         with suppress(OSError, EngineError):
             return await _fault(base, self.client) or await log_probabilities.fault(base, self.client.ask)
         return ""
@@ -245,7 +243,6 @@ class AdapterLoader:
 
 
 async def _fault(manifest: Manifest, client: GateClient) -> str:
-    """Ask all golden prompts at once; return the fault of the first wrong answer, empty if all are right."""
     each = (golden.check(replace(manifest, golden=(one,)), client.ask) for one in manifest.golden)
     return next((fault for fault in await asyncio.gather(*each) if fault), "")
 
@@ -262,7 +259,6 @@ def _fault_of_weights(folder: Path, dtype: str) -> str:
 
 
 async def _fault_of_numbers(base: Manifest, client: GateClient) -> str:
-    """Return the fault in an adapter's log probabilities; none if the model has no log probabilities."""
     try:
         return await log_probabilities.fault(base, client.ask)
     except EngineError as error:

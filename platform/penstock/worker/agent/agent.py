@@ -19,7 +19,7 @@ from penstock.domain.serving.load import Load
 from penstock.lateness import AwakeClock, timeout
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
-from penstock.tls import expiry
+from penstock.tls.mutual import show_expiry
 from penstock.worker.agent.adapters import AdapterLoader
 from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
@@ -64,9 +64,10 @@ class Agent:
         self._life = Life(ports.clock.monotonic(), ports.memory.recall(config.version, is_warm=ports.launcher.is_warm))
         self._metrics = WorkerMetrics(config.version, config.worker, config.zone)
         if ports.certificate:
-            expiry.show(ports.certificate, self._metrics.metrics)
+            show_expiry(ports.certificate, self._metrics.metrics)
         self._restarts = Restarts()
-        self._load = Load()
+        self._load, self._kv_blocks = Load(), 0
+        self._batch_slots: int | None = None
         self._curve: Curve | None = None
         self._running: Running | None = None
         self._drain_asked, self._force_asked = asyncio.Event(), asyncio.Event()
@@ -77,6 +78,7 @@ class Agent:
             bearer=ports.bearer,
             on_order=self._on_order,
             on_pins=self._on_pins,
+            on_batch_slots=self._on_batch_slots,
             every_s=self._beat_every_s,
         )
         self._desire = Desire()
@@ -95,6 +97,7 @@ class Agent:
             probed=self._metrics.probed,
             oom_kills=oom_kills,
             learned=self._learned,
+            batch_slots=lambda: self._batch_slots,
         )
 
     async def run(self) -> int:
@@ -134,6 +137,7 @@ class Agent:
             adapters=self._adapters.resident,
             refused=self._adapters.refused,
             holds_memory=self._life.holds_memory,
+            kv_blocks=self._kv_blocks,
             curve=self._curve,
         )
 
@@ -190,7 +194,6 @@ class Agent:
             copy = await self._obtained_again(copy)
 
     async def _serve(self, copy: Copy) -> EngineLost | None:
-        """Start and watch an engine; return how it was lost, None if it is idle and ordered to sleep."""
         try:
             running = await self._start(copy)
             watching = self._adapters.beside(running.watch(copy.manifest, self._hooks), copy.manifest)
@@ -292,7 +295,6 @@ class Agent:
         await self._end_engine()
 
     async def _until_done(self, engine: EngineProcess) -> None:
-        """Close the gate and wait until nothing runs behind it."""
         while not engine.has_ended:
             with suppress(OSError, EngineError):
                 if not (await self._ports.client.drain()).in_flight:
@@ -320,6 +322,9 @@ class Agent:
 
     def _on_pins(self, adapters: tuple[VersionId, ...]) -> None:
         self._adapters.pin(adapters)
+
+    def _on_batch_slots(self, slots: int | None) -> None:
+        self._batch_slots = slots
 
     def _beat_every_s(self) -> float:
         """Return the heartbeat interval: short while an order to wake may come at any time."""
@@ -352,8 +357,8 @@ class Agent:
         if self._life.state is WorkerState.LOADING:
             self._enter(WorkerState.COMPILING)
 
-    def _loaded(self, load: Load) -> None:
-        self._load = load
+    def _loaded(self, load: Load, kv_blocks: int) -> None:
+        self._load, self._kv_blocks = load, kv_blocks
 
     def _learned(self, curve: Curve) -> None:
         self._curve = curve

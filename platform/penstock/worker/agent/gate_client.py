@@ -20,7 +20,7 @@ from penstock.domain.serving.load import Load
 from penstock.domain.serving.probe import question
 from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
 from penstock.worker.agent import wire
-from penstock.worker.agent.warmup.ask import EngineRefused
+from penstock.worker.agent.warmup.warm import EngineRefused
 from penstock.worker.engines.translate import EngineNumbers, parse
 
 _OK = 200
@@ -66,8 +66,11 @@ class GateClient:
     async def exposition(self, timeout_s: float = 2.0) -> bytes:
         return await self._page("/penstock/metrics", timeout_s)
 
-    async def observe(self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool) -> GateState:
-        """Send the gate the engine's figures and whether the engine is idle; return the gate's state.
+    async def observe(
+        self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool, batch_slots: int | None = None
+    ) -> GateState:
+        """Send the gate the engine's figures, whether the engine is idle, and the slots for batch work; return the
+        gate's state.
 
         Raises ``OSError`` or ``EngineError``.
         """
@@ -76,6 +79,7 @@ class GateClient:
             "kv_used_ratio": numbers.kv_used_ratio,
             "kv_blocks": numbers.kv_blocks,
             "still": still,
+            "batch_slots": batch_slots,
         }
         return _state(await self.ask("/penstock/observed", body, timeout_s))
 

@@ -54,6 +54,8 @@ class Heart:
     on_order: Callable[[WorkerOrder], None]
     on_pins: Callable[[tuple[VersionId, ...]], None]
     """Called with the pinned adapters of each answer."""
+    on_batch_slots: Callable[[int | None], None] = lambda _: None
+    """Called with the slots that batch work may hold, of each answer; None for no bound."""
     every_s: Callable[[], float]
     tls: Callable[[], ssl.SSLContext] | None = None
     """TLS settings of connections to the controller."""
@@ -91,6 +93,8 @@ class Heart:
             self.on_order(WorkerOrder(str(desired)))
         if isinstance(pinned := told.get("pinned"), list):
             self.on_pins(tuple(VersionId(str(one)) for one in pinned))
+        batch_slots = told.get("batch_slots")
+        self.on_batch_slots(batch_slots if isinstance(batch_slots, int) else None)
         return True
 
     async def _post(self) -> dict[str, object]:
@@ -122,6 +126,5 @@ class Heart:
         return raw if isinstance(raw, dict) else {}
 
     def _turned(self, contact: Contact) -> bool:
-        """Record the contact's state; return whether it has changed."""
         before, self._contact = self._contact, contact
         return contact is not before

@@ -139,7 +139,6 @@ class Life:
 
     @staticmethod
     def _expected_wake_s(expected: Mapping[WorkerState, float], but: WorkerState | None = None) -> float:
-        """A wake takes as long as a start without its fetch."""
         return sum([s for phase, s in expected.items() if phase in _START[1:] and phase is not but])
 
 

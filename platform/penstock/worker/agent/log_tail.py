@@ -20,7 +20,6 @@ class LogTail:
 
     @property
     def position(self) -> int:
-        """The byte up to which the log was read."""
         return self._at
 
     def has_new(self, words: tuple[bytes, ...]) -> bool:

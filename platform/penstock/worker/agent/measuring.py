@@ -93,6 +93,5 @@ class Measuring:
 
 
 def refused(error: InvalidField) -> CommandError:
-    """Return a refusal of the measurement as the command line says it."""
     where = f" ({error.param})" if error.param else ""
     return CommandError(f"No curve was stored{where}: {error.message}.", do="Run it longer, or in a quiet hour.")

@@ -86,7 +86,6 @@ class Resting:
         return False
 
     async def _open(self) -> None:
-        """Open the gate, retrying until it answers; a lost engine is found by its watch."""
         while True:
             with suppress(OSError, EngineError):
                 await self.client.rest(on=False)

@@ -59,10 +59,12 @@ class RunIntervals:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
     compiling: Callable[[], None]
-    load: Callable[[Load], None]
+    load: Callable[[Load, int], None]
+    """Takes the gate's load, and the blocks of the engine's KV cache."""
     probed: Callable[[float], None]
     oom_kills: Callable[[], int | None]
     learned: Callable[[Curve], None]
+    batch_slots: Callable[[], int | None] = lambda: None
 
 
 class Probing:
@@ -244,12 +246,11 @@ class Running:
         return "the engine says that its core is dead" if code is None else f"the engine's core {how_it_ended(code)}"
 
     async def _tell(self, numbers: EngineNumbers, hooks: Hooks, timeout_s: float, *, still: bool) -> bool:
-        """Send the gate the engine's numbers and receive the gate's load; return whether no request is in flight."""
         try:
-            state = await self.client.observe(numbers, timeout_s, still=still)
+            state = await self.client.observe(numbers, timeout_s, still=still, batch_slots=hooks.batch_slots())
         except (OSError, EngineError):
             return False
-        hooks.load(state.load)
+        hooks.load(state.load, numbers.kv_blocks)
         return state.in_flight == 0
 
     async def _learn(self, hooks: Hooks, timeout_s: float) -> None:

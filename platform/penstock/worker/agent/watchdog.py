@@ -41,6 +41,14 @@ class Doing(StrEnum):
     COMPILING = "compiling"
 
 
+_WORDS = {
+    Doing.UNKNOWN: "its activity is unknown",
+    Doing.NOTHING: "it used no CPU",
+    Doing.WORKING: "it computed",
+    Doing.COMPILING: "it compiled",
+}
+
+
 def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool) -> Doing:
     """Return the activity between two readings of the core's processes, or of the server's if the engine does not
     answer.
@@ -63,15 +71,12 @@ def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallLimits:
-    """Seconds without progress after which an engine counts as hung, by its activity."""
-
     still_s: float
     working_s: float
     compiling_s: float
 
     @classmethod
     def of(cls, still_s: float) -> Self:
-        """Return the limits derived from the limit of an inactive engine."""
         return cls(still_s=still_s, working_s=6.0 * still_s, compiling_s=30.0 * still_s)
 
 
@@ -107,7 +112,8 @@ class Watchdog:
         """The reason why the engine counts as hung; empty if it does not."""
         for did, most_s in self._most_s().items():
             if self._seconds[did] >= most_s:
-                return f"no progress for {self.silent_s:.1f} s, {did} for {self._seconds[did]:.1f} s of them"
+                part = "" if self._seconds[did] == self.silent_s else f", for {self._seconds[did]:.1f} s of them"
+                return f"no progress for {self.silent_s:.1f} s{part}: {_WORDS[did]}"
         return ""
 
     def _most_s(self) -> dict[Doing, float]:

@@ -80,7 +80,6 @@ class NodeCache:
             os.close(fd)
 
     def hold(self, digest: str) -> Hold:
-        """Mark the version as in use by this process until released."""
         return Hold(self._use(digest))
 
     def publish(self, digest: str) -> Path:

@@ -9,13 +9,36 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import Artifact
 from penstock.worker.artifacts.parts import Part, bytes_there
-from penstock.worker.artifacts.ports import ArtifactSource
 from penstock.worker.artifacts.progress import Meter, OnProgress, silent
+
+
+class ArtifactSource(Protocol):
+    """A content-addressed store; its bytes are trusted only after hashing."""
+
+    def read_range(self, sha256: str, start: int, length: int) -> bytes:
+        """Return up to ``length`` bytes of a blob from ``start``; raises ``ArtifactRefused`` if there is no such
+        blob.
+        """
+        ...
+
+    def read_small(self, sha256: str) -> bytes:
+        """Return a small blob (a manifest) after checking its digest."""
+        ...
+
+    def signature(self, digest: str) -> bytes | None: ...
+
+
+class SignatureVerifier(Protocol):
+    def verify(self, folder: Path, signature: bytes) -> None:
+        """Raise ``ArtifactRefused`` unless every file is signed and unchanged and none is extra."""
+        ...
+
 
 SEGMENT_BYTES = 8 << 20
 STREAMS = 4

@@ -39,7 +39,6 @@ def no_room(folder: Path, need_bytes: int) -> StoreUnavailable:
 
 
 def explained(folder: Path, error: OSError, need_bytes: int = 0) -> StoreUnavailable:
-    """Return the platform's error for an operating system's error on this folder."""
     if error.errno in _NO_ROOM:
         return no_room(folder, need_bytes)
     return StoreUnavailable(f"can't write to {folder}: {error.strerror or error}")

@@ -1,4 +1,4 @@
-"""Progress of a fetch: bytes and rate."""
+"""Progress of a fetch in bytes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ REPORT_EVERY_S = 0.25
 class FetchProgress:
     bytes_done: int
     bytes_total: int
-    rate_bytes_s: float
 
 
 OnProgress = Callable[[FetchProgress], None]
@@ -22,25 +21,16 @@ def silent(_: FetchProgress) -> None: ...
 
 
 class Meter:
-    """Counts fetched bytes and reports at most every ``REPORT_EVERY_S``. Bytes of an earlier run do not count in the
-    rate.
-    """
+    """Counts fetched bytes and reports at most every ``REPORT_EVERY_S``."""
 
     def __init__(self, *, total: int, already: int, clock: Clock, on_progress: OnProgress) -> None:
-        self._total, self._already, self._clock, self._on_progress = total, already, clock, on_progress
-        self._fetched = 0
-        self._began = clock.monotonic()
+        self._total, self._done, self._clock, self._on_progress = total, already, clock, on_progress
         self._reported_at = float("-inf")
 
     def add(self, count: int) -> None:
         """Count fetched bytes; a negative count withdraws damaged ones."""
-        self._fetched += count
+        self._done += count
         now = self._clock.monotonic()
-        if now - self._reported_at >= REPORT_EVERY_S or self._already + self._fetched >= self._total:
+        if now - self._reported_at >= REPORT_EVERY_S or self._done >= self._total:
             self._reported_at = now
-            self._on_progress(self.progress(now))
-
-    def progress(self, now: float) -> FetchProgress:
-        elapsed = now - self._began
-        rate = max(0, self._fetched) / elapsed if elapsed > 0 else 0.0
-        return FetchProgress(bytes_done=self._already + self._fetched, bytes_total=self._total, rate_bytes_s=rate)
+            self._on_progress(FetchProgress(bytes_done=self._done, bytes_total=self._total))

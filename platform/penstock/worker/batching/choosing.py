@@ -1,10 +1,8 @@
-"""Orders waiting items, and selects a batch if not all can meet their deadlines. Smaller batches end sooner, larger
-ones have more throughput: of a few sizes the one is chosen that lets most items meet their deadlines, later batches
-included.
+"""Orders waiting items, and selects a batch if not all can meet their deadlines: of a few sizes the one that lets most
+items meet theirs, later batches included.
 
 The tenant with the least device time goes first; within a tenant the item with the earliest latest start; within a
-class the oldest. Items that can't meet their deadline are refused at once. Items that cannot be in time are refused now
-and cost the others nothing.
+class the oldest. Items that can't meet their deadline are refused at once, and cost the others nothing.
 
 Trade-off: it looks a few batches ahead at eight sizes, not at all 2^n partitions.
 """

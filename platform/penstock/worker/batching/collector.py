@@ -12,7 +12,7 @@ from typing import Self, cast
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import DeadlineInQueue, Draining
-from penstock.domain.serving.batched import Batched
+from penstock.domain.serving.report import Batched
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.faults import MemoryCap, Quarantined
 from penstock.worker.batching.items import Fired, Item, Left

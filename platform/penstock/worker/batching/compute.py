@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from functools import partial
 from math import ceil
 
-from penstock.worker.batching.curve import Curve
+from penstock.worker.batching.curve import BatchTimes
 from penstock.worker.batching.items import Key
 from penstock.worker.batching.settings import Prior
 
@@ -29,8 +29,8 @@ _TAIL = 0.99
 class Computes:
     def __init__(self, prior: Prior, most_items: int) -> None:
         self._prior, self._most = prior, most_items
-        self._curves: OrderedDict[Key, Curve] = OrderedDict()
-        self._unmeasured = Curve(prior, most_items)
+        self._curves: OrderedDict[Key, BatchTimes] = OrderedDict()
+        self._unmeasured = BatchTimes(prior, most_items)
         self._recent: deque[tuple[float, float]] = deque()
         self._sorted: list[float] = []
         self._pace = 1.0
@@ -54,7 +54,7 @@ class Computes:
     def learn(self, key: Key, size: int, seconds: float, now: float) -> None:
         curve = self._curves.get(key)
         if curve is None:
-            curve = self._curves[key] = Curve(self._prior, self._most)
+            curve = self._curves[key] = BatchTimes(self._prior, self._most)
             curve.learn(size, seconds / self._pace)
             if len(self._curves) > MOST_KEYS:
                 self._curves.popitem(last=False)

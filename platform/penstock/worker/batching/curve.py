@@ -16,7 +16,7 @@ LEAST_S = 1e-6
 """The least time of a batch: a clock that did not move measures nothing."""
 
 
-class Curve:
+class BatchTimes:
     __slots__ = ("_at", "_count", "_knots", "_prior", "_read", "_sizes")
 
     def __init__(self, prior: Prior, most_items: int) -> None:

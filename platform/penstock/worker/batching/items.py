@@ -5,7 +5,7 @@ from enum import StrEnum
 from math import inf
 
 from penstock.domain.ids import TenantId, VersionId
-from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.report import Trigger
 from penstock.domain.tenancy.standing import Standing
 
 _OFFLINE = frozenset({Standing.SHADOW, Standing.BATCH, Standing.OVER_QUOTA})

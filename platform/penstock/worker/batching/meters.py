@@ -1,7 +1,7 @@
 """Metrics of one version's batches, with labels bound once."""
 
 from penstock.domain.ids import VersionId
-from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.report import Trigger
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, observe_many
 from penstock.worker.batching.items import Fired, Left

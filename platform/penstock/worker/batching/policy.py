@@ -2,19 +2,13 @@
 
 A batch starts when it is full (items, tokens or seconds), when its earliest deadline would be missed otherwise, when
 its oldest item has waited the maximum, or at once if the device is idle and no arrival is expected soon. The longest
-wait (window) is the rest of the SLO: ``W = SLO - p99 of compute - margin``. The tenant with the least device time goes
-first (ADR 0078); within a tenant the earliest latest start, never before an older item of its class (ADR 0074): offline
-items fill the room left by interactive ones, and do not starve.
+wait is the rest of the SLO: ``W = SLO - p99 of compute - margin``. The tenant with the least device time goes first;
+within a tenant the earliest latest start, never before an older item of its class (ADR 0074).
 
-Trade-off: the choice is greedy. Idling for an expected group would help only on known traces.
+A running batch cannot be taken back, so its length is bounded: half of the SLO's time for a single tenant, the sum of
+their parts for several (ADR 0078).
 
-A running batch cannot be taken back, and later requests wait for it. So its length is bounded: a single tenant gets
-batches of half the SLO's time, so that a new tenant can still be served in time. With several tenants the batch is
-bounded by the sum of their parts; a part is the items that compute in an eighth of the SLO, or in 1.5 times a single
-item if that is more. A device that gains from batching still gets large batches, any other single items. Virtual time,
-not the parts, decides the tenants of the items.
-
-Trade-off (ADR 0078): small batches lose throughput while one tenant floods beside others.
+Trade-off: the choice is greedy, and small batches lose throughput while one tenant floods beside others.
 """
 
 from collections import OrderedDict
@@ -24,7 +18,7 @@ from functools import partial
 from math import inf
 from typing import NamedTuple
 
-from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.report import Trigger
 from penstock.worker.batching.choosing import ChosenItems, Room, choose, count_in_time, in_fair_turn, in_turn
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.group import Group
@@ -62,8 +56,6 @@ MOST_GROUPS = 256
 
 
 class Device(NamedTuple):
-    """A device's running batches, the start of the oldest one, and the expected time at which it is idle."""
-
     running: int
     since: float
     free_at: float
@@ -254,7 +246,6 @@ class Policy:
         return Batch(key=group.key, trigger=trigger, taken=tuple(chosen.taken), late=tuple(chosen.late))
 
     def _chosen(self, group: Group, room: Room, now: float) -> ChosenItems:
-        """Return the batch's items, in fair order if not all fit."""
         key, size = group.key, _size(group, room)
         seconds = partial(self._computes.p50, key)
         if size == len(group) and group.earliest >= now + seconds(size):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import BadRequest, EngineError, PenstockError, WorkerLost
-from penstock.domain.serving.batched import Batched
+from penstock.domain.serving.report import Batched
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.faults import ComputeLost, MemoryCap, OutOfMemory, Quarantine
 from penstock.worker.batching.items import Item, Left, Waiting

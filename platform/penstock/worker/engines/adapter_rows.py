@@ -1,14 +1,11 @@
 """Applies LoRA adapters to the rows of their own requests; vLLM's CPU kernels do not.
 
 In a batch vLLM 0.32 gives each row its adapter's slot, -1 for none; its plain torch kernels read -1 as the last slot,
-so a base request beside an adapter request answers with the adapter. Here rows are grouped by slot. Rows without a slot
-are skipped (a NaN times 0 is NaN), others take one product per slot, for which vLLM copies the weights per row.
+so a base request beside an adapter request answers with the adapter. Here rows are grouped by slot; rows without a slot
+are skipped (a NaN times 0 is NaN).
 
-A step of a small model is a thousand tiny products, dominated by call overhead: the parts of a layer (query, key,
-value) are joined while their slot holds the same adapter, two products instead of six. Layers without adapters take
-none.
-
-``adapter_rows_in_worker`` installs this in the process that runs the model. Written for vLLM 0.32.
+A step of a small model is a thousand tiny products: the parts of a layer (query, key, value) are joined while their
+slot holds the same adapter. ``adapter_rows_in_worker`` installs this in the process that runs the model.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,8 +35,6 @@ class Product(NamedTuple):
 
 
 class Matrices:
-    """The adapters' matrices per layer, rebuilt when a slot is written."""
-
     def __init__(self) -> None:
         self._made: dict[tuple[int, int], tuple[tuple[object, ...], Product | None]] = {}
 

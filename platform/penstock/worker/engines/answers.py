@@ -40,8 +40,6 @@ def install() -> None:
 
 
 def _ended(completed: Any) -> Callable[..., Any]:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the function that makes a Responses stream's last event."""
-
     class Incomplete(completed):
         type: Literal["response.incomplete"]
 
@@ -54,8 +52,6 @@ def _ended(completed: Any) -> Callable[..., Any]:  # noqa: ANN401  vLLM is untyp
 
 
 def with_cut_item(respond: Any) -> Any:  # noqa: ANN401
-    """Wrap the making of a Responses answer: the last item of a truncated one is incomplete as well."""
-
     @wraps(respond)
     def responded(*args: Any, **fields: Any) -> Any:  # noqa: ANN401
         response = respond(*args, **fields)

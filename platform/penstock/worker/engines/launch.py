@@ -10,7 +10,17 @@ from pathlib import Path
 
 from penstock.domain.models.model import Runtime
 from penstock.worker import gate_config
-from penstock.worker.engines import answers, core_end, counting, grammar_words, lifeline, log_lines, plan, refusals
+from penstock.worker.engines import (
+    answers,
+    core_end,
+    counting,
+    dead_ends,
+    grammar_words,
+    lifeline,
+    log_lines,
+    plan,
+    refusals,
+)
 from penstock.worker.engines.plan import Certificate, LaunchPlan
 
 
@@ -55,6 +65,7 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
 
     core_end.install()
     grammar_words.install()
+    dead_ends.install()
     counting.install()
     refusals.install()
     answers.install()

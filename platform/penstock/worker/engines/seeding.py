@@ -22,8 +22,6 @@ def install() -> None:
 
 
 def keeping(sample: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a step's sampling so that the generators of prompts in prefill are restored."""
-
     def sampled(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401  vLLM is untyped here
         before = [(generator, generator.get_state()) for generator in _of_unread(self).values()]
         drawn = sample(self, *args, **named)

@@ -67,7 +67,6 @@ class EngineNumbers:
 
     @property
     def kv_blocks(self) -> int:
-        """The number of KV blocks; 0 if unknown or not needed."""
         return int(self.values.get(KV_BLOCKS, 0))
 
     @property

@@ -231,7 +231,6 @@ def _sleeps_inside(place: Place) -> bool:
 
 
 def _quiet() -> tuple[str, ...]:
-    """Return the arguments that keep prompts and per-request lines out of the logs."""
     return ("--no-enable-log-requests", "--disable-uvicorn-access-log", "--disable-fastapi-docs")
 
 

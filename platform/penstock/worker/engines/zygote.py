@@ -6,9 +6,6 @@ their lifeline belongs to their agent.
 
 Forking is safe since a single thread runs, checked before each fork; on refusal the agent starts from scratch. CPU
 only: a device context does not survive a fork.
-
-Trade-off: vLLM's CPU platform requires ``spawn`` for its core; this setting is restored to ``fork``
-(``_let_engine_core_fork``).
 """
 
 import argparse

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.ids import RequestId
-from penstock.domain.serving.report import Report
+from penstock.domain.serving.report import AT_ONCE, Report
 from penstock.domain.serving.ticket import Presented, Ticket
-from penstock.domain.serving.waited import AT_ONCE
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker import gate_config
 from penstock.worker.gate.adapters import AdapterPages
@@ -53,7 +52,7 @@ class Gate:
         self.config, self.clock = config or gate_config.installed(), clock or SystemClock()
         self.queue = queue_of(self.config)
         self.queue.look_later = self._look_later
-        self.tally = Tally(self.config, self.queue)
+        self.tally = Tally(self.config, self.queue, self.clock.monotonic)
         self.meters = meters if meters is not None else Meters()
         self.entry = Entry(bytes.fromhex(self.config.ticket_key), self.clock)
         self._refusals = RefusalAnswers(self.tally.metrics, self.config.version, self.tally.headers)

@@ -147,7 +147,6 @@ class InFlight:
         return replace(self._connection.report, batched=meter.batched, used=used)
 
     def _tell_at_the_end(self, message: Message) -> None:
-        """Insert the request's usage before the stream's last event, in the same chunk."""
         if self._is_metered:
             message["body"] = b"%b%b\n%b" % (
                 COMMENT,
@@ -168,8 +167,7 @@ class InFlight:
         queue.progressed(self._request, tokens, now)
 
     def _judge(self, now: float) -> None:
-        """Count the error of the predicted time to first token."""
         predicted_s, waited = self._connection.first_token_s, self._connection.report.waited
         took_s = now - self._entered_at + (waited.waited_s if waited is not None else 0.0)
         if predicted_s is not None and took_s > 0:
-            self._tally.ttft_error.observe(abs(predicted_s / took_s - 1))
+            self._tally.judged(predicted_s, took_s)

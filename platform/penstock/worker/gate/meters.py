@@ -14,14 +14,13 @@ import msgspec
 
 from penstock.domain.clock import Clock
 from penstock.domain.ids import RequestId
+from penstock.domain.serving.report import Used
 from penstock.domain.serving.ticket import Ticket
-from penstock.domain.serving.used import Used
 from penstock.worker.gate.queueing.constants import LOOK_S, MINUTE_S, MOST_KNOWN
 from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.meter import Meter, current
 
 MOST_ENDED = 16_384
-MOST_WAIT_S = 5.0
 
 
 class Meters:
@@ -108,4 +107,4 @@ async def usage(meters: Meters, body: bytes) -> bytes:
     """Return known counts by request as JSON; raise ``msgspec.MsgspecError`` for another body."""
     asked = msgspec.json.decode(body, type=UsageQuery)
     names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
-    return msgspec.json.encode(await meters.used(names, min(MOST_WAIT_S, asked.wait_s)))
+    return msgspec.json.encode(await meters.used(names, asked.wait_s))

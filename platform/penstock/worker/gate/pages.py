@@ -8,33 +8,42 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from http import HTTPStatus
 
 import msgspec
 
 from penstock.domain.clock import Clock
+from penstock.domain.models.steps import StepModel
 from penstock.telemetry.metrics import CONTENT_TYPE
-from penstock.worker.gate import step_page
+from penstock.worker.engines import step_log
 from penstock.worker.gate.adapters import AdapterPages
 from penstock.worker.gate.asgi import OK, ASGIApp, Receive, Scope, Send, answer, call
 from penstock.worker.gate.entry import Entry
 from penstock.worker.gate.load import Observed
 from penstock.worker.gate.meters import Meters, usage
+from penstock.worker.gate.queueing.forecast import Forecast
 from penstock.worker.gate.refusals import GateRefusal, RefusalAnswers, Refused
 from penstock.worker.gate.tally import Tally
 from penstock.worker.meter import are_filled
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", ""})
-SLEEP, WAKE = "/penstock/sleep", "/penstock/wake"
+SLEEP, WAKE, STEPS = "/penstock/sleep", "/penstock/wake", "/penstock/steps"
 _OF_ENGINE = {SLEEP: ("/sleep", b"level=1"), WAKE: ("/wake_up", b"")}
 """vLLM's endpoints: level 1 keeps the weights in the host's memory, so a wake reads no file."""
 
-_UNREADABLE = 400
 Answer = tuple[int, bytes]
 Order = Callable[[Scope, bytes], Awaitable[Answer]]
 
 
 class _Rest(msgspec.Struct):
     rest: bool
+
+
+class _StepOrder(msgspec.Struct):
+    forget: bool = False
+    """Whether the log begins anew."""
+    learned: StepModel | None = None
+    """The model that the gate predicts with from now on."""
 
 
 class _Observed(msgspec.Struct):
@@ -44,6 +53,7 @@ class _Observed(msgspec.Struct):
     kv_used_ratio: float = 0.0
     kv_blocks: int = 0
     still: bool = False
+    batch_slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +74,7 @@ class Pages:
             WAKE: self._sleep_or_wake,
             "/penstock/observed": self._observed,
             "/penstock/usage": self._usage,
-            step_page.PATH: partial(step_page.answer, self.tally.queue.forecast),
+            STEPS: partial(_steps, self.tally.queue.forecast),
         }
         if self.adapters is not None:
             orders |= {path: _as_json(order) for path, order in self.adapters.orders.items()}
@@ -84,7 +94,7 @@ class Pages:
                 await self.refusals.answer(refused, send)
                 return
             except msgspec.MsgspecError:  # an order of another release
-                status, said = _UNREADABLE, b"{}"
+                status, said = HTTPStatus.BAD_REQUEST, b"{}"
             await answer(send, status, said)
 
         return page
@@ -116,9 +126,8 @@ class Pages:
         return self._state()
 
     async def _sleep_or_wake(self, scope: Scope, _: bytes) -> Answer:
-        """Put the engine to sleep or wake it, if the gate takes no new work."""
         if not self.entry.is_resting:
-            return self._state(409)
+            return self._state(HTTPStatus.CONFLICT)
         path, query = _OF_ENGINE[scope["path"]]
         own = {**scope, "path": path, "raw_path": path.encode(), "query_string": query}
         status, _said = await call(self.engine, own)
@@ -130,13 +139,14 @@ class Pages:
             waiting=raw.waiting, kv_used_ratio=raw.kv_used_ratio, kv_blocks=raw.kv_blocks, is_still=raw.still
         )
         self.tally.book.observe(observed, self.clock.monotonic())
+        slots.batch_slots = raw.batch_slots
         if observed.kv_blocks:
             slots.size = replace(slots.size, kv_blocks=observed.kv_blocks)
         return self._state()
 
     async def _usage(self, _: Scope, body: bytes) -> Answer:
         if not are_filled():
-            return 404, b"{}"
+            return HTTPStatus.NOT_FOUND, b"{}"
         return OK, await usage(self.meters, body)
 
     def _state(self, status: int = OK) -> Answer:
@@ -159,3 +169,11 @@ def _as_json(order: Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, obje
         return status, json.dumps(said).encode()
 
     return page
+
+
+async def _steps(forecast: Forecast, scope: Scope, body: bytes) -> tuple[int, bytes]:
+    asked = msgspec.json.decode(body, type=_StepOrder)
+    if asked.learned is not None:
+        forecast.learn(asked.learned)
+    told = await step_log.ask(scope.get("app"), forget=asked.forget)
+    return (HTTPStatus.NOT_FOUND, b"{}") if told is None else (OK, json.dumps(told).encode())

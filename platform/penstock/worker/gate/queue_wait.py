@@ -11,9 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.domain.outcome import ADAPTER_LOADING, TENANT_QUEUE
-from penstock.domain.serving.adapted import Adapted, Met
-from penstock.domain.serving.report import Report
-from penstock.domain.serving.waited import AT_ONCE, Waited
+from penstock.domain.serving.report import AT_ONCE, Adapted, Met, Report, Waited
 from penstock.worker.gate.asgi import Message, Receive
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed

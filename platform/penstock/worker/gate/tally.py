@@ -13,6 +13,7 @@ from penstock.telemetry.metrics import Metrics
 from penstock.worker.gate.asgi import Headers
 from penstock.worker.gate.load import LoadBook
 from penstock.worker.gate.queueing.admission import AdmissionQueue
+from penstock.worker.gate.queueing.estimates import Slowness
 from penstock.worker.gate_config import GateConfig
 
 CATALOGUE = (
@@ -31,15 +32,16 @@ CATALOGUE = (
 
 
 class Tally:
-    def __init__(self, config: GateConfig, queue: AdmissionQueue) -> None:
+    def __init__(self, config: GateConfig, queue: AdmissionQueue, clock: Callable[[], float]) -> None:
         self.book, self.queue = LoadBook(config.max_num_seqs), queue
+        self._clock, self._slowness = clock, Slowness()
         self._worker, version = config.worker.encode(), config.version
         self._version: VersionId = version
         self.metrics = metrics = Metrics(CATALOGUE)
         self.queue_s = metrics.histogram(names.GATE_SECONDS).labels(version, Stage.QUEUE)
         self.prefill_s = metrics.histogram(names.GATE_SECONDS).labels(version, Stage.PREFILL)
         self.decode_s = metrics.histogram(names.GATE_SECONDS).labels(version, Stage.DECODE)
-        self.ttft_error = metrics.histogram(names.TTFT_ERROR_RATIO).labels(version)
+        self._ttft_error = metrics.histogram(names.TTFT_ERROR_RATIO).labels(version)
         self.aborts = metrics.counter(names.ABORTS).labels(version)
         self.late_tokens = metrics.counter(names.TOKENS_AFTER_DISCONNECT).labels(version)
         self._shed = metrics.counter(names.DOOR_SHED)
@@ -55,6 +57,10 @@ class Tally:
     def shed(self, standing: str, reason: str) -> None:
         self._shed.labels(self._version, standing, reason).inc()
 
+    def judged(self, predicted_s: float, took_s: float) -> None:
+        self._ttft_error.observe(abs(predicted_s / took_s - 1))
+        self._slowness.learn(took_s, predicted_s, self._clock())
+
     @property
     def load(self) -> Load:
         inside, queue = self.book.load, self.queue
@@ -64,7 +70,7 @@ class Tally:
             waiting=inside.waiting + len(queue),
             queued_tokens=inside.queued_tokens + round(queue.waiting_cost),
             wait_s=queue.waiting_cost / pace,
-            pace_per_s=round(pace, 1),
+            pace_per_s=round(pace / self._slowness.ratio(self._clock()), 1),
         )
 
     def headers(self, report: Report) -> Headers:

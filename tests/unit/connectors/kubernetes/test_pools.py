@@ -22,12 +22,12 @@ def numbers(found: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
             yield from numbers(value, (*path, key))
 
 
-GOOD = samples.content(samples.pool("base"))
+GOOD = samples.content(samples.device("l40s"))
 
 
 @pytest.mark.parametrize("path", [path for path in numbers(GOOD) if path != ("edition",)], ids=str)
 def test_a_negative_number_is_refused_by_name(tmp_path: Path, path: tuple[str | int, ...]) -> None:
-    """A pool of minus four workers was taken, and none was ever placed there."""
+    """A device of minus four workers was taken, and none was ever placed there."""
     wrong = json.loads(json.dumps(GOOD))
     place = wrong
     for key in path[:-1]:

@@ -1,4 +1,4 @@
-"""What the controller writes for a version in a pool: names, places, numbers, queries."""
+"""What the controller writes for a version on its device: names, places, numbers, queries."""
 
 import json
 import re
@@ -35,10 +35,10 @@ def served(gib: float = 16, *, gpus: int = 1, least: int = 1) -> Served:
     return Served(version=VERSION, least=least, gpus=gpus, held_bytes=int(gib * GIB))
 
 
-@given(model=st.from_regex(MODEL, fullmatch=True), pool=st.from_regex(r"[a-z][a-z0-9-]{0,40}", fullmatch=True))
-def test_every_name_is_valid(model: str, pool: str) -> None:
-    """Whatever a model and a pool are called, the name is a DNS label that leaves room for a pod's own part."""
-    name = names.workload(VersionId(f"{model}@0123456789ab"), pool)
+@given(model=st.from_regex(MODEL, fullmatch=True), device=st.from_regex(r"[a-z][a-z0-9-]{0,40}", fullmatch=True))
+def test_every_name_is_valid(model: str, device: str) -> None:
+    """Whatever a model and a device are called, the name is a DNS label that leaves room for a pod's own part."""
+    name = names.workload(VersionId(f"{model}@0123456789ab"), device)
     assert LABEL.fullmatch(name)
     assert len(name) + RESTS <= 63
 
@@ -50,44 +50,54 @@ def test_no_two_names_are_the_same() -> None:
     assert len(found) == len(versions) * 3
 
 
-@pytest.mark.parametrize(("gib", "into"), [(4, ["slice"]), (40, ["base", "spot"]), (60, ["big"]), (100, [])])
-def test_the_smallest_device_that_holds_it(tmp_path: Path, gib: float, into: list[str]) -> None:
-    """A version goes to all pools of the smallest device that holds one worker, and to no larger one."""
-    some = [
-        kube_pools.pool("base"),
-        kube_pools.pool("spot", spot=True),
-        kube_pools.pool("slice", device_gib=20),
-        kube_pools.pool("big", device_gib=80, gpus=8),
-    ]
-    assert [one.pool.name for one in place(served(gib), pools(tmp_path, *some).pools)] == into
+@pytest.mark.parametrize(("gib", "into"), [(4, "slice"), (40, "l40s"), (60, "big"), (100, None)])
+def test_the_smallest_device_that_holds_it(tmp_path: Path, gib: float, into: str | None) -> None:
+    """A version goes to the smallest device that holds one worker, and to no larger one."""
+    some = [kube_pools.device("l40s"), kube_pools.device("slice", gib=20), kube_pools.device("big", gib=80, gpus=8)]
+    placed = place(served(gib), pools(tmp_path, *some).devices)
+    assert (placed.device.name if placed else None) == into
 
 
 def test_several_gpus_are_of_one_node(tmp_path: Path) -> None:
     """A version of several GPUs goes where one node has so many; nowhere, it says what there is."""
-    some = pools(tmp_path, kube_pools.pool("base"), kube_pools.pool("big", device_gib=80, gpus=8)).pools
-    assert [(one.pool.name, one.size.gpus) for one in place(served(500, gpus=8), some)] == [("big", 8)]
-    assert place(served(gpus=3), some) == ()
+    some = pools(tmp_path, kube_pools.device("l40s"), kube_pools.device("big", gib=80, groups=8, gpus=8)).devices
+    placed = place(served(500, gpus=8), some)
+    assert placed
+    assert (placed.device.name, placed.size.gpus) == ("big", 8)
+    assert place(served(gpus=3), some) is None
     assert "needs 3 GPUs in one node; pools offer 1, 8" in why_nowhere(served(gpus=3), some)
     assert "needs 900 GiB" in why_nowhere(served(900, gpus=8), some)
 
 
-def test_the_least_is_never_on_spot(tmp_path: Path) -> None:
-    """How few there may be is spread over what can't be taken away; a pool's number stays within what it holds."""
-    some = pools(tmp_path, kube_pools.pool("a", most=2), kube_pools.pool("s", spot=True), kube_pools.pool("b"))
-    found = place(served(least=3), some.pools)
-    assert [(one.pool.name, one.least, one.carried) for one in found] == [("a", 2, 0), ("s", 0, 2), ("b", 1, 6)]
-
-
-def test_numbers_are_the_scalers(tmp_path: Path) -> None:
-    """Finding U2: no Deployment says a number, every one has a scaler with bounds, and nothing stays open."""
+def test_one_deployment_whatever_the_machines(tmp_path: Path) -> None:
+    """Findings U2 and N13: a version begins as one Deployment that says no number, with one scaler and its bounds."""
     objects = list(written(served(least=2), pools(tmp_path)))
-    assert [one.kind.name for one in objects] == ["Deployment", "PodDisruptionBudget", "ScaledObject"] * 2
-    assert "replicas" not in json.dumps([one.body["spec"] for one in objects if one.kind.name == "Deployment"])
-    bounds = [one.body["spec"] for one in objects if one.kind.name == "ScaledObject"]
-    assert [(one["minReplicaCount"], one["maxReplicaCount"]) for one in bounds] == [(2, 4), (0, 4)]  # type: ignore[index]
+    assert [one.kind.name for one in objects] == ["Deployment", "PodDisruptionBudget", "ScaledObject"]
+    deployment, _, scaler = (one.body["spec"] for one in objects)
+    assert "replicas" not in json.dumps(deployment)
+    assert (scaler["minReplicaCount"], scaler["maxReplicaCount"]) == (2, 8)  # type: ignore[index]
     text = json.dumps([one.body for one in objects])
     assert [place_ for place_ in FILLED if place_ in text] == []
     assert VERSION in text
+
+
+def test_no_machine_is_named(tmp_path: Path) -> None:
+    """A pod goes where its template says, and is gated: which scaler brings the machine is decided pod by pod."""
+    some = {**kube_pools.device("l40s"), "template": kube_pools.template(nodeSelector={"penstock.io/gpu": "l40s"})}
+    spec = next(written(served(), pools(tmp_path, some))).body["spec"]["template"]["spec"]  # type: ignore[index]
+    assert spec["nodeSelector"] == {"penstock.io/gpu": "l40s"}
+    assert spec["schedulingGates"] == [{"name": "penstock.io/scaler"}]
+
+
+def test_only_machines_that_stay_have_a_budget(tmp_path: Path) -> None:
+    """Finding N10: no budget selects a worker on a machine that may be taken, so that all hear of it at once."""
+    deployment, budget, _ = (one.body["spec"] for one in written(served(), pools(tmp_path)))
+    wanted = budget["selector"]["matchLabels"]  # type: ignore[index]
+    made = deployment["template"]["metadata"]["labels"]  # type: ignore[index]
+    on_groups, burst = ({**made, "penstock.io/scaler": scaler} for scaler in ("asg", "karpenter"))
+    assert wanted.items() <= on_groups.items()
+    assert not wanted.items() <= burst.items()
+    assert budget["maxUnavailable"] == "20%"  # type: ignore[index]
 
 
 def test_missing_data_is_not_no_load(tmp_path: Path) -> None:
@@ -99,17 +109,6 @@ def test_missing_data_is_not_no_load(tmp_path: Path) -> None:
     assert [one for one in scalers if "fallback" in one] == []  # type: ignore[operator]
 
 
-def test_later_pools_wait_for_the_first(tmp_path: Path) -> None:
-    """A later pool counts only the load beyond what the pools before it carry; latency guards the first alone."""
-    scalers = [one.body["spec"] for one in written(served(), pools(tmp_path)) if one.kind.name == "ScaledObject"]
-    queries = [[trigger["metadata"]["query"] for trigger in one["triggers"]] for one in scalers]  # type: ignore[index]
-    first, later = queries
-    assert first[0] == f'sum(penstock_queued_tokens{{version="{VERSION}"}})'
-    assert later[0] == f'clamp_min(sum(penstock_queued_tokens{{version="{VERSION}"}}) - 80000, 0)'
-    assert ["histogram_quantile" in query for query in first] == [False, False, True]
-    assert len(later) == 2
-
-
 def test_a_renewal_is_another_template(tmp_path: Path) -> None:
     """Renewing a version changes its pods' template, so that Kubernetes replaces them one at a time."""
     once, again = (
@@ -118,19 +117,26 @@ def test_a_renewal_is_another_template(tmp_path: Path) -> None:
     assert once["spec"] != again["spec"]
 
 
+OTHER = VersionId("embed@0123456789ab")
+
+
 def standing(at: float, folder: Path, **status: object) -> dict[str, dict[str, Any]]:
-    """Return the Deployments of a version in two pools, as the cluster shows them once they stand."""
+    """Return the Deployments of two versions, as the cluster shows them once they stand."""
     plain = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2}
-    made = written(Served(version=VERSION, least=1, renew_before=at), pools(folder))
+    made = [one for version in (VERSION, OTHER) for one in written(renewed(version, at), pools(folder))]
     found = {one.name: dict(one.body) for one in made if one.kind.name == "Deployment"}
     for one in found.values():
         one |= {"metadata": {**one["metadata"], "generation": 1, "uid": "u"}, "status": {**plain, **status}}  # type: ignore[dict-item]
     return found
 
 
+def renewed(version: VersionId, at: float) -> Served:
+    return Served(version=version, least=1, renew_before=at)
+
+
 def applied(folder: Path, workloads: dict[str, dict[str, Any]], held: tuple[str, ...] = ()) -> list[str]:
     """Return the Deployments that a plan of another template writes now."""
-    plan = FleetPlan(served=(Served(version=VERSION, least=1, renew_before=5.0),))
+    plan = FleetPlan(served=(renewed(VERSION, 5.0), renewed(OTHER, 5.0)))
     due = [one for one in steps(plan, workloads, {}, pools(folder), held) if isinstance(one, Apply)]
     return [one.written.name for one in due if one.written.kind.name == "Deployment"]
 
@@ -159,8 +165,8 @@ def test_a_version_leaves_in_steps(tmp_path: Path) -> None:
     stands = standing(0.0, tmp_path)
     for plan, kinds in (
         (FleetPlan(served=()), ["ScaledObject"]),
-        (FleetPlan(served=(), withdrawn=(VERSION,)), ["ScaledObject", "PodDisruptionBudget", "Deployment"]),
-        (FleetPlan(served=None, withdrawn=(VERSION,)), []),
+        (FleetPlan(served=(), withdrawn=(VERSION, OTHER)), ["ScaledObject", "PodDisruptionBudget", "Deployment"]),
+        (FleetPlan(served=None, withdrawn=(VERSION, OTHER)), []),
     ):
         due = [one for one in steps(plan, stands, {}, pools(tmp_path)) if isinstance(one, Delete)]
         assert [one.kind.name for one in due] == kinds * 2
@@ -170,11 +176,11 @@ def test_a_version_leaves_in_steps(tmp_path: Path) -> None:
     ("content", "told"),
     [
         ("", "can't be read"),
-        ('{"edition": 1}', "can't be read"),
+        ('{"edition": 2}', "can't be read"),
         (json.dumps(kube_pools.content() | {"edition": EDITION + 1}), f"not {EDITION}"),
-        (json.dumps(kube_pools.content() | {"pools": []}), "no pool"),
+        (json.dumps(kube_pools.content() | {"devices": []}), "no device"),
         (json.dumps(kube_pools.content() | {"namespaces": "x"}), "unknown field `namespaces`"),
-        (json.dumps(kube_pools.content()).replace('"device":', '"devices": "x", "device":'), "unknown field `devices`"),
+        (json.dumps(kube_pools.content()).replace('"bytes":', '"byte": "x", "bytes":'), "unknown field `byte`"),
     ],
 )
 def test_pools_that_nobody_can_use(tmp_path: Path, content: str, told: str) -> None:

@@ -10,6 +10,11 @@ from penstock.domain.errors import StoreUnavailable
 @pytest.mark.parametrize(
     ("error", "said"),
     [
+        (
+            asyncpg.DiskFullError('could not extend file "base/1": No space left on device'),
+            "the database's disk is full",
+        ),
+        (asyncpg.TooManyConnectionsError("sorry, too many clients already"), "the database can't be reached"),
         (OSError("no route"), "the database can't be reached"),
         (
             asyncpg.InvalidPasswordError('password authentication failed for user "u"'),

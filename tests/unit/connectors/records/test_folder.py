@@ -7,8 +7,8 @@ import pytest
 
 from penstock.connectors.records import Bounds, RecordFolder
 from penstock.connectors.records.folder import SEGMENT_S, SWEEP_EVERY_S
+from penstock.domain.serving.report import Waited
 from penstock.domain.serving.request_record import Choice, Considered, Refusal, RequestRecord, Tried
-from penstock.domain.serving.waited import Waited
 from tests.support.clock import ManualClock
 
 DAY_S = 86_400.0

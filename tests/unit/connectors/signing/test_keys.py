@@ -1,14 +1,20 @@
 """The signing key pair is made once, private, and the same for everybody who starts at the same time."""
 
+import shlex
 import stat
+import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from penstock.connectors.signing.keys import PRIVATE, PUBLIC, ensure_key_pair
-from penstock.connectors.signing.openssf import KeyPairSigner
+from penstock.connectors.signing.openssf import KeyPairSigner, PublicKeyVerifier
+from penstock.domain.errors import ArtifactRefused
+from tests.support import tree
 from tests.support.models.versions import model_folder
 
 
@@ -45,6 +51,30 @@ def test_simultaneous_first_starts_agree(tmp_path: Path) -> None:
         publics = list(pool.map(lambda _: ensure_key_pair(tmp_path).read_bytes(), range(8)))
     assert len(set(publics)) == 1
     assert {path.name for path in tmp_path.iterdir()} == {PRIVATE, PUBLIC}
+
+
+README = tree.ROOT / "infra/README.md"
+
+
+@pytest.mark.parametrize("change", [lambda pem: pem, lambda pem: pem.rstrip(), lambda pem: pem.replace("\n", "\r\n")])
+def test_a_pair_by_the_run_book_serves(tmp_path: Path, change: Callable[[str], str]) -> None:
+    """Finding N5: what a key made as the page says has signed, its public half verifies, however a secret ends it."""
+    folder = tmp_path / "signing"
+    folder.mkdir()
+    commands = [
+        shlex.split(line) for line in README.read_text().splitlines() if line.startswith("openssl") and "pem" in line
+    ]
+    assert len(commands) == 2
+    for words in commands:
+        subprocess.run(words, cwd=folder, check=True, capture_output=True)
+    public = tmp_path / "signing-public-key"
+    public.write_bytes(change((folder / PUBLIC).read_text()).encode())
+    model = model_folder(tmp_path / "model")
+    bundle = KeyPairSigner(folder).sign(model)
+    PublicKeyVerifier(public).verify(model, bundle)
+    public.write_text("no key")
+    with pytest.raises(ArtifactRefused, match="is no public key in PEM"):
+        PublicKeyVerifier(public).verify(model, bundle)
 
 
 def test_a_bundle_names_its_key(tmp_path: Path) -> None:

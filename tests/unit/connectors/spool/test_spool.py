@@ -8,16 +8,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from penstock.connectors.spool.segment import Closed, lines
-from penstock.connectors.spool.spool import LONGEST_WAIT_S, SHORTEST_WAIT_S, Spool
+from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
 from penstock.domain.money import MicroUsd, Price
+from penstock.domain.outage import LONGEST_WAIT_S, SHORTEST_WAIT_S
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
 from penstock.domain.tenancy.tenant import Priority
@@ -109,7 +111,7 @@ def test_the_disk_is_waited_for_in_a_thread_and_no_file_stays_open(
 CHILD = """
 import asyncio, sys, time
 from pathlib import Path
-from penstock.connectors.spool.spool import LONGEST_WAIT_S, SHORTEST_WAIT_S, Spool
+from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import RequestId
 sys.path.insert(0, {tests!r})
@@ -244,7 +246,7 @@ def test_a_full_disk_refuses_new_work_and_loses_no_row(small_disk: Path, clock: 
     for start in running:
         spool.closed(row(start))
     was_full = spool.is_full
-    with pytest.raises(StoreUnavailable, match="free disk space") as refused:
+    with pytest.raises(StoreUnavailable, match="its disk is full") as refused:
         spool.opened(opening("refused"))
     assert refused.value.retry_after_s == SHORTEST_WAIT_S
     clock.advance(7.0)
@@ -260,3 +262,19 @@ def test_a_full_disk_refuses_new_work_and_loses_no_row(small_disk: Path, clock: 
     assert (was_full, spool.is_full) == (True, False)
     asyncio.run(spool.deliver(sink))
     assert len(sink.rows) == 20
+
+
+def test_a_disk_with_room_again_is_found_without_a_request(small_disk: Path, clock: ManualClock) -> None:
+    """A gateway that only refused has nothing to write; its disk is tried all the same, and its metric falls."""
+    spool = Spool(small_disk, clock)
+    filler = small_disk / "filler"
+    fill(filler)
+    with suppress(StoreUnavailable):
+        for number in range(100):
+            spool.opened(opening(f"r{number}"))
+    spool.flush()
+    assert (spool.is_full, spool.used_ratio()) == (True, 1.0)
+    filler.unlink()
+    spool.flush()
+    assert not spool.is_full
+    assert 0.0 < spool.used_ratio() < 1.0

@@ -8,10 +8,9 @@ import httpx
 import pytest
 
 from penstock.connectors.memory.limits import MemoryLimits
-from penstock.control.api import plans
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.tenancy.budget import day
-from penstock.domain.tenancy.tenant import Role
+from penstock.domain.tenancy.tenant import CAPS, Role
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import Room
 from tests.support.samples import control_plane as things
@@ -231,7 +230,7 @@ async def test_a_bad_export_query_is_refused(operator: httpx.AsyncClient, query:
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, next(iter(query)))
 
 
-@pytest.mark.parametrize("bound", plans._BOUNDS)
+@pytest.mark.parametrize("bound", [*CAPS, "degrade_output_tokens"])
 @pytest.mark.parametrize("value", ["1" + 309 * "0", "-1" + 309 * "0", "1e308", "NaN", "Infinity"])
 async def test_no_bound_is_beyond_all_numbers(operator: httpx.AsyncClient, bound: str, value: str) -> None:
     """Each bound of a plan: what no store can count in is a 400, however it is written."""

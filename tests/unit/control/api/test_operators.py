@@ -1,13 +1,15 @@
 """The operators' API, end to end on the memory twins."""
 
+import itertools
 from dataclasses import asdict, replace
 
 import httpx
 import msgspec
 import pytest
 
-from penstock.control.capacity.memory import worker_bytes
-from penstock.domain.fleet.versions import Running, Wanted
+from penstock.capacity.memory import worker_bytes
+from penstock.domain.fleet.demand import GatewayReport, HeldNow
+from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import RefusedAdapter, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Manifest
@@ -66,7 +68,7 @@ async def test_aliases_lead_and_have_a_history(operator: httpx.AsyncClient, room
     assert (await operator.delete("/admin/v1/aliases/chat")).status_code == 404
     history = (await operator.get("/admin/v1/aliases/chat")).json()["history"]
     assert [past["route"] is None for past in history] == [True, False]
-    assert [act.what for act in await room.audit.newest(2)] == ["alias.remove", "alias.put"]
+    assert [act.what for act in await room.audit.newest(2)] == ["alias.remove", "alias.set"]
 
 
 async def test_rules_go_back_with_the_table(operator: httpx.AsyncClient, room: Room) -> None:
@@ -200,9 +202,14 @@ async def test_what_is_waited_for_is_shown_and_ordered(clock: ManualClock) -> No
         assert ("wake", "requests_held") in whys
 
 
+NUMBERS = itertools.count(1)
+"""Of a gateway's reports."""
+
+
 async def told_after_a_tick(room: Room, wanted: VersionId, told: tuple[WorkerReport, ...]) -> list[str]:
     """Return what workers that report this hear next, while requests for a version are held."""
-    room.demand.take(Wanted(version=wanted, requests=2, tokens=90))
+    held = (HeldNow(version=wanted, requests=2, tokens=90),)
+    room.demand.take(GatewayReport(gateway="g", began=1.0, number=next(NUMBERS), held=held))
     for report in told:
         room.heartbeats.take(report)
     await room.loop.tick()

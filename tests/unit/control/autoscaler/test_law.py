@@ -206,9 +206,9 @@ def test_work_is_of_standings_that_buy() -> None:
 def test_without_arrivals_the_last_shape_prices_what_waits() -> None:
     """A version that sleeps is asked for by holds: priced as its last mean request, or by their own tokens."""
     held = VersionDemand(held_requests=2, held_tokens=200)
-    assert law.load_of(CURVE, held, TIER, LOAD.shape, 1.0).shape is LOAD.shape
-    assert law.load_of(CURVE, held, TIER, None, 1.0).shape == Shape(prompt=50.0, output=50.0, context=100.0)
-    assert law.load_of(CURVE, held, TIER, None, 1.0).work == 0.0
+    assert law.load_of(CURVE, held, TIER, LOAD.shape).shape is LOAD.shape
+    assert law.load_of(CURVE, held, TIER, None).shape == Shape(prompt=50.0, output=50.0, context=100.0)
+    assert law.load_of(CURVE, held, TIER, None).work == 0.0
 
 
 def test_batch_work_gets_what_interactive_work_leaves() -> None:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.control.autoscaler.constants import MOST_COUNTED
 from penstock.control.autoscaler.reports import Reports
-from penstock.domain.fleet.demand import Counted, Demand, GatewayReport, HeldNow, Rate
+from penstock.domain.fleet.demand import Counted, Demand, GatewayReport, HeldNow, Rate, VersionDemand
 from penstock.domain.ids import VersionId
 from penstock.domain.tenancy.standing import Standing
 
@@ -223,3 +224,20 @@ def test_whatever_is_lost_or_repeated_arrivals_count_once(events: list[tuple[str
         total += more + lost
         lost = 0
     assert rate(found.demand(now)).requests * 10.0 == pytest.approx(total)
+
+
+def test_cached_prompts_lower_the_part_that_engines_compute() -> None:
+    """Of ended answers, whatever their standing; before the first one all is computed."""
+    first, second = report(1), report(2)
+    counted = replace(second.counted[0], read_tokens=100, cached_tokens=60)
+    found = heard((0.0, first), (1.0, replace(second, counted=(counted,)))).demand(1.0)
+    assert found.versions[V].uncached_ratio == pytest.approx(0.4)
+    assert VersionDemand().uncached_ratio == 1.0
+
+
+def test_a_report_of_too_many_versions_counts_nothing() -> None:
+    """Its sender fills no memory."""
+    many = tuple(HeldNow(version=VersionId(str(one)), requests=1, tokens=1) for one in range(MOST_COUNTED))
+    reports = Reports()
+    assert not reports.take(report(1, held=many), 0.0)
+    assert reports.take(report(1, held=many[1:]), 0.0)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.control.autoscaler.bounds import Bounds
+from penstock.control.autoscaler.room import MachineRoom
 from penstock.control.autoscaler.stage import (
     BY_HAND,
     MISSING,
@@ -61,9 +62,12 @@ class Version:
         made = Bounds(versions="*", least=least, most=most, **bounds)  # type: ignore[arg-type]
         self.scaled = Scaled(version=V, bounds=made, tier=TIER, curve=CURVE, deployed=deployed)
         self.state, self.step = State(), Step(state=State(), targets=(), records=())
+        self.room: MachineRoom | None = None
 
     def tick(self, now: float, demand: Demand, *workers: Seen, running: tuple[Running, ...] = ()) -> ScaleRecord:
-        scene = FleetScene(scaled=(self.scaled,), seen=workers, running=running, demand=demand, lease_s=5.0)
+        scene = FleetScene(
+            scaled=(self.scaled,), seen=workers, running=running, demand=demand, lease_s=5.0, room=self.room
+        )
         self.step = scale(self.state, scene, now)
         self.state = self.step.state
         return self.step.records[0]

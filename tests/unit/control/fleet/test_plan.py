@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from penstock.control.fleet.plan import FleetPolicy, plan
+from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.versions import Catalogue, Death, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
@@ -96,9 +97,32 @@ def test_a_process_that_never_reports_is_replaced(age_s: float, is_replaced: boo
 
 @pytest.mark.parametrize(("silent_s", "is_replaced"), [(14.0, False), (15.0, True)])
 def test_a_worker_that_falls_silent_is_replaced(silent_s: float, is_replaced: bool) -> None:
-    """A frozen worker is given up after its silence, not at its first late heartbeat."""
-    expected = FleetPlan(start=(TINY,), drain=(WorkerId("w1"),)) if is_replaced else NOTHING
+    """A frozen worker gets a successor after its silence, not at its first late heartbeat."""
+    expected = FleetPlan(start=(TINY,)) if is_replaced else NOTHING
     assert step(wants(1), [beat("w1", ago_s=silent_s)], view(process("w1")), NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "silent_s", "successor", "is_drained"),
+    [
+        (WorkerState.READY, 59.0, WorkerState.LOADING, False),
+        (WorkerState.READY, 15.0, WorkerState.READY, True),
+        (WorkerState.READY, 60.0, WorkerState.LOADING, True),
+        (WorkerState.LOADING, 15.0, WorkerState.LOADING, True),
+    ],
+)
+def test_a_silent_worker_ends_when_its_successor_serves(
+    state: WorkerState, silent_s: float, successor: WorkerState, is_drained: bool
+) -> None:
+    """Its engine may serve until then; one that did not serve ends at once, and a successor is given a start's time."""
+    seen = [beat("w1", state, ago_s=silent_s), beat("w2", successor)]
+    made = step(wants(1), seen, view(process("w1"), process("w2", age_s=1.0)), NOW)
+    assert made == (FleetPlan(drain=(WorkerId("w1"),)) if is_drained else NOTHING)
+
+
+def test_a_silent_worker_of_a_version_that_is_wanted_no_more_ends_at_once() -> None:
+    """No successor comes."""
+    assert step(wants(0), [beat("w1", ago_s=15.0)], view(process("w1")), NOW) == FleetPlan(drain=(WorkerId("w1"),))
 
 
 def test_silence_before_this_controller_listened_is_held_against_nobody() -> None:
@@ -185,7 +209,7 @@ def test_each_change_has_its_signal_and_its_objective() -> None:
         report=replace(beat("w1").report, detail="out of memory", state=WorkerState.FAILED),
     )
     replaced = step(wants(1), [failed], view(process("w1")), NOW)
-    silent = step(wants(1), [beat("w1", ago_s=15.0)], view(process("w1")), NOW)
+    silent = step(wants(1), [beat("w1", WorkerState.LOADING, ago_s=15.0)], view(process("w1")), NOW)
     waits = step(wants(1), [], view(deaths=(0.5, 30.0)), NOW)
     surplus = step(wants(1), [beat("w1"), beat("w2", tokens=9)], view(process("w1"), process("w2")), NOW)
     assert reasons(replaced, silent, waits, surplus) == [
@@ -204,3 +228,59 @@ def test_a_replacement_says_that_it_is_one() -> None:
     """One more than deployed is started because another one is outdated."""
     made = step(wants(1, renew_before=NOW), [beat("w1")], view(process("w1")), NOW)
     assert reasons(made) == [("start", TINY, "workers_outdated", "1 serve or will serve")]
+
+
+def aims(workers: int, *, running: tuple[Running, ...], **target: tuple[WorkerId, ...]) -> FleetView:
+    """Return a view in which the version is scaled to this number."""
+    return replace(view(*running), targets={TINY: Target(version=TINY, workers=workers, **target)})  # type: ignore[arg-type]
+
+
+def test_a_scaled_version_has_its_targets_number() -> None:
+    """More than is deployed, or fewer."""
+    assert step(wants(1), [], aims(3, running=()), NOW).start == (TINY,) * 3
+    assert step(wants(3), [beat("w1")], aims(1, running=(process("w1"),)), NOW) == NOTHING
+
+
+def test_of_a_scaled_version_the_named_worker_leaves_and_no_other() -> None:
+    """Not the idlest one: the named one left the table before."""
+    running = tuple(process(name) for name in ("w1", "w2", "w3"))
+    seen = [beat("w1", tokens=0), beat("w2", tokens=5), beat("w3", tokens=9)]
+    assert step(wants(3), seen, aims(2, running=running, ended=(WorkerId("w3"),)), NOW).drain == ("w3",)
+    assert step(wants(3), seen, aims(1, running=running, ended=(WorkerId("w3"),)), NOW).drain == ("w3",)
+    assert step(wants(3), seen, aims(1, running=running), NOW).drain == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "leaves"),
+    [(WorkerState.LOADING, True), (WorkerState.SLEEPING, True), (WorkerState.WAKING, False), (None, False)],
+)
+def test_of_a_scaled_version_a_worker_without_streams_may_leave(state: WorkerState | None, leaves: bool) -> None:
+    """Requests are held for one that wakes, and a silent one may have streams."""
+    seen = [beat("w1")] + ([beat("w2", state)] if state else [beat("w2", ago_s=6.0)])
+    drained = step(wants(2), seen, aims(1, running=(process("w1"), process("w2"))), NOW).drain
+    assert drained == (("w2",) if leaves else ())
+
+
+def test_a_restart_of_a_scaled_version_replaces_its_workers() -> None:
+    """An outdated worker leaves once its successor is ready, as ever."""
+    running = (process("w1", age_s=100.0), process("w2", age_s=10.0))
+    catalogue = wants(1, renew_before=NOW - 50.0)
+    assert step(catalogue, [beat("w1")], aims(1, running=running[:1]), NOW).start == (TINY,)
+    assert step(catalogue, [beat("w1"), beat("w2")], aims(1, running=running), NOW).drain == ("w1",)
+
+
+def test_targets_tell_who_sleeps_and_who_wakes() -> None:
+    """Without a pool the autoscaler's word is the order."""
+    running = (process("w1"), process("w2"))
+    seen = [beat("w1"), beat("w2", WorkerState.SLEEPING)]
+    found = step(wants(2), seen, aims(2, running=running, slept=(WorkerId("w1"),), woken=(WorkerId("w2"),)), NOW)
+    assert (found.sleep, found.wake) == (("w1",), ("w2",))
+
+
+def test_a_cordoned_worker_is_offered_as_draining() -> None:
+    """Gateways send it no new request and leave its streams alone; one that starts is shown as it is."""
+    seen = [beat("w1"), beat("w2"), beat("w3", WorkerState.LOADING)]
+    cordoned = frozenset({WorkerId("w1"), WorkerId("w3")})
+    offered = replace(view(), targets={TINY: Target(version=TINY, workers=3, cordoned=cordoned)}).offered(seen)
+    assert [one.report.state for one in offered] == [WorkerState.DRAINING, WorkerState.READY, WorkerState.LOADING]
+    assert view().offered(seen) is seen

@@ -45,7 +45,7 @@ class Host:
         for name, process in list(self.processes.items()):
             self._live(name, process)
         step = plan(Catalogue(deployments=(self.wanted,)), tuple(self.seen.values()), self._view(), self.now, POLICY)
-        for worker in step.drain:
+        for worker in self.processes.keys() & set(step.drain):  # as a host does: some reported, and have ended
             process = self.processes[worker]
             process.running = replace(process.running, draining=True)
             process.ends_at = self.now + 3.0

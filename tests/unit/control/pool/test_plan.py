@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.capacity.memory import worker_bytes
+from penstock.capacity.memory import worker_bytes
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.pool.packing import PoolPolicy, Stay
 from penstock.control.pool.plan import plan_pool, stay_of
+from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.fleet.worker import WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -275,3 +276,22 @@ def test_who_has_no_place_beside_pins_is_named() -> None:
     assert says.startswith(f"{B.id} has no place beside what is pinned")
     assert "penstock models unpin" in says
     assert step(known, [beat(A)], view(beat(A)), places=2).unfit == ()
+
+
+def test_of_a_scaled_version_only_the_named_sleeper_wakes() -> None:
+    """Its busy worker claims no second one: the number is the autoscaler's, the memory for it the pool's."""
+    seen = [beat(A, name="a1", running=1), beat(A, SLEEPING, name="a2")]
+    idle = Target(version=A.id, workers=2)
+    catalogue = deployed(A, replicas=2)
+    assert step(catalogue, seen, view(*seen), places=2).wake == ("a2",)
+    assert step(catalogue, seen, view(*seen, targets={A.id: idle}), places=2).wake == ()
+    woken = replace(idle, woken=(WorkerId("a2"),))
+    assert step(catalogue, seen, view(*seen, targets={A.id: woken}), places=2).wake == ("a2",)
+    assert step(catalogue, seen, view(*seen, targets={A.id: woken}), places=1).wake == ()
+
+
+def test_a_worker_that_the_autoscaler_lets_sleep_sleeps() -> None:
+    """Its memory is free before another version claims it."""
+    seen = [beat(A, name="a1")]
+    target = Target(version=A.id, workers=1, slept=(WorkerId("a1"),))
+    assert step(deployed(A), seen, view(*seen, targets={A.id: target}), places=1).sleep == ("a1",)

@@ -3,15 +3,16 @@
 from dataclasses import replace
 from functools import partial
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.capacity.memory import worker_bytes
+from penstock.capacity.memory import worker_bytes
 from penstock.control.publish.build import LOAD_EVERY_S, build
 from penstock.domain.fleet.table import EMPTY, RoutingTable, validate
-from penstock.domain.fleet.versions import Catalogue, Deployment, Seen
+from penstock.domain.fleet.versions import Catalogue, Deployment, FleetView, Running, Seen
 from penstock.domain.fleet.worker import PhaseTiming, WorkerState
-from penstock.domain.ids import Alias, TenantId
+from penstock.domain.ids import Alias, TenantId, WorkerId
 from penstock.domain.models.model import ModelVersion, Task, digest_of, version_id
 from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.tenancy.owners import Owned
@@ -65,6 +66,29 @@ def test_a_silent_worker_leaves_the_table() -> None:
     assert (gone.number, workers(gone)) == (2, [])
 
 
+@pytest.mark.parametrize("others", [0, 1, 2])
+@pytest.mark.parametrize("draining", [False, True])
+def test_a_silent_worker_with_a_process_stays_until_its_successor_serves(others: int, draining: bool) -> None:
+    """Of two deployed workers one is silent: it stays beside one that serves, and leaves beside two or once drained."""
+    two = replace(CATALOGUE, deployments=(Deployment(version=ROUTED.id, replicas=2),))
+    later = NOW + 10 * SILENCE_S
+    fresh = [things.seen(things.report(f"x{number}", ROUTED.id), later) for number in range(others)]
+    starting = things.seen(things.report("x9", ROUTED.id, WorkerState.LOADING), later)
+    view = FleetView(running=(Running(worker=WorkerId("w1"), version=ROUTED.id, started_at=NOW, draining=draining),))
+    first = make(two, [READY], EMPTY, NOW)
+    made = make(two, [READY, *fresh, starting], first, later, view)
+    assert (("w1", WorkerState.READY) in workers(made)) is (others < 2 and not draining)
+
+
+@pytest.mark.parametrize("state", [WorkerState.LOADING, WorkerState.SLEEPING, WorkerState.DRAINING])
+def test_a_silent_worker_that_did_not_serve_leaves(state: WorkerState) -> None:
+    """No gateway can see whether its engine answers."""
+    told = things.seen(things.report("w1", ROUTED.id, state))
+    view = FleetView(running=(Running(worker=WorkerId("w1"), version=ROUTED.id, started_at=NOW),))
+    wanted = replace(CATALOGUE, deployments=(Deployment(version=ROUTED.id, replicas=1),))
+    assert workers(make(wanted, [told], make(wanted, [told], EMPTY, NOW), NOW + SILENCE_S, view)) == []
+
+
 def test_the_table_says_how_long_a_start_takes() -> None:
     """It is the longest complete start that a worker has told, and stays when the workers are gone."""
     timed = things.report("w1", ROUTED.id, phases=phases(LOADING=12.0, WARMING=3.0))
@@ -103,9 +127,10 @@ def test_silence_while_nobody_listened_is_held_against_nobody_in_the_table() -> 
     """A controller that comes back keeps each worker of the table for as long as it bears silence, and adds none."""
     first = make(CATALOGUE, [READY], EMPTY, NOW)
     since = NOW + 60
-    assert make(CATALOGUE, [READY], first, since, since) is first
-    assert workers(make(CATALOGUE, [READY], first, since + SILENCE_S, since)) == []
-    assert workers(make(CATALOGUE, [READY], EMPTY, since, since)) == []
+    listens = FleetView(since=since)
+    assert make(CATALOGUE, [READY], first, since, listens) is first
+    assert workers(make(CATALOGUE, [READY], first, since + SILENCE_S, listens)) == []
+    assert workers(make(CATALOGUE, [READY], EMPTY, since, listens)) == []
 
 
 def test_a_change_of_state_is_told_at_once() -> None:
@@ -189,6 +214,14 @@ def test_nobody_is_told_how_long_others_own_take_to_start() -> None:
     for owned, kin_s in ((own, 0.0), ((*own, replace(own[0], version=DEPLOYED.id)), 12.0)):
         table = make(replace(known, owned=owned), seen, EMPTY, NOW)
         assert {one.id: one.kin_start_s for one in table.versions}[DEPLOYED.id] == kin_s
+
+
+def test_the_table_says_of_which_version_no_worker_is_deployed() -> None:
+    """A route may lead to a version that is scaled to 0; gateways tell its callers so."""
+    on = (Deployment(version=ROUTED.id, replicas=0), Deployment(version=DEPLOYED.id, replicas=1))
+    known = Catalogue(versions=(ROUTED, DEPLOYED), deployments=on, routes=(things.route("a", ROUTED.id),))
+    table = build(known, [], EMPTY, NOW, silence_s=SILENCE_S)
+    assert {one.id: one.is_unwanted for one in table.versions} == {ROUTED.id: True, DEPLOYED.id: False}
 
 
 def test_who_has_no_place_beside_pins_is_told() -> None:

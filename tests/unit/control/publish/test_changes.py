@@ -30,7 +30,7 @@ def test_who_begins_and_who_ends_to_serve_is_told() -> None:
     after = table(worker("w1", WorkerState.DRAINING), worker("w3"), worker("w4", WorkerState.LOADING))
     assert told(before, after) == [
         ("withhold", "w1", "draining"),
-        ("withhold", "w2", "no heartbeat in time"),
+        ("withhold", "w2", "stopped, or no heartbeat in time"),
         ("send", "w3", "ready"),
     ]
 

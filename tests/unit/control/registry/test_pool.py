@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.capacity.memory import worker_bytes
+from penstock.capacity.memory import worker_bytes
 from penstock.control.registry.rules import check_pool
 from penstock.domain.errors import Conflict
 from penstock.domain.fleet.versions import Catalogue, Deployment

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.apps import slos
-from penstock.control.capacity.memory import sizes
+from penstock.capacity.memory import sizes
 from penstock.control.registry.registry import Registry
 from penstock.control.rollout import steps
 from penstock.control.rollout.advance import Advance, needed
-from penstock.control.rollout.comparisons import Comparisons
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.table import Share
@@ -20,6 +19,7 @@ from penstock.domain.ids import VersionId
 from penstock.domain.models.model import Tier
 from penstock.domain.rollout.rollout import STAGES, Change, Rollout, State, Step, Stored
 from penstock.domain.tenancy.audit import Act
+from penstock.judging.comparisons import Comparisons
 from penstock.telemetry.metrics import Metrics
 from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
 from tests.support.samples import adapter_versions

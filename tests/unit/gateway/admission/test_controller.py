@@ -10,9 +10,9 @@ from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.models.model import Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, Outcome, Stage
+from penstock.domain.serving.report import Used
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.slo import SloTier
-from penstock.domain.serving.used import Used
 from penstock.domain.tenancy.cost import UNBOUNDED, Cost
 from penstock.domain.tenancy.ledger import LEAST_GPU_S, LedgerRow, Opening
 from penstock.domain.tenancy.tenant import Plan, Priority

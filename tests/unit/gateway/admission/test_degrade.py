@@ -244,3 +244,23 @@ def test_versions_that_left_are_under_no_pressure() -> None:
     room.degrader.look([SMALL])
     assert not room.told[BIG.id]
     assert room.degrader.capped(call()) is None
+
+
+def test_a_version_that_is_scaled_to_0_is_under_no_pressure() -> None:
+    """It was shown as pressed for want of workers that are not wanted."""
+    room = Room()
+    room.set(BIG, 0.1)
+    room.set(BIG, inf)
+    assert room.told[BIG.id]
+    room.degrader.look([replace(BIG, workers=(), is_unwanted=True)])
+    assert not room.told[BIG.id]
+
+
+def test_a_version_that_has_not_served_yet_is_under_no_pressure() -> None:
+    """The alert was pending for each new version until its first worker was ready, without a request."""
+    room = Room()
+    room.set(BIG, inf)
+    assert not room.told.get(BIG.id)
+    room.set(BIG, 0.1)
+    room.set(BIG, 9.0)
+    assert room.told[BIG.id]

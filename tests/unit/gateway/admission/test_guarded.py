@@ -10,6 +10,7 @@ import pytest
 
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
+from penstock.domain.outage import LONGEST_WAIT_S, SHORTEST_WAIT_S
 from penstock.gateway.admission.outage import Reach, WhenAway
 from penstock.gateway.admission.unsynced import NOTHING
 from penstock.telemetry import logs, names
@@ -36,7 +37,7 @@ async def test_money_is_never_spent_unseen_and_rates_are_not_held_up_by_it(clock
     await room.round()
     room.store.is_down = True
     for _ in range(3):
-        with pytest.raises(StoreUnavailable, match="nothing is spent"):
+        with pytest.raises(StoreUnavailable, match="costs nothing"):
             await room.ask(0, rate(), money())
     assert (await room.ask(0, rate()))[1].granted
     room.store.is_down = False
@@ -47,6 +48,20 @@ async def test_money_is_never_spent_unseen_and_rates_are_not_held_up_by_it(clock
     await room.round()
     assert (await room.ask(0, money()))[1].granted
     assert room.metrics.counter(names.LIMITS_ALONE).labels("closed")._value.get() == 4
+
+
+async def test_callers_of_a_long_outage_come_back_less_often(clock: ManualClock) -> None:
+    """A caller that was always told one second came back sixty times a minute, and was refused each time."""
+    room = Room(clock, 1)
+    await room.round()
+    room.store.is_down = True
+    waits = []
+    for elapsed_s in (0.0, 10.0, 20.0, 600.0):
+        clock.advance(elapsed_s)
+        with pytest.raises(StoreUnavailable) as refused:
+            await room.ask(0, rate(), money())
+        waits.append(refused.value.retry_after_s)
+    assert waits == [SHORTEST_WAIT_S, pytest.approx(10.0, abs=5), pytest.approx(30.0, abs=5), LONGEST_WAIT_S]
 
 
 @pytest.mark.parametrize("takes_first", [False, True])
@@ -72,12 +87,12 @@ async def test_a_hiccup_is_waited_out(clock: ManualClock, *, takes_first: bool) 
 
     room.store.is_down = True
     began = time.monotonic()
-    with pytest.raises(StoreUnavailable, match="nothing is spent"):
+    with pytest.raises(StoreUnavailable, match="costs nothing"):
         await room.ask(0, money())
     assert time.monotonic() - began > 0.15
     clock.advance(0.2)
     began = time.monotonic()
-    with pytest.raises(StoreUnavailable, match="nothing is spent"):
+    with pytest.raises(StoreUnavailable, match="costs nothing"):
         await room.ask(0, money())
     assert time.monotonic() - began < 0.1
 

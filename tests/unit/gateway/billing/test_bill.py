@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.domain.outcome import Outcome
+from penstock.domain.serving.report import Used
 from penstock.domain.serving.request import Prepared
-from penstock.domain.serving.used import Used
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.billing import bill
 from penstock.gateway.calls.call import Admitted, Answer

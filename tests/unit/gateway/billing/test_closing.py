@@ -10,10 +10,8 @@ from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import RequestId, WorkerId
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.report import Report
+from penstock.domain.serving.report import Report, Used, Waited
 from penstock.domain.serving.request import Prepared
-from penstock.domain.serving.used import Used
-from penstock.domain.serving.waited import Waited
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.billing import Closing, ForgivenEnds, LiveCounts

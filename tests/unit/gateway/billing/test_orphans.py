@@ -7,12 +7,12 @@ from dataclasses import replace
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import KeyId, RequestId, TenantId, WorkerId
-from penstock.domain.serving.used import Used
+from penstock.domain.serving.report import Used
 from penstock.domain.tenancy.ledger import Opening
 from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import Usage
 from penstock.gateway.billing import Orphans
-from penstock.gateway.routing.roster import staffed
+from penstock.gateway.routing.current import staffed
 from tests.support.samples import adapter_versions
 from tests.support.samples.calls import VERSION
 

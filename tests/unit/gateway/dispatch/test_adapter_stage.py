@@ -7,9 +7,7 @@ import pytest
 
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.serving.adapted import Adapted, Met
-from penstock.domain.serving.report import Report
-from penstock.domain.serving.waited import Waited
+from penstock.domain.serving.report import Adapted, Met, Report, Waited
 from penstock.formats.report import HEADER, encode
 from penstock.gateway.dispatch.attempt import Attempt
 from tests.support.samples import adapter_versions

@@ -5,8 +5,7 @@ import pytest
 
 from penstock.domain.errors import AnswerUnformed, PenstockError
 from penstock.domain.outcome import Outcome
-from penstock.domain.serving.report import Report
-from penstock.domain.serving.used import Used
+from penstock.domain.serving.report import Report, Used
 from penstock.domain.tokens import Usage
 from penstock.formats.report import HEADER, encode
 from penstock.gateway.billing import bill

@@ -1,34 +1,44 @@
-"""What a gateway wants awake: told at once, each second while it is wanted, and refused where nobody can hear it."""
+"""What a gateway reports: at once, each second, and refused where nobody can hear it."""
 
 import asyncio
 from contextlib import suppress
 
+import pytest
+
 from penstock.domain.errors import StoreUnavailable
+from penstock.domain.fleet.demand import Counted, GatewayReport
 from penstock.domain.ids import VersionId
+from penstock.domain.tenancy.standing import Standing
 from penstock.gateway.holding import WakeDemand
 from penstock.gateway.holding import demand as telling
 from penstock.gateway.holding.demand import Want
+from tests.support.clock import ManualClock
 from tests.support.gateways.dispatch import until
-from tests.twins.wanted import MemoryWanted
+from tests.twins.demand import MemoryDemand
 
 A, B = VersionId("a@1"), VersionId("b@1")
+COUNTED = (Counted(version=A, standing=Standing.PAID, requests=3),)
 
 
 class Ears:
     """Hears, or is away."""
 
     def __init__(self, *, is_away: bool = False) -> None:
-        self.heard: list[tuple[VersionId, int, int]] = []
+        self.reports: list[GatewayReport] = []
         self.is_away = is_away
 
-    async def tell(self, version: VersionId, requests: int, tokens: int) -> None:
+    @property
+    def heard(self) -> list[tuple[VersionId, int, int]]:
+        return [(one.version, one.requests, one.tokens) for report in self.reports for one in report.held]
+
+    async def tell(self, report: GatewayReport) -> None:
         if self.is_away:
             raise StoreUnavailable
-        self.heard.append((version, requests, tokens))
+        self.reports.append(report)
 
 
-async def test_it_is_told_at_once_and_again_while_it_is_held() -> None:
-    """The first of them does not wait for the second to pass; what is held no more is told no more."""
+async def test_a_wait_is_told_at_once_and_again_while_it_is_held() -> None:
+    """The first report does not wait for the second to pass; what is held no more is told no more."""
     held, ears = {A: Want(2, 70)}, Ears()
     demand = WakeDemand(held=lambda: held)
     running = asyncio.create_task(demand.run(ears))
@@ -44,14 +54,45 @@ async def test_it_is_told_at_once_and_again_while_it_is_held() -> None:
         await running
 
 
-async def test_who_is_not_held_is_wanted_too() -> None:
-    """Requests that another version answers, or whose time is too short, are told once, added up."""
-    ears, demand = Ears(), WakeDemand()
+async def test_a_request_that_is_not_held_is_wanted_for_some_seconds(clock: ManualClock) -> None:
+    """Requests that another version answers, or whose time is too short, are added up while they are told."""
+    ears, demand = Ears(), WakeDemand(clock=clock)
     demand.note(B, 10)
     demand.note(B, 20)
     for _ in range(2):
         await demand.tell(ears)
-    assert ears.heard == [(B, 2, 30)]
+        clock.advance(telling.PASSING_S / 2)
+    await demand.tell(ears)
+    assert ears.heard == [(B, 2, 30), (B, 2, 30)]
+
+
+async def test_a_wait_has_the_age_of_its_begin(clock: ManualClock) -> None:
+    """A pause ends it; the next one begins anew."""
+    held, ears = {A: Want(1, 7)}, Ears()
+    demand = WakeDemand(clock=clock, held=lambda: held)
+    for _ in range(3):
+        await demand.tell(ears)
+        clock.advance(1.0)
+    held.clear()
+    await demand.tell(ears)
+    held[A] = Want(1, 7)
+    await demand.tell(ears)
+    assert [[one.oldest_s for one in report.held] for report in ears.reports] == [[0.0], [1.0], [2.0], [], [0.0]]
+
+
+async def test_reports_are_numbered_and_carry_counters_and_the_longest_delay(clock: ManualClock) -> None:
+    """The delay is of the time since the report before; the last report says that it is the last."""
+    ears, demand = Ears(), WakeDemand(gateway="host:1", clock=clock, counted=lambda: COUNTED)
+    for lag_s in (0.1, 0.3, 0.2):
+        demand.late(lag_s)
+    await demand.tell(ears)
+    await demand.tell(ears, has_ended=True)
+    assert [(one.gateway, one.number, one.loop_lag_s, one.has_ended) for one in ears.reports] == [
+        ("host:1", 1, 0.3, False),
+        ("host:1", 2, 0.0, True),
+    ]
+    assert {one.counted for one in ears.reports} == {COUNTED}
+    assert len({one.began for one in ears.reports}) == 1
 
 
 async def test_where_nobody_hears_it_those_that_wait_are_told() -> None:
@@ -70,7 +111,7 @@ async def test_a_way_that_never_answers_is_away() -> None:
     """A frozen database is given a little time, and no more."""
 
     class Frozen(Ears):
-        async def tell(self, version: VersionId, requests: int, tokens: int) -> None:
+        async def tell(self, report: GatewayReport) -> None:
             await asyncio.Event().wait()
 
     told: list[str] = []
@@ -79,11 +120,14 @@ async def test_a_way_that_never_answers_is_away() -> None:
     assert told == ["away"]
 
 
-async def test_the_memory_twin_carries_it() -> None:
+@pytest.mark.parametrize("number", [1, 2])
+async def test_the_memory_twin_carries_it(number: int) -> None:
     """In one process the controller's side hears what a gateway tells."""
-    memory, heard = MemoryWanted(), list[object]()
+    memory, heard = MemoryDemand(), list[GatewayReport]()
     listening = asyncio.create_task(memory.run(heard.append))
     await asyncio.sleep(0)
-    await WakeDemand(held=lambda: {A: Want(1, 7)}).tell(memory)
-    assert len(heard) == 1
+    demand = WakeDemand(held=lambda: {A: Want(1, 7)})
+    for _ in range(number):
+        await demand.tell(memory)
+    assert [one.number for one in heard] == list(range(1, number + 1))
     listening.cancel()

@@ -31,6 +31,7 @@ from penstock.gateway.holding.holding import Held
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples.calls import VERSION, call, principal
+from tests.unit.gateway.holding.test_demand import Ears
 
 SLEEPING, WAKING, READY = WorkerState.SLEEPING, WorkerState.WAKING, WorkerState.READY
 V = VERSION.id
@@ -240,14 +241,9 @@ async def test_a_wake_beyond_the_deadline_is_refused_at_once_and_wanted_all_the_
     with pytest.raises(DeadlineUnreachable) as refused:
         site.place(seconds=2.0)
     assert refused.value.retry_after_s == 8.0
-    heard: list[tuple[VersionId, int, int]] = []
-
-    class Ears:
-        async def tell(self, version: VersionId, requests: int, tokens: int) -> None:
-            heard.append((version, requests, tokens))
-
-    await site.demand.tell(Ears())
-    assert heard == [(V, 1, 5)]
+    ears = Ears()
+    await site.demand.tell(ears)
+    assert ears.heard == [(V, 1, 5)]
     site.table(WAKING, restart_s=8.0, ready_in_s=0.5)
     site.place(seconds=2.0).leave()
 
@@ -322,14 +318,9 @@ async def test_a_fallback_answers_and_the_sleeper_is_wanted(site: Site) -> None:
     asked = replace(asked, version=replace(VERSION, id=VersionId("other@1")), fell_back_from=V)
     assert site.holding.place(asked) is None
     site.holding.passed_by(VERSION)
-    heard: list[tuple[VersionId, int, int]] = []
-
-    class Ears:
-        async def tell(self, version: VersionId, requests: int, tokens: int) -> None:
-            heard.append((version, requests, tokens))
-
-    await site.demand.tell(Ears())
-    assert heard == [(V, 2, 5)]
+    ears = Ears()
+    await site.demand.tell(ears)
+    assert ears.heard == [(V, 2, 5)]
 
 
 async def test_an_adapter_waits_for_its_base(site: Site) -> None:

@@ -11,8 +11,8 @@ import pytest
 from penstock.domain.errors import InvalidField
 from penstock.domain.models.model import HandlerSettings, Task
 from penstock.domain.models.tensors import Datatype, TensorSpec, checked, joined
+from penstock.domain.serving.report import Used
 from penstock.domain.serving.request import PackedTensors
-from penstock.domain.serving.used import Used
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.oip import forms

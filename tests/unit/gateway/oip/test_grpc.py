@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+import psutil
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -20,6 +21,7 @@ from penstock.domain.serving.request import Api
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.intake.limits import Limits
+from tests.support.clients.http2 import ACK, SETTINGS, Http2, frame, indexed, referring
 from tests.support.gateways.oip import EMBEDDER, VECTOR, WRITER
 from tests.support.gateways.oip_grpc import AUTH, PLAIN, TEXT, Site, message, raw_call, site, text, until
 
@@ -266,6 +268,23 @@ async def test_metadata_of_a_megabyte_ends_its_connection_alone(before: int) -> 
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await call(message(inputs=[PLAIN]), metadata=(*AUTH.items(), ("x-much", "a" * (1 << 20))))
             assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        await raw_call(at, message(inputs=[PLAIN]))
+
+
+@pytest.mark.parametrize("acknowledges", [True, False])
+async def test_references_to_a_long_field_cost_no_memory(acknowledges: bool) -> None:
+    """Calls of 3 KB that decode to 12 MB end their connections, with or without an acknowledgement (RFC 7541, 7.3)."""
+    method = "/inference.GRPCInferenceService/ServerLive"
+    process = psutil.Process()
+    async with site() as at:
+        before = process.memory_info().rss
+        for _ in range(60):
+            async with await Http2.to(at.address) as client:
+                if acknowledges:
+                    client.send(frame(SETTINGS, ACK, 0))
+                client.send(indexed(1, method, 3900) + b"".join(referring(i, method, 3000) for i in range(3, 303, 2)))
+                await asyncio.wait_for(client.closed.wait(), 10.0)
+        assert process.memory_info().rss - before < 100 << 20
         await raw_call(at, message(inputs=[PLAIN]))
 
 

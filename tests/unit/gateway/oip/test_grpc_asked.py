@@ -12,7 +12,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 from tritonclient.grpc import aio as triton
 from tritonclient.utils import InferenceServerException
 
-from penstock.domain.serving.used import Used
+from penstock.domain.serving.report import Used
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from tests.support.gateways.oip import answer

@@ -16,6 +16,7 @@ from penstock.gateway.oip.grpc.calls import RpcCaller
 from penstock.gateway.oip.grpc.exchange import RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.oip.grpc.replies import Outbox
 from penstock.gateway.openai.services import Identity
+from penstock.intake.limits import Limits
 from penstock.intake.relay import Client
 from tests.support.gateways.oip import oip_edge
 from tests.support.gateways.oip_grpc import PLAIN, message
@@ -57,7 +58,7 @@ class Watched:
 
 
 def caller(who: Principal | None) -> RpcCaller:
-    return RpcCaller(HEADERS, who, Client(Mock(now=time.monotonic)))
+    return RpcCaller(HEADERS, who, Client(Mock(now=time.monotonic, limits=Limits())))
 
 
 async def _run(exchange: RpcExchange, toy: Toy) -> None:

@@ -13,8 +13,8 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Overloaded
 from penstock.domain.models.tensors import joined
 from penstock.domain.outcome import Outcome
+from penstock.domain.serving.report import Used
 from penstock.domain.serving.request import Api
-from penstock.domain.serving.used import Used
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.dispatch import wire

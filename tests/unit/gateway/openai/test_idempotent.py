@@ -20,7 +20,7 @@ from penstock.domain.errors import (
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore, Claim, Piece, RecordKey
-from penstock.domain.serving.used import Used
+from penstock.domain.serving.report import Used
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply

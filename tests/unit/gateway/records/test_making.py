@@ -10,11 +10,10 @@ from penstock.domain.errors import ContextTooLong, EngineRefused, InvalidField, 
 from penstock.domain.ids import KeyId, RequestId, TenantId
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.serving.report import Used, Waited
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.request_record import Choice, Considered, Drawn, Refusal, RequestRecord, Tried
 from penstock.domain.serving.slo import Indicator
-from penstock.domain.serving.used import Used
-from penstock.domain.serving.waited import Waited
 from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from penstock.domain.tokens import UNKNOWN, Usage

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_fd_to_metric_families
 from penstock.domain.errors import DeadlineUnreachable, NoCapacity, Overloaded, PenstockError
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
-from penstock.domain.ids import Alias, RequestId, TenantId, WorkerId
+from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
@@ -302,3 +302,16 @@ def test_both_formats_have_the_same_numbers(log: io.StringIO, clock: ManualClock
     ]
     assert found[0] == found[1]
     assert found[0]
+
+
+@pytest.mark.parametrize(("error", "count"), [(NoCapacity(), 1.0), (Overloaded(), 0.0), (None, 0.0)])
+def test_requests_without_a_worker_are_counted_by_version(
+    log: io.StringIO, clock: ManualClock, error: PenstockError | None, count: float
+) -> None:
+    """The version that callers were sent to is known, also if another one of its model serves."""
+    metrics = Metrics()
+    answer = OK if error is None else Answer.refused(error, Usage())
+    adapter = replace(calls.VERSION, id=VersionId("adapter@1"), base=calls.VERSION.id)
+    for version in (calls.VERSION, adapter):
+        RequestLedger(metrics, clock.monotonic).record(calls.call(version=version), answer)
+    assert metrics.counter(names.NO_WORKER).labels(version=calls.VERSION.id)._value.get() == 2 * count

@@ -10,8 +10,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from penstock.domain.errors import Overloaded
 from penstock.domain.outcome import Outcome, Stage
+from penstock.domain.serving.report import Waited
 from penstock.domain.serving.request_record import Tried
-from penstock.domain.serving.waited import Waited
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.records.traces import RequestTraces

@@ -138,6 +138,18 @@ def test_who_can_not_start_beside_pinned_ones_says_so() -> None:
         assert (caught.value.reason, caught.value.retry_after_s) == (reason, wait)
 
 
+def test_a_version_that_is_scaled_to_0_promises_no_start() -> None:
+    """Its callers were told to come back in a minute, although nothing starts before an operator scales it."""
+    house = House(replace(version(), start_s=30.0, is_unwanted=True))
+    with pytest.raises(NoCapacity, match="no worker of this model is deployed") as caught:
+        house.pick()
+    assert caught.value.retry_after_s is None
+    house = House(replace(version(worker(W0, WorkerState.LOADING, ready_in_s=4.0)), is_unwanted=True))
+    with pytest.raises(NoCapacity) as caught:
+        house.pick()
+    assert caught.value.retry_after_s == 4.0
+
+
 def test_the_only_worker_that_was_met_and_lost_is_started_again_soon() -> None:
     """A caller whose worker was killed hears of the quick start from the parent that has the imports done."""
     house = House(replace(version(worker(W0)), start_s=30.0, restart_s=1.5))
@@ -351,6 +363,15 @@ def test_slower_hardware_counts_its_work_for_longer() -> None:
         assert (fast == slow) is is_equal
     busy, slow = scorers.totals([one._replace(work_tokens=5000.0), one._replace(pace_per_s=100.0)], Weights())
     assert busy > slow
+
+
+@pytest.mark.parametrize(("pace", "share"), [(1000.0, 0.5), (700.0, 0.5), (150.0, 0.0)])
+def test_an_idle_worker_that_is_slow_gets_no_request(pace: float, share: float) -> None:
+    """The request's own tokens take longer there; paces that are nearly alike are equal."""
+    loads = (Load(pace_per_s=1000.0), Load(pace_per_s=pace))
+    house = House(*(replace(worker(name), load=load) for name, load in zip((W0, W1), loads, strict=True)))
+    picked = Counter(house.pick() for _ in range(200))
+    assert picked[W1] / 200 == pytest.approx(share, abs=0.15 * bool(share))
 
 
 @given(st.floats(0, 4_000), st.integers(1, 4_000))

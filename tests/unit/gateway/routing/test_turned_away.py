@@ -9,6 +9,7 @@ from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.outcome import TENANT_QUEUE
+from penstock.domain.serving.load import Load
 from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.routing.turned_away import MOST_ASKS, TurnedAway
 from tests.support.samples.calls import VERSION
@@ -79,7 +80,7 @@ def test_all_workers_must_have_said_it() -> None:
     refusal = house.router.refusal([VERSION.id], TALK)
     assert isinstance(refusal, Overloaded)
     assert (refusal.reason, refusal.retry_after_s) == (TENANT_QUEUE, 3.0)
-    with pytest.raises(Overloaded, match="own requests"):
+    with pytest.raises(Overloaded, match="of this tenant wait already"):
         house.router.pick(house.version, SHORT, lambda _: None, NOBODY, TALK)
     assert house.router.refusal([VERSION.id], TALK._replace(tenant=BOB)) is None
     assert house.router.refusal([], TALK) is None
@@ -114,3 +115,33 @@ def test_one_that_asks_again_meets_the_worker() -> None:
     assert house.router.pick(house.version, SHORT, lambda _: None, NOBODY, ANY).id == W0.id
     assert house.router.asks_again(VERSION.id, FLOOD) is True
     assert isinstance(house.router.refusal([VERSION.id], TALK), Overloaded)
+
+
+def test_refused_callers_are_told_to_come_one_after_another() -> None:
+    """A hundred callers that all come back after a second find room for a few: each is told a later time."""
+    known = TurnedAway()
+    known.note(W0.id, VERSION.id, 0.0, 60.0, TALK)
+    assert known.tell_s(VERSION.id, [W0.id], 0.0, TALK) == 60.0
+    for second in range(40):
+        known.ended(VERSION.id, FLOOD, 0.5 * second)
+    known.note(W0.id, VERSION.id, 61.0, 1.0, TALK)
+    known.ended(VERSION.id, FLOOD, 20.0)
+    waits = [known.tell_s(VERSION.id, [W0.id], 61.0, TALK) for _ in range(20)]
+    assert waits == sorted(waits)
+    assert waits[-1] == pytest.approx(20 * 0.5, rel=0.1)
+    known.ended(VERSION.id, FLOOD, 61.5)
+    assert known.tell_s(VERSION.id, [W0.id], 61.5, TALK) < 21 * 10
+
+
+def test_a_full_worker_refuses_a_flooding_tenant_for_its_flood() -> None:
+    """One worker refuses the tenant's own queue and the other is full: that is no lack of capacity."""
+    full = replace(W1, load=Load(waiting=10_000))
+    house = House(W0, full)
+    house.router.turned_away(W0.id, VERSION.id, 3.0, TALK)
+    with pytest.raises(Overloaded) as refused:
+        house.router.pick(house.version, SHORT, lambda _: None, NOBODY, TALK)
+    assert refused.value.reason == TENANT_QUEUE
+    other = House(replace(W0, load=Load(waiting=10_000)), full)
+    with pytest.raises(Overloaded) as refused:
+        other.router.pick(other.version, SHORT, lambda _: None, NOBODY, TALK._replace(tenant=BOB))
+    assert refused.value.reason is None

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.domain.errors import BudgetReached, LimitReached, OverBudget, OverLimit, PenstockError
 from penstock.domain.outcome import Outcome
+from penstock.domain.serving.report import Used
 from penstock.domain.serving.request import Api
-from penstock.domain.serving.used import Used
 from tests.support.engines.stub import Behaviour
 from tests.support.gateways.dispatch import FakeReply, corridor, stream_request, unary_request, until
 

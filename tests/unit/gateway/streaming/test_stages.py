@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.domain.outcome import Stage
-from penstock.domain.serving.batched import Batched, Trigger
+from penstock.domain.serving.report import Batched, Trigger
 from penstock.gateway.calls.call import Timings
 from penstock.gateway.streaming.stages import split_batched
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from penstock.domain.errors import EngineError
 from penstock.domain.outcome import FinishReason, Outcome, Stage
+from penstock.domain.serving.report import Used
 from penstock.domain.serving.request import Api, Prepared
-from penstock.domain.serving.used import Used
 from penstock.domain.tokens import Usage
 from penstock.gateway.answers import account
 from penstock.gateway.calls.call import Call, Timings

@@ -29,7 +29,7 @@ from penstock.worker.agent.adapters import MOST_REASON_CHARS, MOST_TOLD, REFUSED
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
 from penstock.worker.agent.running import EngineLost
-from penstock.worker.agent.warmup.ask import EngineRefused
+from penstock.worker.agent.warmup.warm import EngineRefused
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy
 from tests.support.gateways.dispatch import until

@@ -56,6 +56,18 @@ async def test_an_answer_may_say_which_adapters_are_pinned() -> None:
     assert told == [("a@1",), ()]
 
 
+async def test_an_answer_may_bound_the_slots_of_batch_work() -> None:
+    """Absent means no bound, and so does nonsense."""
+    told: list[int | None] = []
+    with Controller() as controller:
+        for slots in (3, 0, None, "many"):
+            controller.batch_slots = slots
+            made = heart([controller.url], [])
+            made.on_batch_slots = told.append
+            await made.beat()
+    assert told == [3, 0, None, None]
+
+
 async def test_a_report_arrives_whole_and_under_the_key() -> None:
     """The controller gets every field of the report, with the bearer."""
     with Controller() as controller:

@@ -57,7 +57,7 @@ async def given_up(tmp_path: Path, clock: ManualClock, program: str, lines: list
     gate = Gate(clock, log, lines)
     hooks = Hooks(
         compiling=lambda: None,
-        load=lambda _: None,
+        load=lambda *_: None,
         probed=lambda _: None,
         oom_kills=lambda: 0,
         learned=lambda _: None,

@@ -36,7 +36,7 @@ def test_an_engine_that_does_nothing_is_hung_after_the_timeout(marker: object) -
     dog = Watchdog(PATIENCE, 0.0)
     dog.look((5.0,), NOTHING, 1.0)
     assert hung_after(NOTHING, marker, dog, 1) == 10
-    assert "nothing for 10.0 s" in dog.verdict
+    assert dog.verdict.endswith("it used no CPU")
 
 
 @pytest.mark.parametrize(("did", "seconds"), [(WORKING, 60), (UNKNOWN, 60), (COMPILING, 300)])

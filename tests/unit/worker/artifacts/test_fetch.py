@@ -144,8 +144,8 @@ def test_a_failing_store_leaves_a_prefix(tmp_path: Path) -> None:
     assert sum(length for _, length in source.reads) == len(DATA) - 500
 
 
-def test_progress_tells_bytes_and_rate(clock: ManualClock) -> None:
-    """Rate counts what this run fetched."""
+def test_progress_tells_bytes_at_intervals(clock: ManualClock) -> None:
+    """Bytes of an earlier run are counted, and a count that comes too soon waits for the next."""
     seen: list[FetchProgress] = []
     meter = Meter(total=1000, already=400, clock=clock, on_progress=seen.append)
     meter.add(0)
@@ -155,11 +155,7 @@ def test_progress_tells_bytes_and_rate(clock: ManualClock) -> None:
     meter.add(1)  # too soon after the last one to tell
     clock.advance(1.9)
     meter.add(399)
-    assert [(p.bytes_done, p.rate_bytes_s) for p in seen] == [
-        (400, 0.0),
-        (600, 100.0),
-        (1000, 150.0),
-    ]
+    assert [p.bytes_done for p in seen] == [400, 600, 1000]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import DeadlineInQueue, Draining, EngineError, InvalidField, WorkerLost
-from penstock.domain.serving.batched import Batched, Trigger
+from penstock.domain.serving.report import Batched, Trigger
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.faults import ComputeLost, OutOfMemory, Quarantined
 from penstock.worker.batching.items import Fired, Item, Left

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.domain.ids import VersionId
-from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.report import Trigger
 from penstock.worker.batching.items import Fired, Left
 from penstock.worker.batching.meters import BatchMeters
 from tests.support.samples.batches import KEY

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.serving.batched import Trigger
+from penstock.domain.serving.report import Trigger
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.batches import Arrival, Played, play
 from penstock.worker.batching.compute import Computes

@@ -1,5 +1,7 @@
 """Which device an engine runs on."""
 
+from pathlib import Path
+
 import pytest
 
 from penstock.apps.settings import Settings
@@ -41,6 +43,15 @@ def test_a_gpu_that_is_not_there_is_an_error(wanted: Device, given: str) -> None
 def test_a_drain_ends_within_the_machine_s_notice(notice_s: float, expected: float) -> None:
     """Finding 3.13: a spot worker with ten minutes of grace was killed with its streams after two."""
     assert Settings(drain_grace_s=600, notice_s=notice_s).grace_s == expected
+
+
+@pytest.mark.parametrize(("bought", "expected"), [("spot\n", 105.0), ("on-demand\n", 600.0), (None, 105.0)])
+def test_only_a_spot_machine_has_a_notice(tmp_path: Path, bought: str | None, expected: float) -> None:
+    """One template serves machines of every kind: the node's own file says whether the notice counts."""
+    file = tmp_path / "capacity"
+    if bought:
+        file.write_text(bought)
+    assert Settings(drain_grace_s=600, notice_s=120, capacity_file=str(file)).grace_s == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.domain.ids import NO_VERSION, RequestId, VersionId
-from penstock.domain.serving.adapted import Adapted, Met
+from penstock.domain.serving.report import Adapted, Met
 from penstock.worker.gate.queue_wait import AdapterWait, QueueWait
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.residents import Residents

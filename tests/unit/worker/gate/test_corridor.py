@@ -11,8 +11,8 @@ from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.serving.load import FIRST_PACE, Load
+from penstock.domain.serving.report import Waited
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
-from penstock.domain.serving.waited import Waited
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import decode
@@ -349,9 +349,8 @@ async def test_orders_are_taken_from_the_platform_alone(gate: Gate) -> None:
 async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     """What the agent read off the engine is in the load from then on."""
     client = Client(gate)
-    client.next = [
-        {"type": "http.request", "body": b'{"waiting": 0, "kv_used_ratio": 0.25, "kv_blocks": 364, "still": true}'}
-    ]
+    told = b'"waiting": 0, "kv_used_ratio": 0.25, "kv_blocks": 364, "still": true, "batch_slots": 3'
+    client.next = [{"type": "http.request", "body": b"{%s}" % told}]
     await client.call("/penstock/observed", replace(TICKET, tenant=PLATFORM))
     assert client.body == {
         "load": {
@@ -368,7 +367,7 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     }
     await (load := Client(gate)).call("/penstock/load", None)
     assert (load.body["kv_used_ratio"], load.body["still_s"]) == (0.25, 0.0)
-    assert gate.queue.slots.size.kv_blocks == 364
+    assert (gate.queue.slots.size.kv_blocks, gate.queue.slots.batch_slots) == (364, 3)
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/penstock/metrics"])

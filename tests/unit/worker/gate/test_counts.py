@@ -10,9 +10,8 @@ import pytest
 from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
-from penstock.domain.serving.report import Report
+from penstock.domain.serving.report import Report, Used
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
-from penstock.domain.serving.used import Used
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import COMMENT, decode, encode

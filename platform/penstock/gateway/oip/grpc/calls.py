@@ -111,7 +111,6 @@ class Calls(grpc.GenericRpcHandler):
         return RpcCaller(headers, who, client)
 
     def _place_of(self, caller: RpcCaller) -> tuple[SharedRoom, str]:
-        """Return the bounded room that the call counts in, and the tenant or address that it counts for."""
         if caller.who is not None:
             return self._known, caller.who.tenant
         return self._strangers, caller.client.address
@@ -141,7 +140,6 @@ async def _answered(answer: Any, context: Context, client: Client) -> object:  #
 
 
 def _over(room: SharedRoom, who: str, client: Client, call: "asyncio.Task[Any]") -> None:
-    """Release the call's room once its client has received the answer or has left."""
     client.wrote(call)
     room.give(who, 1)
 

@@ -96,7 +96,6 @@ class RpcExchange(RequestExchange):
         return raw
 
     async def _arrived(self, who: Principal) -> bytes | None:
-        """Return the message; None if none will arrive."""
         raise NotImplementedError
 
     def _check_size(self, size: int) -> None:
@@ -105,7 +104,6 @@ class RpcExchange(RequestExchange):
             raise BodyTooLarge(f"the message is larger than {limit} bytes")
 
     def _streaming(self, body: Body) -> Body:
-        """Return the body with the ``stream`` field that this kind of call needs."""
         if body.get(STREAM):
             raise InvalidField("ModelInfer answers as a whole: ModelStreamInfer streams", param=STREAM)
         return body
@@ -128,7 +126,6 @@ class RpcExchange(RequestExchange):
         return answer
 
     def _translate(self, raw: bytes) -> None:
-        """Translate the API's whole answer, and store the result."""
         raise NotImplementedError
 
 
@@ -202,7 +199,6 @@ class StreamedExchange(RpcExchange):
             self._outbox.ready(Said(messages.streamed(final, self._named())))
 
     def ended(self) -> None:
-        """Store a streamed answer's trailers."""
         if isinstance(self._way_back, TextReply):
             told = InferAnswer(outputs=(), parameters=self._way_back.told)
             self.trailers = [*self.trailers, *self._way_back.head, *_usage(told)]

@@ -47,7 +47,6 @@ POOL = descriptor_pool.DescriptorPool()
 
 
 def _classes() -> Mapping[str, Any]:
-    """Return all message classes by name."""
     compiled = descriptor_pb2.FileDescriptorSet.FromString(
         files(__package__).joinpath("open_inference.binpb").read_bytes()
     )
@@ -76,8 +75,6 @@ _CONTENTS: Mapping[str, tuple[Datatype, ...]] = {
 
 
 class Received:
-    """A received request: the message without raw contents, and the raw contents."""
-
     __slots__ = ("message", "raw")
 
     def __init__(self, head: bytes, raw: list[memoryview] | None = None) -> None:
@@ -191,7 +188,6 @@ def _end(data: bytes, kind: int, at: int) -> int:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at this offset, and the offset after it."""
     value = shift = 0
     while at < len(data) and shift <= _MAX_VARINT_BITS:
         byte = data[at]
@@ -257,7 +253,6 @@ def _set(parameter: Any, value: Parameter) -> None:  # noqa: ANN401  a message o
 
 
 def _prefix(field: int, size: int) -> bytes:
-    """Return the tag and length of a length-delimited field."""
     out = bytearray((field << 3 | _DELIMITED,))
     while size >= 0x80:  # noqa: PLR2004  seven bits to a byte
         out.append(size & 0x7F | 0x80)
@@ -267,6 +262,5 @@ def _prefix(field: int, size: int) -> bytes:
 
 
 def message(kind: str, /, **fields: object) -> bytes:
-    """Return any other message of the protocol."""
     made: Message = CLASSES[kind](**fields)
     return made.SerializeToString()

@@ -47,11 +47,9 @@ class RpcReply:
 
     @property
     def version(self) -> str:
-        """The version that answered, in the protocol's terms."""
         return digest_of(dict(self.head).get(b"x-penstock-version", b"").decode())
 
     def start(self, status: int, headers: Headers) -> None:
-        """Keep the headers for trailers."""
         del status
         self._is_started, self.head = True, headers
 
@@ -107,8 +105,6 @@ class WholeReply(RpcReply):
 
 
 class Speaker(Protocol):
-    """A source of messages for the outbox."""
-
     is_queued: bool
 
     def take(self) -> bytes:
@@ -125,7 +121,6 @@ class Outbox:
         self._is_closed = False
 
     def ready(self, speaker: Speaker) -> None:
-        """Queue a source that has something to write."""
         if not speaker.is_queued:
             speaker.is_queued = True
             self._speakers.append(speaker)
@@ -177,7 +172,6 @@ class TextReply(RpcReply):
 
     @property
     def told(self) -> dict[str, Parameter]:
-        """Return the answer's parameters for its last message."""
         return self._told
 
     def write(self, data: bytes) -> None:
@@ -211,7 +205,6 @@ class TextReply(RpcReply):
                     self._waiting_chars += len(choice.text)
 
     def finish(self) -> None:
-        """Queue the last message, with the finish reason."""
         if not self._is_over:
             self._is_over = True
             self._forget()

@@ -154,7 +154,6 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]  # the libra
     async def Watch(  # noqa: N802
         self, request: health_pb2.HealthCheckRequest, context: Context
     ) -> None:
-        """Send the health now and on change."""
         told = -1
         while True:
             if (now := self._now(request.service)) != told:

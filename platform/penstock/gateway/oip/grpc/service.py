@@ -65,7 +65,6 @@ class OpenInference:
         return grpc.method_handlers_generic_handler(SERVICE, {**unary, **infer})
 
     def cut_off(self) -> None:
-        """End running requests with the error that the gateway shuts down."""
         for task in self._running:
             task.cancel()
 
@@ -230,7 +229,6 @@ class _StreamCall:
         return last
 
     def _own(self, number: int) -> Headers:
-        """Return a request's headers with its own idempotency key."""
         headers = self._caller.headers
         if number == 1:
             return headers

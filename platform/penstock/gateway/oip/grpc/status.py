@@ -30,7 +30,6 @@ def trailers_of(error: PenstockError, request_id: RequestId, told: Headers) -> M
 
 
 def metadata(headers: Headers) -> Metadata:
-    """Return these headers as gRPC metadata, without HTTP's own headers."""
     return tuple((name.decode(), value.decode("latin-1")) for name, value in headers if name not in _OF_HTTP)
 
 

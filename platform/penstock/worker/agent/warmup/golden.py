@@ -11,7 +11,7 @@ from typing import Any, cast
 from penstock.domain.models.model import GoldenPrompt, Manifest, Task
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import PLATFORM
-from penstock.worker.agent.warmup.ask import Ask
+from penstock.worker.agent.warmup.warm import Ask
 
 TIMEOUT_S = 60.0
 _SHOWN_CHARS = 120

@@ -11,7 +11,7 @@ from penstock.domain.errors import EngineError
 from penstock.domain.models.model import Manifest
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import PLATFORM
-from penstock.worker.agent.warmup.ask import Ask
+from penstock.worker.agent.warmup.warm import Ask
 
 TIMEOUT_S = 60.0
 PROBE_TOKENS = 8

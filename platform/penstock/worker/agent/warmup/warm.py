@@ -1,11 +1,26 @@
 """Sends the warm-up's rounds."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Protocol
 
+from penstock.domain.errors import EngineError
 from penstock.domain.models.model import EngineSettings, Task
-from penstock.worker.agent.warmup.ask import Ask, EngineRefused
 from penstock.worker.agent.warmup.shapes import Body, Round, rounds
+
+
+class EngineRefused(EngineError):
+    """The engine refused the request."""
+
+
+class Ask(Protocol):
+    """Sends a JSON body to an API path of the engine and returns the JSON answer."""
+
+    async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
+        """Raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""
+        ...
+
 
 TIMEOUT_S = 120.0
 

@@ -22,7 +22,7 @@ from penstock.domain.models.tensors import (
     elements_of,
     joined,
 )
-from penstock.worker.engines.torch.dtypes import DATATYPES, DTYPES
+from penstock.worker.engines.torch.declared import DATATYPES, DTYPES
 from penstock.worker.engines.torch.handler import Features, Given
 
 

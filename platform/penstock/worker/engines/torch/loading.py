@@ -44,7 +44,6 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def labels_of(folder: Path, settings: HandlerSettings) -> tuple[str, ...]:
-    """None if a class is its number."""
     return tuple((folder / settings.labels).read_text().splitlines()) if settings.labels else ()
 
 

@@ -1,11 +1,10 @@
 """Keeps freed memory in the process between batches, so that the next batch reuses it.
 
-The C library returns large blocks to the kernel as soon as they are free, and a model frees all activations with each
-batch: the next batch takes a page fault for every page. For an image of EfficientNet these are 3,900 faults, a third of
-its time; for eight at once 41,000. With kept memory there are none.
+The C library returns large blocks to the kernel as soon as they are free, and the next batch takes a page fault for
+every page: 3,900 for an image of EfficientNet, a third of its time.
 
-All threads use one arena, unless others exist already: a forked process has those of its parent's threads, whose heaps
-end at 64 MiB and are unmapped whole, unless the padding is larger than such a heap.
+All threads use one arena. A forked process has those of its parent's threads: the padding is larger than such a heap,
+or it would be unmapped whole.
 
 Trade-off: the largest batch's memory stays with the process, bounded as batches are.
 Source: mallopt(3), of the GNU C library, and its ``arena.c``; with other libraries nothing happens.

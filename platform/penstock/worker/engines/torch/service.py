@@ -7,7 +7,9 @@ An item's token count is capped by its version's declared bounds.
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
@@ -16,9 +18,10 @@ import torch
 
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import BadRequest, DeadlineInQueue, EngineError, PenstockError
-from penstock.domain.ids import VersionId
-from penstock.domain.serving.batched import Batched
+from penstock.domain.ids import TenantId, VersionId
+from penstock.domain.serving.report import Batched
 from penstock.domain.serving.ticket import Ticket
+from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats import pictures
 from penstock.worker.batching.collector import Batcher
 from penstock.worker.batching.faults import OutOfMemory
@@ -28,9 +31,46 @@ from penstock.worker.engines.torch.handler import Features, Given, Handler, Prep
 from penstock.worker.engines.torch.places import log, place_of
 from penstock.worker.engines.torch.preparing import Preparing
 from penstock.worker.engines.torch.prospects import Prospect, Prospects
-from penstock.worker.engines.torch.sharing import Sharing
 from penstock.worker.engines.torch.tally import Numbers
 from penstock.worker.meter import Meter, current
+from penstock.worker.share import Share
+
+
+class Sharing:
+    """Bounds each list's concurrent items: two full batches while it is the only tenant's, else its own share.
+
+    Items already running when another tenant arrives end within two batches; until then the list adds none.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tenants: Counter[TenantId] = Counter()
+        self._lists: list[Share] = []
+
+    @contextmanager
+    def of(self, tenant: TenantId, share: Share | None) -> Iterator[None]:
+        """The platform's own requests do not count as other tenants. The platform's own requests do not count as
+        neighbours.
+        """
+        if tenant == PLATFORM:
+            yield
+            return
+        self._tenants[tenant] += 1
+        if share is not None:
+            self._lists.append(share)
+        self._look()
+        try:
+            yield
+        finally:
+            self._tenants -= Counter([tenant])
+            if share is not None:
+                self._lists.remove(share)
+            self._look()
+
+    def _look(self) -> None:
+        is_alone = len(self._tenants) == 1
+        for share in self._lists:
+            share.widen(self._most // len(self._lists) if is_alone else 0)
 
 
 class Counts:
@@ -181,7 +221,6 @@ class Service:
         return Prospect(ticket.tenant, len(given), now - (meter.waited_s or 0.0), now + left_s)
 
     async def _one(self, given: Given, asked: _Asked) -> _Done:
-        """Process one item once its request's share has a free slot."""
         try:
             began_at = self._clock.monotonic()
             prepared = await self._prepared(given, asked)
@@ -224,7 +263,6 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, row)
 
     def _postprocessed(self, row: Features) -> Features:
-        """Return the handler's answer for a row; unchanged rows were checked with their batch."""
         told = self._handler.postprocess(row)
         declared.check({name: one[None] for name, one in told.items()}, self._handler.model.settings)
         return told

@@ -116,7 +116,6 @@ class AdapterSlots:
         return max(0.0, self._due_at(adapter, now) - now) + stay_s
 
     def _replaceable(self, adapter: VersionId, now: float) -> VersionId | None:
-        """Return an adapter whose slot is idle and promised to no other adapter."""
         promised = self._promised.get(adapter)
         if promised is not None:
             return promised if not self._slots[promised].running else None

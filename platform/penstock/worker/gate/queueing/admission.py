@@ -255,7 +255,6 @@ class AdmissionQueue:
         return self.adapters is None or not adapter or self.adapters.ask(adapter, now, checks=tenant == PLATFORM)
 
     def _share_anew(self) -> None:
-        """Recompute the shares of running tenants with waiting requests, if the active tenants have changed."""
         if self._shared_at != self.rules.active.changes:
             self._shared_at = self.rules.active.changes
             for tenant, _ in self.slots.holders():

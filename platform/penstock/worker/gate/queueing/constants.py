@@ -77,12 +77,10 @@ MOST_KNOWN = 1024
 
 # -- waiting and coming back ---------------------------------------------------------------
 
-WAIT_HEADROOM = 1.2
-"""Factor on the expected wait for later requests that go first: without it some would wait and then be late."""
-
-RETRY_HEADROOM = 1.3
-"""Factor on ``Retry-After``: a caller that returns too early has to return again. With 1.2, p99 time to first token
-beside a flood rises from 1.28 to 1.34 times the value without one (``test_fairness.py``).
+HEADROOM = 1.3
+"""Factor on the expected wait, since later requests may go first: a waiting request would be late, and a caller that
+honours ``Retry-After`` would return too early. With 1.2, p99 time to first token beside a flood rises from 1.28 to
+1.34 times the value without one (``test_fairness.py``).
 """
 
 STAY_HEADROOM = 2.0
@@ -101,7 +99,7 @@ LEAST_RETRY_S = 1.0
 
 MINUTE_S = 60.0
 """Longest ``Retry-After``: no forecast reaches further. Also the half-life of an adapter's uses, the window of
-``LOADS_PER_MINUTE``, and the seconds for which ended requests are remembered.
+``LOADS_PER_MINUTE``, and the seconds for which ended requests, and adapters that could not be awaited, are remembered.
 """
 
 # -- anticipation --------------------------------------------------------------------------
@@ -128,6 +126,14 @@ LEARNING = 0.1
 REMEMBERED = 0.98
 """Factor on sums of times and costs at each request: about the last fifty make the average."""
 
+SLOWNESS_HALF_LIFE_S = 15.0
+"""Half-life of evidence that an engine is slower than its step model. Without it a worker that was slow once is left
+alone for good.
+"""
+
+AS_PREDICTED_S = 0.1
+"""Seconds of first tokens that are taken as predicted. Without them one late token makes a worker slow."""
+
 LEAST_LOOK_S = 1e-6
 """Shortest seconds until the queue asks to be called again: a shorter timer would fire at once, again and again."""
 
@@ -137,8 +143,8 @@ LOOK_S = 0.25
 # -- adapters ------------------------------------------------------------------------------
 
 BOUND_S = 2.0
-"""Seconds that an adapter waits for an idle slot before one is closed for it; an adapter with waiting requests keeps
-its slot for half of that. A smaller value swaps more; a larger one lets other adapters wait.
+"""Seconds that an adapter waits for an idle slot before one is closed for it, and that a loaded one stays while others
+wait; it keeps its slot for half of that. A smaller value swaps more; a larger one lets other adapters wait.
 """
 
 LOADS_PER_MINUTE = 30
@@ -146,9 +152,3 @@ LOADS_PER_MINUTE = 30
 
 FIRST_LOAD_S = 2.0
 """Initial estimate of an adapter's load in seconds; a refused pin is retried after as long, then twice as long."""
-
-LEAST_KEPT_S = 5.0
-"""Seconds that a loaded adapter stays while requests wait for it: otherwise its load was in vain."""
-
-WISH_S = 10.0
-"""Seconds that an adapter stays requested by a request that could not wait for its load: its caller retries."""

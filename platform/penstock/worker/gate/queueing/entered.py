@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
-from penstock.domain.serving.waited import Ahead
+from penstock.domain.serving.report import Ahead
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.work import Work
 
 
 class Mark(NamedTuple):
-    """Counts at an arrival: all entered requests, the tenant's own, the other present tenants."""
-
     everybody: tuple[int, ...]
     own: tuple[int, ...]
     tenants: int

@@ -1,4 +1,4 @@
-"""The engine's pace: predicted, and corrected by what it does; and a request's stay, which is measured.
+"""The engine's pace: predicted, and corrected by what it does; its slowness and a request's stay, which are measured.
 
 Capacity is measured only while requests wait; other times can raise the estimate, not lower it.
 """
@@ -6,7 +6,7 @@ Capacity is measured only while requests wait; other times can raise the estimat
 import math
 from collections.abc import Callable
 
-from penstock.worker.gate.queueing.constants import FOLD_S, REMEMBERED
+from penstock.worker.gate.queueing.constants import AS_PREDICTED_S, FOLD_S, REMEMBERED, SLOWNESS_HALF_LIFE_S
 
 
 class ServiceRate:
@@ -55,6 +55,28 @@ class ServiceRate:
         if self._is_full or sample > self._ratio:
             self._ratio = keep * self._ratio + (1 - keep) * sample
         self._done, self._since, self._is_full = 0.0, now, True
+
+
+class Slowness:
+    """The seconds that first tokens took lately, over those predicted; 1.0 without evidence, and never below.
+
+    Routing alone reads it: a prompt in the cache is quicker than predicted, and the engine no faster. Old evidence
+    fades, so that a worker without requests is tried again.
+    """
+
+    def __init__(self) -> None:
+        self._took = self._predicted = self._at = 0.0
+
+    def learn(self, took_s: float, predicted_s: float, now: float) -> None:
+        kept = self._kept(now)
+        self._took, self._predicted, self._at = kept * self._took + took_s, kept * self._predicted + predicted_s, now
+
+    def ratio(self, now: float) -> float:
+        kept = self._kept(now)
+        return max(1.0, (kept * self._took + AS_PREDICTED_S) / (kept * self._predicted + AS_PREDICTED_S))
+
+    def _kept(self, now: float) -> float:
+        return math.exp2((self._at - now) / SLOWNESS_HALF_LIFE_S)
 
 
 class Stay:

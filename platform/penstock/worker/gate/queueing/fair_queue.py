@@ -1,10 +1,9 @@
 """Hierarchical weighted fair queueing in tokens of service, in front of one engine.
 
 Priority levels (one per standing) share the engine by weight, tenants in a level likewise; both by start-time fair
-queueing (Goyal, Vin, Cheng, SIGCOMM'96) over the token costs of VTC (Sheng et al., OSDI'24). A request is charged its
-expected cost at dispatch, corrected as its tokens are generated. An idle tenant resumes at the present virtual time.
-The lowest weighted level keeps its share: the starvation bound. Spare levels run only while no other request waits. In
-a full queue requests of lower standing are evicted.
+queueing (``fairness/turns.py``) over the token costs of VTC (Sheng et al., OSDI'24). A request is charged its expected
+cost at dispatch, corrected as its tokens are generated. Spare levels run only while no other request waits. In a full
+queue requests of lower standing are evicted.
 
 Trade-off: strict priority would lower interactive latency under overload, but starve batch work. It knows neither HTTP,
 the engine nor the clock.

@@ -9,13 +9,12 @@ Trade-off: an O(1) estimate with headroom for later requests that go first, inst
 from penstock.domain.models.steps import StepModel
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.constants import (
+    HEADROOM,
     LEAST_LOOK_S,
     LEAST_RETRY_S,
     MINUTE_S,
     NEW_PART,
-    RETRY_HEADROOM,
     STAY_HEADROOM,
-    WAIT_HEADROOM,
 )
 from penstock.worker.gate.queueing.estimates import ServiceRate, Stay
 from penstock.worker.gate.queueing.fair_queue import FairQueue
@@ -32,7 +31,6 @@ class Forecast:
         self._steps: StepForecast | None = None
 
     def learn(self, model: StepModel) -> None:
-        """Forecast by this model of the engine's steps from now on."""
         self._steps = StepForecast(model, self._slots, self.pace.per_s)
         self.pace.predict(self._steps.pace_per_s)
 
@@ -93,12 +91,12 @@ class Forecast:
     # -- because of what ---------------------------------------------------------------------
 
     def is_own(self, work: Work, now: float) -> bool:
+        """Tell whether it would be in time without its tenant's waiting requests and expected retries."""
         ahead = self._fair.waiting_without(work)
         if ahead is None:
             return False
         wait_s = max((ahead + self._slots.mean_cost) / self.pace.per_s, self._adapter_s(work, now))
-        retries_s = self.retries_s(work, now)
-        return not self.late_s(work, now, wait_s, retries_s) and not self.timed_out_s(work, now, wait_s, retries_s)
+        return not self.late_s(work, now, wait_s) and not self.timed_out_s(work, now, wait_s, 0.0)
 
     def waits_for_own(self, work: Work) -> bool:
         """Tell whether it waits only for its own tenant: with time shared inside, it would be in."""
@@ -134,7 +132,7 @@ class Forecast:
 
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
         """Return the seconds until a retry for this obstacle, and register the expected retry."""
-        retry_s = max(LEAST_RETRY_S, RETRY_HEADROOM * wait_s)
+        retry_s = max(LEAST_RETRY_S, HEADROOM * wait_s)
         if retry_s <= MINUTE_S:
             self.retries.expect(work, now + retry_s, now)
         return min(MINUTE_S, retry_s)
@@ -146,7 +144,7 @@ def _over_s(may_s: float, wait_s: float, retries_s: float) -> float:
     While retries are expected, a new request may wait for only part of its time: that leaves them room, and the engine
     work if none arrives.
     """
-    may_wait_s = may_s / WAIT_HEADROOM
+    may_wait_s = may_s / HEADROOM
     if not wait_s or wait_s <= (NEW_PART if retries_s else 1.0) * may_wait_s:
         return 0.0
     return max(LEAST_LOOK_S, wait_s + retries_s - max(0.0, may_wait_s))

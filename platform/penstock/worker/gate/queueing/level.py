@@ -102,7 +102,6 @@ class PriorityLevel:
         return chosen
 
     def overtaken(self) -> None:
-        """Count an overtaking of the last choice's requests without room."""
         for flow in self._crowded:
             flow.bypassed += 1
 

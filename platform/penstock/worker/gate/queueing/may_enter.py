@@ -98,7 +98,6 @@ class MayEnter:
         return any(self._is_over(one, held) for one, held in slots.holders())
 
     def _is_over(self, tenant: TenantId, held: Room) -> bool:
-        """Tell whether a tenant exceeds its part of the used slots, and is therefore paused in the engine."""
         return held.slots > max(1.0, self.active.part_of(tenant) * self.slots.held.slots)
 
     def _kept_for_others(self, work: Work, *, is_owed: bool) -> Room:
@@ -129,4 +128,11 @@ class MayEnter:
             held = holds.held if rung.is_spare else holds.held_up_to(rung)
             beside = holds.whole.times(part).minus(held)
             left = left.least(beside.minus(kept) if kept.slots and active.others(work, rung) else beside)
-        return left
+        return self._beside_others(left) if work.standing <= Standing.BATCH else left
+
+    def _beside_others(self, left: Room) -> Room:
+        """Bound batch work beside other work; one slot stays, so that it does not starve."""
+        slots, batch = self.slots, self.slots.held_up_to(Standing.BATCH).slots
+        if slots.batch_slots is None or slots.held.slots <= batch:
+            return left
+        return Room(min(left.slots, max(1, slots.batch_slots) - batch), left.blocks)

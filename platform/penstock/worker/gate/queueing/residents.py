@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 from penstock.domain.ids import TenantId, VersionId
 from penstock.fairness.fading import Fading
 from penstock.worker.gate.queueing.constants import (
+    BOUND_S,
     FIRST_LOAD_S,
     LEARNING,
-    LEAST_KEPT_S,
     LEAST_RETRY_S,
     LOADS_PER_MINUTE,
     MINUTE_S,
     MOST_KNOWN,
-    WISH_S,
 )
 
 
@@ -54,8 +53,6 @@ class AdapterRefusal:
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """The time during which a refused pin is not retried."""
-
     of_s: float
     until: float
 
@@ -95,11 +92,9 @@ class Residents:
         return now - self._began
 
     def has(self, adapter: VersionId) -> bool:
-        """Tell whether the adapter is in memory and checked."""
         return adapter in self._checked
 
     def holds(self, adapter: VersionId) -> bool:
-        """Tell whether the adapter's weights are in memory, checked or not."""
         return adapter in self._at
 
     # -- who waits ---------------------------------------------------------------------------
@@ -173,7 +168,7 @@ class Residents:
             return None
         free = [one for one in self._at if one not in busy and one not in self.pinned]
         idle = [one for one in free if one not in self._waiting]
-        old = [one for one in free if now - self._at[one] >= LEAST_KEPT_S]
+        old = [one for one in free if now - self._at[one] >= BOUND_S]
         return self.uses.least(idle or old, now)
 
     @property
@@ -256,7 +251,7 @@ class Residents:
     def _forget(self, now: float) -> None:
         while self._loads and self._loads[0][0] <= now - MINUTE_S:
             self._loads.popleft()
-        for adapter in [one for one, (_, at) in self._wishes.items() if at <= now - WISH_S]:
+        for adapter in [one for one, (_, at) in self._wishes.items() if at <= now - MINUTE_S]:
             del self._wishes[adapter]
         for adapter in self._paused.keys() - self.pinned:
             del self._paused[adapter]

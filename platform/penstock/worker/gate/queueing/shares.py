@@ -1,11 +1,8 @@
 """Each tenant's part of the engine: its share by weight among active tenants, and its reservation.
 
-A tenant is active from its first request with a share, while one waits or runs, and half a minute longer, so that after
-a short pause it finds a slot.
-
-Of reserved, unused slots a quarter stays free, at least one; the rest is lent, and freed slots go to tenants with
-reservations first. An engine learns a reservation from the first request, and keeps it for an hour after the last.
-Above four fifths of the engine all reservations shrink in proportion; less than half a slot reserves nothing.
+A tenant is active from its first request with a share, while one waits or runs, and half a minute longer. Of reserved,
+unused slots a part stays free; the rest is lent, and freed slots go to tenants with reservations first. Reservations
+beyond the engine shrink in proportion.
 
 Trade-off: running answers can't be preempted, so lent slots are returned only as answers end. Lending none would waste
 the engine; lending all would let long answers occupy everything.
@@ -77,7 +74,6 @@ class Active:
         return tenant in self._requests
 
     def has_company(self, tenant: TenantId) -> bool:
-        """Tell whether another tenant's request waits or runs, of any standing."""
         return len(self._requests) > (tenant in self._requests)
 
     @property

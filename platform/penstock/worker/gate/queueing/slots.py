@@ -1,9 +1,8 @@
-"""The engine's batch slots and KV blocks, by tenant and standing.
+"""The engine's batch slots and KV blocks, by tenant and standing; tenants' shares are in ``shares``.
 
-A request enters only when the blocks of its prompt and expected output are free, so the engine does not queue; the
-engine preempts only if a tenant below its share displaces another (``may_enter``) or many answers run long at once. A
-longer answer's blocks are counted as its tokens are generated. A request holds a slot for each of its sequences; those
-of one prompt share its full blocks. Tenants' shares are not considered here.
+A request enters only when the blocks of its prompt and expected output are free, so the engine does not queue. A longer
+answer's blocks are counted as its tokens are generated. A request holds a slot for each of its sequences; those of one
+prompt share its full blocks.
 
 Trade-off: booking ``max_tokens`` would never preempt but leave most of the KV cache empty; booking the expectation may
 preempt if many answers run long. Preemptions are counted.
@@ -92,7 +91,6 @@ class Mix(NamedTuple):
 
     @property
     def context_tokens(self) -> float:
-        """Mean context over their decoding."""
         return self.prompt_tokens + self.output_tokens / 2
 
     def plus(self, work: Work, sign: int = 1) -> "Mix":
@@ -119,6 +117,8 @@ class Slots:
         self.whole = Room(size.max_seqs, size.usable)
         """All of the engine that may be booked."""
         self.changes = 0
+        self.batch_slots: int | None = None
+        """Slots that batch work may hold beside other work; None: no bound."""
         self.held = NOTHING
         self._slots: dict[RequestId, _Seat] = {}
         self._by_tenant: dict[TenantId, Room] = {}

@@ -9,7 +9,7 @@ import pytest
 from penstock.domain.models.model import EngineSettings, GoldenPrompt, Task
 from penstock.domain.serving.request import Api
 from penstock.worker.agent.warmup import golden, shapes, warm
-from penstock.worker.agent.warmup.ask import EngineRefused
+from penstock.worker.agent.warmup.warm import EngineRefused
 from tests.unit.worker.engines.test_vllm import MANIFEST
 
 

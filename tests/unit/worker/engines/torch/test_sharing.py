@@ -8,7 +8,7 @@ import pytest
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.tenant import PLATFORM
-from penstock.worker.engines.torch.sharing import Sharing
+from penstock.worker.engines.torch.service import Sharing
 from penstock.worker.share import Share
 
 ROOM, SHARE, ITEMS = 16, 2, 64

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
-from penstock.worker.gate.queueing.constants import RETRY_HEADROOM, WAIT_HEADROOM
+from penstock.worker.gate.queueing.constants import HEADROOM
 from penstock.worker.gate.queueing.fair_queue import Bounds
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
@@ -117,6 +117,18 @@ def test_a_queue_that_is_too_long_is_its_tenants_own_where_the_others_alone_woul
     assert house.queue.is_own(one, 0.0) is is_own
 
 
+def test_a_tenants_expected_retries_are_its_own() -> None:
+    """A flood that comes back as told has work before it that no other tenant sent."""
+    house = House()
+    for i in range(200):
+        house.arrive(f"r{i}", "flood", start_by=1.0)
+    one = replace(WORK, request=RequestId("one"), tenant=TenantId("flood"), start_by=1.0)
+    assert house.queue.forecast.retries_s(one, 0.0)
+    pace, mean = house.queue.forecast.pace.per_s, house.queue.slots.mean_cost
+    just = replace(one, start_by=1.3 * mean / pace)
+    assert house.queue.is_own(just, 0.0)
+
+
 @pytest.mark.parametrize(
     ("bounds", "who", "is_own"),
     [
@@ -143,8 +155,8 @@ def test_a_hopeless_deadline_is_refused_at_once() -> None:
     ((name, why, wait_s),) = house.shed
     assert (name, why) == ("late", Shed.LATE)
     expected_s = 27 * 200 / 1000.0
-    too_long_s = expected_s - 1.0 / WAIT_HEADROOM
-    assert wait_s == pytest.approx(RETRY_HEADROOM * too_long_s)
+    too_long_s = expected_s - 1.0 / HEADROOM
+    assert wait_s == pytest.approx(HEADROOM * too_long_s)
 
 
 def test_who_would_wait_longer_than_its_queue_timeout_is_refused_at_once() -> None:
@@ -153,12 +165,12 @@ def test_who_would_wait_longer_than_its_queue_timeout_is_refused_at_once() -> No
     for i in range(30):
         house.arrive(f"r{i}")
     expected_s = 27 * 200 / 1000.0
-    house.arrive("in time", start_by=WAIT_HEADROOM * expected_s + 0.1)
+    house.arrive("in time", start_by=HEADROOM * expected_s + 0.1)
     house.arrive("too long", start_by=4.0)
     ((name, why, wait_s),) = house.shed
     assert (name, why) == ("too long", Shed.FULL)
-    over_s = expected_s + 200 / 1000.0 - 4.0 / WAIT_HEADROOM
-    assert wait_s == pytest.approx(RETRY_HEADROOM * over_s)
+    over_s = expected_s + 200 / 1000.0 - 4.0 / HEADROOM
+    assert wait_s == pytest.approx(HEADROOM * over_s)
 
 
 def test_who_has_waited_as_long_as_it_may_is_told_when_to_come_back() -> None:
@@ -166,7 +178,7 @@ def test_who_has_waited_as_long_as_it_may_is_told_when_to_come_back() -> None:
     house = House()
     for i in range(6):
         house.arrive(f"r{i}", start_by=15.0)
-    assert house.queue.give_up(RequestId("r5"), 15.0) >= RETRY_HEADROOM * 200 / 1000.0
+    assert house.queue.give_up(RequestId("r5"), 15.0) >= HEADROOM * 200 / 1000.0
     assert len(house.queue) == 1
     house.leave("r5", now=15.0)
     for i in range(5):

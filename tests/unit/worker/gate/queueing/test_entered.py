@@ -1,7 +1,7 @@
 """Who goes before somebody that waits, as counts."""
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.serving.waited import Ahead
+from penstock.domain.serving.report import Ahead
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.entered import Entered
 from penstock.worker.gate.queueing.work import Work

@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.worker.gate.queueing.estimates import ServiceRate, Stay
+from penstock.worker.gate.queueing.constants import SLOWNESS_HALF_LIFE_S
+from penstock.worker.gate.queueing.estimates import ServiceRate, Slowness, Stay
 
 
 def test_it_converges_to_the_measured_rate() -> None:
@@ -47,3 +48,24 @@ def test_a_stay_is_learned_by_cost() -> None:
         stay.learn(1.0, 100.0)
         stay.learn(3.0, 100.0)
     assert stay.of(200.0) == pytest.approx(4.0, rel=0.05)
+
+
+def test_an_engine_that_takes_longer_than_predicted_is_slow() -> None:
+    """The factor is that of its first tokens; as predicted, or quicker by a cached prefix, it is one."""
+    for times, expected in ((6.0, 6.0), (1.0, 1.0), (0.2, 1.0)):
+        slowness = Slowness()
+        assert slowness.ratio(0.0) == 1.0
+        for second in range(60):
+            slowness.learn(0.5 * times, 0.5, float(second))
+        assert slowness.ratio(59.0) == pytest.approx(expected, rel=0.1)
+
+
+def test_one_late_token_says_little_and_old_ones_nothing() -> None:
+    """A worker that got no requests for its slowness is tried again."""
+    slowness = Slowness()
+    slowness.learn(0.06, 0.02, 0.0)
+    assert slowness.ratio(0.0) < 1.5
+    for second in range(60):
+        slowness.learn(3.0, 0.5, float(second))
+    assert slowness.ratio(60.0) > 5.0
+    assert slowness.ratio(60.0 + 10 * SLOWNESS_HALF_LIFE_S) < 1.5

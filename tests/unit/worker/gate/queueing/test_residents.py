@@ -1,7 +1,7 @@
 """Which adapters an engine holds, which are loaded next, who gives way."""
 
 from penstock.domain.ids import TenantId, VersionId
-from penstock.worker.gate.queueing.constants import LEAST_KEPT_S, LEAST_RETRY_S, LOADS_PER_MINUTE, MINUTE_S, WISH_S
+from penstock.worker.gate.queueing.constants import BOUND_S, LEAST_RETRY_S, LOADS_PER_MINUTE, MINUTE_S
 from penstock.worker.gate.queueing.residents import AdapterRefusal, Residents
 
 ACME, MANY = TenantId("acme"), TenantId("many")
@@ -79,8 +79,8 @@ def test_who_is_waited_for_stays_for_its_least_time() -> None:
     residents = Residents(1)
     residents.came(an(1), ACME, 0.0)
     load(residents, an(1), 0.0)
-    assert residents.gives_way(NOBODY, LEAST_KEPT_S - 0.1) is None
-    assert residents.gives_way(NOBODY, LEAST_KEPT_S) == an(1)
+    assert residents.gives_way(NOBODY, BOUND_S - 0.1) is None
+    assert residents.gives_way(NOBODY, BOUND_S) == an(1)
     residents.gone(an(1), ACME)
     assert residents.gives_way(NOBODY, 0.1) == an(1)
 
@@ -103,7 +103,7 @@ def test_who_could_not_wait_is_loaded_for_all_the_same() -> None:
     assert residents.wanted(1.0) == an(1)
     load(residents, an(1), 1.0)
     assert residents.wanted(2.0) == an(2)
-    assert residents.wanted(5.0 + WISH_S) is None
+    assert residents.wanted(5.0 + MINUTE_S) is None
 
 
 def test_the_first_load_counts_whole_and_one_that_takes_longer_is_not_here_at_once() -> None:

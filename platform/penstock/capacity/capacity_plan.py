@@ -1,0 +1,169 @@
+"""The GPUs that given traffic needs: formulas from a peak to machines and money, each factor once. Pure.
+
+Prefill and decode are sized separately and combined in one step: a batch in balance starts as many prompts as it ends
+answers. KV memory bounds the batch, the ITL objective bounds the step. Headroom is applied once, in the target load; a
+lost zone once, over the zones; another region's traffic once, before both.
+
+Trade-off: one mean length and a steady peak are assumed. Target load covers bursts within the peak, the autoscaler
+longer ones.
+"""
+
+import math
+from dataclasses import dataclass
+
+from penstock.capacity.memory_plan import MemoryPlan
+from penstock.domain.errors import ArtifactRefused
+
+DATASHEET_ERROR = 0.15
+"""Median error of predicted steps (from data sheets) against published runs; for a batch in balance it is as large."""
+
+STEPS = 40
+"""Points of a plot up to the peak."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """The traffic of one version at its peak, and the failures to survive at that time."""
+
+    requests_per_s: float
+    prompt_tokens: int
+    """Prompt tokens of a request that are not found in the prefix cache."""
+    output_tokens: int
+    ttft_s: float
+    target_load: float = 0.8
+    """The part of a replica's rate that the peak may take; the rest is for bursts."""
+    zones: int = 3
+    """The replicas are spread equally over these zones, and any one may be lost at the peak; 1 survives none."""
+    other_region_per_s: float = 0.0
+    """Requests a second that arrive here if another region is lost; 0: no room is kept for them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A row of the plan, with the formula that gives its value."""
+
+    name: str
+    formula: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityPlan:
+    figures: tuple[Figure, ...]
+    binding: str
+    """The bound that a larger batch would exceed first."""
+    replica_per_s: float
+    replicas: int
+    gpus: int
+    replicas_if_slower: int
+    """Replicas if steps take longer by the model's error."""
+    per_hour: float
+    """Dollars; 0 if no price is known."""
+    next_tenth_per_hour: float
+    """Dollars an hour for the next 10 % of traffic."""
+    misses_ttft: bool
+    """Whether a prompt alone takes longer than the TTFT objective."""
+
+
+def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float = DATASHEET_ERROR) -> CapacityPlan:
+    """Return the capacity plan of one version on replicas as ``memory`` plans them.
+
+    ``gpu_per_hour`` is in dollars, 0 if unknown. Raises ``ArtifactRefused`` if a replica can't serve one request.
+    """
+    _check(demand, memory)
+    rate, figures, binding = _replica(demand, memory)
+    peak = demand.requests_per_s + demand.other_region_per_s
+    replicas = _replicas(peak, rate, demand)
+    slower = _replicas(peak, rate / (1 + error), demand)
+    gpus = memory.target.gpus
+    spread = demand.zones / (demand.zones - 1) if demand.zones > 1 else 1.0
+    figures += (
+        Figure(name="peak", formula="requests/s here + requests/s of a lost region", value=peak, unit="requests/s"),
+        Figure(
+            name="needed",
+            formula=f"peak / (rate x {demand.target_load:g} target load)",
+            value=peak / (rate * demand.target_load),
+            unit="replicas",
+        ),
+        Figure(
+            name="with zones",
+            formula=f"needed x {spread:.2f} (z / (z - 1), {demand.zones} zones), whole, and equally many in each zone",
+            value=replicas,
+            unit="replicas",
+        ),
+    )
+    fraction = spread * 0.1 * peak / (rate * demand.target_load)
+    prefill_s = memory.steps.seconds(decoding=0, prompt=demand.prompt_tokens)
+    return CapacityPlan(
+        figures=figures,
+        binding=binding,
+        replica_per_s=rate,
+        replicas=replicas,
+        gpus=replicas * gpus,
+        replicas_if_slower=slower,
+        per_hour=replicas * gpus * gpu_per_hour,
+        next_tenth_per_hour=fraction * gpus * gpu_per_hour,
+        misses_ttft=prefill_s > demand.ttft_s,
+    )
+
+
+def sizes(demand: Demand, memory: MemoryPlan) -> list[tuple[float, int]]:
+    """Return the replicas at parts of the peak, up to half as much again: the points of a plot."""
+    rate, _, _ = _replica(demand, memory)
+    peaks = [demand.requests_per_s * part / STEPS for part in range(1, STEPS + STEPS // 2 + 1)]
+    return [(peak, _replicas(peak + demand.other_region_per_s, rate, demand)) for peak in peaks]
+
+
+def _check(demand: Demand, memory: MemoryPlan) -> None:
+    finite = (demand.requests_per_s, demand.other_region_per_s, demand.target_load, demand.ttft_s)
+    if not all(math.isfinite(one) for one in finite) or demand.requests_per_s <= 0 or demand.other_region_per_s < 0:
+        raise ArtifactRefused("the peak is no positive number of requests a second")
+    if not 0 < demand.target_load <= 1:
+        raise ArtifactRefused("the target load is not between 0 and 1")
+    if not memory.fits:
+        raise ArtifactRefused("the model does not fit: `penstock plan memory` says what would")
+    if demand.prompt_tokens + demand.output_tokens > memory.target.context_tokens:
+        raise ArtifactRefused("prompt and output are longer than the planned context")
+
+
+def _replica(demand: Demand, memory: MemoryPlan) -> tuple[float, tuple[Figure, ...], str]:
+    """Return the requests a second of one replica, the rows that derive it, and its binding bound."""
+    prompt, output, steps = demand.prompt_tokens, demand.output_tokens, memory.steps
+    held = prompt + output // 2
+    kv_batch = memory.cache.pool_blocks(memory.kv_bytes) // memory.cache.blocks(held)
+    itl_batch = steps.batch(memory.target.itl_s, context=held, prompt=prompt / output, most=1 << 14)
+    batch = min(kv_batch, itl_batch)
+    if batch < 1:
+        raise ArtifactRefused(f"a step beside its prompts never is within {memory.target.itl_s * 1e3:g} ms on this GPU")
+    brought = round(batch * prompt / output)
+    step_s = steps.seconds(decoding=batch, prompt=brought, context=batch * held)
+    decode_s = steps.seconds(decoding=batch, context=batch * held)
+    rate = batch / (output * step_s)
+    figures = (
+        Figure(name="live tokens", formula="prompt + output / 2", value=held, unit="tokens"),
+        Figure(name="batch by KV", formula="KV blocks / blocks of the live tokens", value=kv_batch, unit="sequences"),
+        Figure(
+            name="batch by ITL",
+            formula="the largest with a step, batch x prompt / output prompt tokens in it, within the objective",
+            value=itl_batch,
+            unit="sequences",
+        ),
+        Figure(name="step", formula="max(weights, tokens) + context + sequences", value=step_s * 1e3, unit="ms"),
+        Figure(
+            name="prefill",
+            formula="step without its prompts, taken from the step",
+            value=(step_s - decode_s) / step_s * 100,
+            unit="% of a step",
+        ),
+        Figure(name="rate", formula="batch / (output x step)", value=rate, unit="requests/s"),
+    )
+    return rate, figures, "KV memory" if kv_batch < itl_batch else "the ITL objective"
+
+
+def _replicas(peak: float, rate: float, demand: Demand) -> int:
+    needed = peak / (rate * demand.target_load)
+    if demand.zones == 1:
+        return math.ceil(needed)
+    in_each = math.ceil(needed / (demand.zones - 1))
+    return in_each * demand.zones

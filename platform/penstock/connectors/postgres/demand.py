@@ -1,0 +1,127 @@
+"""Gateways' reports of demand, sent to controllers by notifications; nothing is stored.
+
+Every controller that listens hears every gateway, so that a new leader knows the demand. While the database is
+unavailable no report arrives: gateways are silent, and nothing wakes or scales.
+
+Trade-off: a notification holds at most 8,000 bytes, so a report of many versions is sent in parts. A report of which a
+part is missing is left out: its counters come again with the next.
+"""
+
+import asyncio
+import zlib
+from base64 import b85decode, b85encode
+from collections.abc import Callable
+from contextlib import suppress
+
+import asyncpg
+import msgspec
+
+from penstock.connectors.postgres.database import CONNECT_WITHIN_S, QUERY_WITHIN_S, Database, translated, way
+from penstock.connectors.postgres.queries import load
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.fleet.demand import GatewayReport
+from penstock.telemetry.logs import logger
+
+CHANNEL = "penstock_demand"
+PART_BYTES = 7_000
+"""Characters of one notification, within the 8,000 of Postgres with its head."""
+MOST_PARTS = 64
+MOST_REPORT_BYTES = 4 << 20
+"""Bytes of an unpacked report: 5,000 counters are one megabyte."""
+_SQL = load("demand")
+_LOOK_S = 2.0
+"""Seconds between checks of a silent connection."""
+_RETRY_S = 0.5
+_REPORT = msgspec.json.Decoder(GatewayReport)
+
+
+class PostgresDemandTeller:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def tell(self, report: GatewayReport) -> None:
+        for part in parts(report):
+            await self._database.rows(_SQL["tell"], CHANNEL, part)
+
+
+def parts(report: GatewayReport) -> list[str]:
+    """Return the notifications of a report: ``GATEWAY NUMBER PART PARTS TEXT``."""
+    text = b85encode(zlib.compress(msgspec.json.encode(report))).decode()
+    texts = [text[at : at + PART_BYTES] for at in range(0, len(text), PART_BYTES)]
+    name = report.gateway.replace(" ", "-")
+    return [f"{name} {report.number} {at} {len(texts)} {one}" for at, one in enumerate(texts)]
+
+
+class Assembly:
+    """The parts of each gateway's newest report."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, tuple[str, dict[int, str]]] = {}
+        self.refused = 0
+        """Notifications that were no part of a report."""
+
+    def take(self, payload: str) -> GatewayReport | None:
+        """Return the report that this part completes."""
+        try:
+            name, number, at, count, text = payload.split(" ")
+            if not 0 <= int(at) < int(count) <= MOST_PARTS:
+                raise ValueError(payload)
+            return self._taken(name, number, int(at), int(count), text)
+        except (ValueError, zlib.error, msgspec.MsgspecError):
+            self.refused += 1
+            return None
+
+    def _taken(self, name: str, number: str, at: int, count: int, text: str) -> GatewayReport | None:
+        known, texts = self._parts.pop(name, (number, {}))
+        texts = texts if known == number else {}
+        texts[at] = text
+        if len(texts) < count:
+            self._parts[name] = (number, texts)
+            while len(self._parts) > MOST_PARTS:
+                del self._parts[next(iter(self._parts))]
+            return None
+        whole = "".join(texts[one] for one in range(count))
+        unpacked = zlib.decompressobj().decompress(b85decode(whole), MOST_REPORT_BYTES)
+        return _REPORT.decode(unpacked)
+
+
+class PostgresDemand:
+    def __init__(self, dsn: str) -> None:
+        self._way = way(dsn)
+        self._broken = asyncio.Event()
+        self.assembly = Assembly()
+
+    async def run(self, on_report: Callable[[GatewayReport], None]) -> None:
+        is_away = False
+        while True:
+            try:
+                with translated():
+                    await self._listen(on_report)
+            except StoreUnavailable as error:
+                if not is_away:
+                    logger().warning("source_is_away", table="demand", reason=str(error.__cause__ or error))
+                is_away = True
+            else:
+                is_away = False
+            await asyncio.sleep(_RETRY_S)
+
+    async def _listen(self, on_report: Callable[[GatewayReport], None]) -> None:
+        connection = await asyncpg.connect(
+            self._way.dsn, password=self._way.password, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S
+        )
+        try:
+            self._broken.clear()
+            connection.add_termination_listener(lambda _: self._broken.set())
+            await connection.add_listener(CHANNEL, lambda *told: self._take(str(told[-1]), on_report))
+            while not self._broken.is_set():
+                await connection.execute(_SQL["still_here"])
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_S):
+                        await self._broken.wait()
+        finally:
+            connection.terminate()
+
+    def _take(self, payload: str, on_report: Callable[[GatewayReport], None]) -> None:
+        report = self.assembly.take(payload)
+        if report is not None:
+            on_report(report)

@@ -1,0 +1,28 @@
+"""What gateways report, as demand at one time; in memory, in seconds in which this process ran.
+
+Trade-off: nothing is stored. A new leader learns held requests within a second, and rates within ``RATE_S``.
+"""
+
+from collections.abc import Callable
+
+from penstock.control.autoscaler.reports import Reports
+from penstock.domain.clock import Clock
+from penstock.domain.fleet.demand import Demand, GatewayReport
+
+
+class HeardDemand:
+    """Implements the loop's ``DemandReader``. ``on_news``: a version is waited for that was not before."""
+
+    def __init__(self, awake: Clock, on_news: Callable[[], None] = lambda: None) -> None:
+        self._awake = awake
+        self._on_news = on_news
+        self._reports = Reports()
+
+    def take(self, report: GatewayReport) -> None:
+        now = self._awake.monotonic()
+        before = self._reports.held(now)
+        if self._reports.take(report, now) and any(one.version not in before for one in report.held):
+            self._on_news()
+
+    def demand(self) -> Demand:
+        return self._reports.demand(self._awake.monotonic())

@@ -1,0 +1,41 @@
+"""Metrics of scaling: numbers, wishes and cordoned workers by version, price, silent gateways.
+
+Only the leader knows them; after it stops leading the gauges are removed, which differs from 0.
+"""
+
+from penstock.control.autoscaler.autoscaler import Scaling
+from penstock.domain.fleet.demand import Demand
+from penstock.domain.fleet.scaling import Act
+from penstock.domain.ids import VersionId
+from penstock.telemetry import names
+from penstock.telemetry.metrics import Metrics
+
+
+class ScaleMetrics:
+    def __init__(self, metrics: Metrics) -> None:
+        of_version = (names.SCALE_WISH_WORKERS, names.SCALE_WORKERS, names.SCALE_CORDONED, names.SCALE_DOLLARS_PER_HOUR)
+        self._gauges = tuple(metrics.gauge(one) for one in of_version)
+        self._changes = metrics.counter(names.SCALE_CHANGES)
+        self._silent = metrics.gauge(names.DEMAND_SILENT_GATEWAYS)
+        self._versions: set[VersionId] = set()
+
+    def show(self, done: Scaling, demand: Demand) -> None:
+        """Set the gauges of versions that are scaled and remove those of others."""
+        self._silent.set(len(demand.missing))
+        for one in done.records:
+            cordoned = len(done.targets[one.version].cordoned)
+            for gauge, value in zip(self._gauges, (one.wish, one.after, cordoned, one.per_hour_after), strict=True):
+                gauge.labels(one.version).set(value)
+            if one.act is not Act.HOLD:
+                self._changes.labels(one.version, one.act).inc()
+        self._forget({one.version for one in done.records})
+
+    def unknown(self) -> None:
+        self._silent.set(0)
+        self._forget(set())
+
+    def _forget(self, kept: set[VersionId]) -> None:
+        for version in self._versions - kept:
+            for gauge in self._gauges:
+                gauge.remove(version)
+        self._versions = kept

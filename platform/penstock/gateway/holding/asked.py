@@ -1,0 +1,97 @@
+"""Counts what is asked of each version, by standing: the counters of a gateway's reports to the controllers.
+
+A request counts when its quota is reserved, for the version that it is sent to: refusals for want of capacity are
+demand, refusals by limits are none. Expected output counts as it was reserved.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.domain.fleet.demand import Counted
+from penstock.domain.ids import VersionId
+from penstock.domain.models.model import Tier
+from penstock.domain.outcome import Outcome
+from penstock.domain.serving.slo import Indicator, SloTier
+from penstock.domain.tenancy.standing import Standing
+from penstock.gateway.calls.call import Admitted, Answer, Call
+
+KEPT_REPORTS = 120
+"""Reports without a change after which a version's counters are dropped: longer than any window of the controller."""
+
+
+@dataclass(slots=True)
+class _Counters:
+    requests: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    answered: int = 0
+    late: int = 0
+    read_tokens: int = 0
+    cached_tokens: int = 0
+    unchanged: int = 0
+    """Reports since the last change."""
+
+
+@dataclass(slots=True)
+class Asked:
+    tiers: Mapping[Tier, SloTier]
+    clock: Callable[[], float]
+    """Monotonic seconds."""
+    _counters: dict[tuple[VersionId, Standing], _Counters] = field(default_factory=dict)
+
+    def came(self, call: Admitted) -> None:
+        counters = self._of(call)
+        counters.requests += 1
+        counters.prompt_tokens += call.cost.prompt_tokens
+        counters.output_tokens += call.lease.expected_output
+
+    def ended(self, call: Call, answer: Answer) -> None:
+        if not isinstance(call, Admitted):
+            return
+        counters, usage = self._of(call), answer.usage
+        counters.read_tokens += usage.prompt_tokens
+        counters.cached_tokens += usage.cached_tokens
+        is_late = self._is_late(call, answer)
+        if is_late is not None:
+            counters.answered += 1
+            counters.late += is_late
+
+    def counted(self) -> tuple[Counted, ...]:
+        """Return the counters for the next report; those that did not change for long are dropped."""
+        for counters in self._counters.values():
+            counters.unchanged += 1
+        kept = {key: one for key, one in self._counters.items() if one.unchanged <= KEPT_REPORTS}
+        self._counters = kept
+        return tuple(
+            Counted(
+                version=version,
+                standing=standing,
+                requests=one.requests,
+                prompt_tokens=one.prompt_tokens,
+                output_tokens=one.output_tokens,
+                answered=one.answered,
+                late=one.late,
+                read_tokens=one.read_tokens,
+                cached_tokens=one.cached_tokens,
+            )
+            for (version, standing), one in kept.items()
+        )
+
+    def _of(self, call: Admitted) -> _Counters:
+        key = (call.version.base or call.version.id, call.standing)
+        found = self._counters.get(key)
+        if found is None:
+            found = self._counters[key] = _Counters()
+        found.unchanged = 0
+        return found
+
+    def _is_late(self, call: Admitted, answer: Answer) -> bool | None:
+        """Tell whether the answer broke its tier's promise of time; None if that promise says nothing of it."""
+        if answer.outcome is Outcome.DEADLINE:
+            return True
+        tier = self.tiers[call.slo]
+        if call.request.stream and answer.ttft_s is not None and (within_s := tier.within_s(Indicator.TTFT)):
+            return answer.ttft_s > within_s
+        if answer.outcome is Outcome.OK and (within_s := tier.within_s(Indicator.LATENCY)):
+            return self.clock() - call.received_at > within_s
+        return None

@@ -1,0 +1,71 @@
+"""Scaling: numbers and wishes by version, the signals of one decision, and the changes."""
+
+from collections.abc import Iterator, Sequence
+
+from penstock.views.elements import Record, Shown, Style, line, listing
+from penstock.views.words import when
+
+_SIGNAL = "{value:.3g}"
+
+
+def listed(found: Record) -> Iterator[Shown]:
+    if not found["is_on"]:
+        yield line("Nothing is scaled: PENSTOCK_SCALE_FILE is empty. Persons and rollouts set the numbers.")
+        return
+    rows = [
+        (
+            one["record"]["version"],
+            one["record"]["after"],
+            f"{one['record']['wish']:.2f}",
+            len(one["target"]["cordoned"]),
+            one["record"]["cut"],
+            one["record"]["reason"],
+        )
+        for one in found["versions"]
+    ]
+    yield listing("Scaled versions", ("version", "workers", "wish", "cordoned", "cut by", "because"), rows)
+    yield from _reports(found)
+
+
+def explained(found: Record, one: Record) -> Iterator[Shown]:
+    record, target = one["record"], one["target"]
+    cut = f", cut by {record['cut']}" if record["cut"] else ""
+    yield line(f"{record['version']}: {record['after']} workers; wish {record['wish']:.2f}{cut}")
+    yield line(f"because: {record['reason']}")
+    rows = [
+        (signal["name"], f"{_SIGNAL.format(**signal)} {signal['unit']}".strip(), f"{signal['age_s']:.1f} s")
+        for signal in record["signals"]
+    ]
+    if rows:
+        yield listing("Signals", ("signal", "value", "age"), rows)
+    for name in ("cordoned", "ended", "slept", "woken"):
+        if target[name]:
+            yield line(f"{name}: {', '.join(target[name])}")
+    if target["batch_slots"] is not None:
+        yield line(f"batch work beside other work: {target['batch_slots']} slots of each engine")
+    if record["per_hour_after"]:
+        yield line(f"price: ${record['per_hour_before']:.2f} to ${record['per_hour_after']:.2f} an hour")
+    yield from _reports(found)
+
+
+def changes(records: Sequence[Record]) -> Iterator[Shown]:
+    rows = [
+        (
+            when(one["at"]),
+            one["version"],
+            f"{one['before']} → {one['after']}",
+            f"{one['wish']:.2f}",
+            one["cut"],
+            one["reason"],
+        )
+        for one in records
+    ]
+    yield listing("Changes, newest first", ("at", "version", "workers", "wish", "cut by", "because"), rows)
+
+
+def _reports(found: Record) -> Iterator[Shown]:
+    if found["silent"]:
+        silent = ", ".join(found["silent"])
+        yield line((f"silent gateways: {silent}; nothing scales in until they report or are gone", Style.BAD))
+    elif not found["gateways"]:
+        yield line(("no gateway reports; nothing scales in", Style.BAD))

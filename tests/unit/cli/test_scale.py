@@ -1,0 +1,61 @@
+"""Scaling on the command line, and in words."""
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import app, screen
+from penstock.views import scale
+from tests.support.controllers.in_memory import Room
+
+RECORD = {
+    "version": "m@1",
+    "at": 0.0,
+    "act": "scale_out",
+    "before": 1,
+    "after": 2,
+    "wish": 2.61,
+    "reason": "backlog",
+    "cut": "most 2",
+    "signals": [{"name": "asked_work", "value": 1.234, "unit": "worker-seconds/s", "age_s": 0.5}],
+    "per_hour_before": 1.5,
+    "per_hour_after": 3.0,
+}
+TARGET = {"workers": 2, "cordoned": ["w1"], "ended": [], "slept": [], "woken": ["w2"], "batch_slots": 4}
+FOUND = {
+    "is_on": True,
+    "gateways": 1,
+    "silent": ["host:2"],
+    "versions": [{"record": RECORD, "target": TARGET}],
+}
+
+
+def run(*words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, ["scale", *words])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_without_a_scale_file_it_says_so(room: Room) -> None:
+    """And names the setting."""
+    assert "PENSTOCK_SCALE_FILE" in run("status")
+    assert "is not scaled" in run("explain", "m@1", code=1)
+    assert "Changes" in run("history", "--limit", "3")
+
+
+def test_a_decision_is_told_with_its_signals(capsys: pytest.CaptureFixture[str]) -> None:
+    """The wish, the bound that cuts it, ages, workers by name, price, and what is silent."""
+    screen.show(scale.explained(FOUND, FOUND["versions"][0]))  # type: ignore[index]
+    said = capsys.readouterr().out
+    for words in ("2 workers; wish 2.61, cut by most 2", "1.23 worker-seconds/s", "0.5 s", "cordoned: w1", "woken: w2"):
+        assert words in said
+    for words in ("4 slots", "$1.50 to $3.00", "host:2"):
+        assert words in said
+
+
+def test_numbers_and_changes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a word on gateways if none reports."""
+    screen.show(scale.listed(FOUND), scale.changes([RECORD]), scale.listed({**FOUND, "silent": [], "gateways": 0}))
+    said = capsys.readouterr().out
+    assert "m@1" in said
+    assert "1 → 2" in said
+    assert "no gateway reports" in said

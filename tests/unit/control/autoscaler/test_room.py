@@ -1,0 +1,51 @@
+"""Room for engines on one machine: cores, memory, and who sleeps."""
+
+from penstock.control.autoscaler.room import PROCESS_BYTES, USED_RATIO, Machine, room_of
+from penstock.domain.fleet.scaling import Act
+from penstock.domain.fleet.versions import Running
+from penstock.domain.ids import VersionId, WorkerId
+from tests.unit.control.autoscaler.test_stage import V, Version, asked, fleet
+
+SMALL, LARGE = VersionId("small@1"), VersionId("large@1")
+SIZES = {SMALL: 0, LARGE: 4 * PROCESS_BYTES}
+
+
+def running(*versions: VersionId) -> list[Running]:
+    return [Running(worker=WorkerId(f"w{number}"), version=one, started_at=0.0) for number, one in enumerate(versions)]
+
+
+def machine(cores: int, processes: float) -> Machine:
+    return Machine(cores=cores, memory_bytes=round(processes * PROCESS_BYTES / USED_RATIO) + 1)
+
+
+def test_the_scarcer_of_cores_and_memory_binds() -> None:
+    """Each engine takes a core, its bytes, and a process's."""
+    assert room_of(machine(4, 100), SIZES, running(SMALL), ()).more(SMALL) == 3
+    assert room_of(machine(100, 7), SIZES, running(SMALL), ()).more(LARGE) == 1
+    assert room_of(machine(1, 7), SIZES, running(SMALL, SMALL), ()).more(SMALL) == 0
+
+
+def test_a_sleeper_takes_nothing_and_a_decision_takes_at_once() -> None:
+    """Two versions of one tick do not both get the last core."""
+    room = room_of(machine(2, 100), SIZES, running(SMALL, SMALL), {WorkerId("w0")})
+    assert room.more(SMALL) == 1
+    assert room.less(SMALL, 1).more(LARGE) == 0
+
+
+def test_a_wish_beyond_the_machine_is_said_and_not_started() -> None:
+    """Five are needed, and there is room for two."""
+    version = Version()
+    processes = [Running(worker=WorkerId("w0"), version=V, started_at=0.0)]
+    version.room = room_of(machine(2, 100), {}, processes, ())
+    record = version.tick(0.0, asked(8.0), *fleet(1, 0.0), running=tuple(processes))
+    assert (record.act, record.after, record.cut) == (Act.OUT, 2, "the machine has room for 2")
+
+
+def test_a_machine_that_shrank_ends_nothing() -> None:
+    """What runs was started: only new engines are kept away."""
+    version = Version(deployed=3)
+    processes = tuple(Running(worker=WorkerId(f"w{one}"), version=V, started_at=0.0) for one in range(3))
+    version.room = room_of(machine(1, 100), {}, processes, ())
+    record = version.tick(0.0, asked(8.0), *fleet(3, 0.0), running=processes)
+    assert (record.act, record.after) == (Act.HOLD, 3)
+    assert record.cut == "the machine has room for 3"
