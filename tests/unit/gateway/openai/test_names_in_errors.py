@@ -28,8 +28,12 @@ VALUES: tuple[Any, ...] = (
     {"schema": {"properties": {ODD: {"not": {}}}}},
     reduce(lambda inner, _: {ODD: inner}, range(MAX_DEPTH - 12), {"image_url": "http://x/"}),
 )
-FUNCTION = {"name": "f", "strict": True, "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}
-SCHEMA = {"type": "json_schema", "json_schema": {"name": "s", "schema": FUNCTION["parameters"]}}
+FUNCTION: dict[str, Any] = {
+    "name": "f",
+    "strict": True,
+    "parameters": {"type": "object", "properties": {"a": {"type": "string"}}},
+}
+SCHEMA: dict[str, Any] = {"type": "json_schema", "json_schema": {"name": "s", "schema": FUNCTION["parameters"]}}
 CHAT: dict[str, Any] = {
     "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}],
     "tools": [{"type": "function", "function": FUNCTION}],
@@ -54,8 +58,8 @@ RICH: dict[Api, dict[str, Any]] = {
         "metadata": {},
     },
 }
-TENSOR = {"name": "x", "datatype": "INT32", "shape": [1], "data": [1]}
-INFER = {"inputs": [TENSOR], "outputs": [{"name": "y"}], "parameters": {"a": 1}}
+TENSOR: dict[str, Any] = {"name": "x", "datatype": "INT32", "shape": [1], "data": [1]}
+INFER: dict[str, Any] = {"inputs": [TENSOR], "outputs": [{"name": "y"}], "parameters": {"a": 1}}
 
 
 def odd(value: Any, name: str) -> Iterator[Any]:  # noqa: ANN401  any JSON
