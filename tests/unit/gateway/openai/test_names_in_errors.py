@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from functools import reduce
 from typing import Any
 
 import pytest
@@ -18,6 +17,9 @@ ODD = "a\x1b]0;\x07\r\n\x9b2J\u202e\u2028b"
 """Steers a terminal, forges a line of a log, and turns the direction of writing."""
 LONG = ODD * 10_000
 MOST_CHARS = 600
+DEEP: dict[str, Any] = {"image_url": "http://x/"}
+for _ in range(MAX_DEPTH - 12):
+    DEEP = {ODD: DEEP}
 VALUES: tuple[Any, ...] = (
     1,
     "x",
@@ -26,7 +28,7 @@ VALUES: tuple[Any, ...] = (
     {"type": "string", "not": {}},
     {"type": "object", "properties": {ODD: {"not": {}}}},
     {"schema": {"properties": {ODD: {"not": {}}}}},
-    reduce(lambda inner, _: {ODD: inner}, range(MAX_DEPTH - 12), {"image_url": "http://x/"}),
+    DEEP,
 )
 FUNCTION: dict[str, Any] = {
     "name": "f",
