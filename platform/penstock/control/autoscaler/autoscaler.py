@@ -111,6 +111,7 @@ class Autoscaler:
             running=view.running,
             demand=demand,
             lease_s=self._settings.lease_s,
+            since=view.since,
             room=room_of(machine, sizes(catalogue.versions), view.running, asleep) if machine else None,
         )
         done = scale(self._state, scene, now)
