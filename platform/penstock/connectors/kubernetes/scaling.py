@@ -83,5 +83,5 @@ def unfollowed(numbers: Mapping[str, int], replicas: Mapping[str, int]) -> Itera
     """Yield Deployments with other replicas than are told, each with the remedy."""
     for name, number in numbers.items():
         if (found := replicas.get(name, number)) != number:
-            do = f"if it was scaled by hand, KEDA sets it back; else `kubectl describe scaledobject {name}` says why not"
+            do = f"if it was scaled by hand, KEDA sets it back; else `kubectl describe scaledobject {name}` tells why"
             yield name, f"{name} has {found} replicas, and {number} are told: {do}"

@@ -171,4 +171,4 @@ def test_a_hand_at_the_number_is_named() -> None:
     ((name, says),) = unfollowed({"a": 2, "b": 3, "new": 1}, {"a": 2, "b": 7})
     assert name == "b"
     assert says.startswith("b has 7 replicas, and 3 are told: if it was scaled by hand, KEDA sets it back; ")
-    assert says.endswith("`kubectl describe scaledobject b` says why not")
+    assert says.endswith("`kubectl describe scaledobject b` tells why")
