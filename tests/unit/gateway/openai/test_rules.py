@@ -58,6 +58,7 @@ REFUSED: list[tuple[Api, dict[str, Any], str]] = [
         {"structured_outputs": {"choice": ["a"]}, "tools": [function()], "tool_choice": "required"},
         "structured_outputs",
     ),
+    (Api.CHAT, {"structured_outputs": {"choice": []}}, "structured_outputs.choice"),
     (Api.COMPLETIONS, {"n": 2, "best_of": 1}, "best_of"),
     (Api.COMPLETIONS, {"n": 3, "best_of": 2}, "best_of"),
     (Api.CHAT, {"structured_outputs": {"regex": "(?=a)b"}}, "structured_outputs.regex"),
