@@ -15,6 +15,15 @@ _LEAD = """Each field that OpenAI's and Anthropic's SDKs and vLLM's request clas
 *Refused*: a 400 with the field's whole path and the remedy.
 Null is as if left out, an empty list or `false` asks a refused field for nothing, and a name that is not here is refused.
 A row `path=value` is one value's. Inside of what is refused, told or dropped nothing is listed."""
+_SIZE = """
+## Its size
+
+Each verdict is written by hand: a field without one ends `python -m scripts.fields`.
+A test fails if a newer SDK or engine documents a field that the table lacks.
+The table does not guess the shape of *open* fields, which no source describes.
+Their values are bounded in size and depth, and an engine's refusal names the field.
+"""
+_VERDICTS = ("served", "told", "dropped", "refused")
 _BETAS = f"""
 ## The header `{betas.HEADER}`
 
@@ -29,12 +38,33 @@ A count reads the fields that it documents. Others of its API are told: they cha
 
 def page() -> str:
     """Return the whole page."""
-    parts = [titled("Fields", _LEAD)]
+    parts = [titled("Fields", _LEAD), _SIZE, _size()]
     for api in JSON_APIS:
         rows = dict(_rows(TABLE[api]))
         cells = [(code(path), verdict, says) for path, (verdict, says) in sorted(rows.items())]
         parts.append(f"\n## `POST {api}`\n\n{len(cells)} rows.\n\n{table(('field', 'is', 'how'), cells)}")
     return "".join([*parts, _COUNTS, *_counts(), _BETAS, _betas()])
+
+
+def _size() -> str:
+    """Return the table of verdicts by API."""
+    lines = []
+    for api in JSON_APIS:
+        verdicts = [verdict for verdict, _ in dict(_rows(TABLE[api])).values()]
+        opened = [code(path) for path in sorted(set(_open(TABLE[api])))]
+        counts = [str(verdicts.count(one)) for one in _VERDICTS]
+        lines.append((code(f"POST {api}"), str(len(verdicts)), *counts, ", ".join(opened)))
+    return f"\n{table(('API', 'rows', *_VERDICTS, 'open'), lines)}"
+
+
+def _open(field: Field) -> Iterator[str]:
+    """Yield the paths of served fields whose values, or their insides, have no documented shape."""
+    is_leaf = bool(field.path) and field.items is None and not field.kinds
+    if field.is_served and is_leaf and field.types & {"any", "array", "object"}:
+        yield field.path
+    inner = [one for kind in field.kinds.values() for one in kind.fields.values()]
+    for one in inner if field.items is None else [*inner, field.items]:
+        yield from _open(one)
 
 
 def _counts() -> Iterator[str]:

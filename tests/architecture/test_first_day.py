@@ -8,7 +8,7 @@ import pytest
 from tests.support import tree
 from tests.support.samples.commands import ALL
 
-PAGE = (tree.ROOT / "infra/README.md").read_text()
+PAGE = "".join((tree.ROOT / "infra" / page).read_text() for page in ("README.md", "UPGRADES.md"))
 LINES = [
     line
     for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)

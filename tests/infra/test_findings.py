@@ -262,3 +262,15 @@ def test_images_survive_a_nodes_stop(pool: Pool) -> None:
     assert "disabledMounts:\n    - Containerd" in base64.b64decode(user_data(pool)).decode().replace(
         "      - ", "    - "
     )
+
+
+@pytest.mark.parametrize("name", ["dev", "prod"])
+def test_a_worker_leaves_before_a_groups_update_gives_up(name: str) -> None:
+    """EKS ends the update of a group with an error if a pod has not left its node within fifteen minutes."""
+    # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html: PodEvictionFailure.
+    environment = load(name).environment
+    for device in devices(load(name).region("us-east-1").pools):
+        site = Site(environment=environment, region="us-east-1")
+        spec = WorkerPod(site=site, device=device, artifact_bucket="b").template()["spec"]
+        assert isinstance(spec, dict)
+        assert spec["terminationGracePeriodSeconds"] < 15 * 60

@@ -1,4 +1,4 @@
-"""The run-book of the first day, read from the page itself: what can run here runs, the rest is held to its models."""
+"""Run-books of the first day and of upgrades, read from the pages: what can run here runs, the rest has models."""
 
 import re
 import shlex
@@ -20,8 +20,14 @@ from infra.stacks.exports import project_name
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "infra/README.md").read_text(encoding="utf-8")
 BLOCKS = [block.splitlines() for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)]
+LATER = (ROOT / "infra/UPGRADES.md").read_text(encoding="utf-8")
+UPGRADES = [block.splitlines() for block in re.findall(r"```sh\n(.*?)```", LATER, re.DOTALL)]
 COMMANDS = [
-    shlex.split(part) for block in BLOCKS for line in block if not line.startswith("cd ") for part in line.split(" | ")
+    shlex.split(part)
+    for block in (*BLOCKS, *UPGRADES)
+    for line in block
+    if not line.startswith("cd ")
+    for part in line.split(" | ")
 ]
 OF_THE_TOOL = {"region", "query"}
 WITHOUT_A_MODEL = {("ecr", "get-login-password"), ("eks", "update-kubeconfig")}
@@ -45,6 +51,11 @@ def of(tool: str) -> list[list[str]]:
 
 def options(words: list[str]) -> set[str]:
     return {word.removeprefix("--") for word in words if word.startswith("--")}
+
+
+def waiters(service: str) -> list[str]:
+    names: list[str] = botocore.session.get_session().get_waiter_model(service).waiter_names
+    return names
 
 
 def stacks(fleet: Fleet) -> list[str]:
@@ -72,7 +83,7 @@ def test_stacks_are_named_as_the_programs_read_them() -> None:
 
 def test_every_folder_of_a_step_is_there() -> None:
     """Each block begins in a folder of the infrastructure, or in the repository's root."""
-    for block in BLOCKS:
+    for block in (*BLOCKS, *UPGRADES):
         folder = block[0].removeprefix("cd ")
         assert block[0].startswith("cd "), block
         assert (ROOT if folder == "." else ROOT / "infra" / folder).is_dir(), folder
@@ -82,7 +93,7 @@ def test_configuration_and_secrets_are_those_of_the_code() -> None:
     """The page sets each secret that a program requires and writes each that stands empty, and no other."""
     told = [words[-2] for words in of("pulumi") if words[:2] == ["config", "set"]]
     assert sorted(told) == sorted(SECRET_CONFIG)
-    put = [words[words.index("--secret-id") + 1] for words in of("aws") if words[1] == "put-secret-value"]
+    put = {words[words.index("--secret-id") + 1] for words in of("aws") if words[1] == "put-secret-value"}
     assert sorted(put) == sorted(f"penstock/ENV/{name}" for name in WRITTEN)
 
 
@@ -106,12 +117,17 @@ def test_aws_has_these_operations_and_parameters(words: list[str]) -> None:
     service, operation = words[:2]
     if (service, operation) in WITHOUT_A_MODEL:
         return
+    if operation == "wait":
+        assert words[2] in {xform_name(one, "-") for one in waiters(service)}
+        return
     model = botocore.session.get_session().get_service_model(service.removesuffix("api"))
     name = {xform_name(one, "-"): one for one in model.operation_names}[operation]
     shape = model.operation_model(name).input_shape
     assert shape is not None
     known = {xform_name(one, "-") for one in shape.members}
-    given = options(words) - OF_THE_TOOL
+    switches = {xform_name(one, "-") for one, member in shape.members.items() if member.type_name == "boolean"}
+    given = {one.removeprefix("no-") if one.removeprefix("no-") in switches else one for one in options(words)}
+    given -= OF_THE_TOOL
     assert given <= known
     assert {xform_name(one, "-") for one in shape.required_members} <= given
 

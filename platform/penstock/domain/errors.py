@@ -12,6 +12,14 @@ from typing import ClassVar
 
 from penstock.domain.outcome import Outcome, outcome_of
 
+MAX_PARAM_CHARS = 512
+"""Characters of a field's path in an error: that of the deepest documented field has 100."""
+
+
+def printable(text: str) -> str:
+    """Return the text with each control character replaced: callers' names stand in errors, and errors in terminals."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else "?" for one in text)
+
 
 class PenstockError(Exception):
     """Something went wrong inside the platform."""
@@ -28,12 +36,12 @@ class PenstockError(Exception):
         reason: str | None = None,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> None:
-        """Take a caller-safe ``message`` (no prompt text, no secrets) and the field at fault.
+        """Take a caller-safe ``message`` (no prompt text, no secrets) and the field at fault; both become printable.
 
         ``reason`` is a code of the limit that refused; ``headers`` state the remainder of each limit.
         """
-        self.message = message or (type(self).__doc__ or "").strip()
-        self.param = param
+        self.message = printable(message) if message else (type(self).__doc__ or "").strip()
+        self.param = None if param is None else printable(param[:MAX_PARAM_CHARS])
         self.retry_after_s = retry_after_s
         self.reason = reason
         self.outcome = outcome_of(type(self).outcome, reason)

@@ -9,13 +9,13 @@ a message that is incomplete.
 """
 
 import asyncio
+import math
 import secrets
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Protocol
 
-from penstock.domain.errors import PenstockError
+from penstock.domain.errors import PenstockError, RequestTimedOut
 from penstock.domain.ids import TenantId
 from penstock.intake.frames import Frames, HeadersTooLong, NotHttp2
 from penstock.intake.held import HeldBytes, Intake
@@ -60,7 +60,8 @@ class Client(asyncio.Protocol):
         self._server: _Server | None = None
         self._early: list[bytes] = []
         self._held: HeldBytes | None = None
-        self._waiting: set[Waiting] = set()
+        self._waiting: dict[Waiting, float] = {}
+        """The calls that wait for a message, and the second at which each has waited too long."""
         self._writing: dict[object, float] = {}
         self._resets_from = self._refused_at = 0.0
         self._discarded_bytes = 0
@@ -152,16 +153,14 @@ class Client(asyncio.Protocol):
             self._relay.prove(self)
         self.tenant = tenant
 
-    @contextmanager
-    def waits(self, call: Waiting) -> Iterator[None]:
-        """Register a call that waits for its message, while the block runs."""
-        self._waiting.add(call)
+    def waits(self, call: Waiting, within_s: float | None) -> None:
+        """Register a call that waits for its message until ``received``, at most for these seconds."""
+        self._waiting[call] = math.inf if within_s is None else self._relay.now() + within_s
         if self._held is not None:
             call.large()
-        try:
-            yield
-        finally:
-            self._waiting.discard(call)
+
+    def received(self, call: Waiting) -> None:
+        self._waiting.pop(call, None)
 
     def writes(self, call: object) -> None:
         """Record that a call waits for its client to read; ``wrote`` ends that."""
@@ -172,6 +171,9 @@ class Client(asyncio.Protocol):
 
     def sweep(self, now: float) -> None:
         limits = self._relay.limits
+        for call, due in list(self._waiting.items()):
+            if due < now:
+                call.refuse(RequestTimedOut("no message was received in time"))
         is_stranger = self.tenant is None and now - self.since > limits.header_timeout_s
         unread_since = next(iter(self._writing.values()), now)
         is_stuck = now - min(self.stuck_since or now, unread_since) > limits.unread_s

@@ -26,7 +26,7 @@ NO_CURVE = "no curve: `penstock bench engine` measures this version's speed"
 MISSING = "gateways are silent, and silence is not zero"
 NO_BATCH = "one request alone is slower than the ITL objective, which more workers do not mend"
 BY_HAND = "set by hand"
-HELD = "requests are held for it"
+ASKED = "requests come, or are held for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,13 @@ class FleetScene:
     running: Sequence[Running]
     demand: Demand
     lease_s: float
+    since: float = -math.inf
+    """When this controller began to listen, in Unix seconds: no worker is silent within a lease of it."""
     room: MachineRoom | None = None
     """None if no machine bounds the workers."""
+
+    def heard_after(self, now: float) -> float:
+        return now - self.lease_s if now - self.since >= self.lease_s else -math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +95,8 @@ class Step:
 
 def scale(state: State, scene: FleetScene, now: float) -> Step:
     """Decide at ``now`` (Unix seconds). A version that is scaled no more leaves nothing behind."""
-    found = supplies(scene.seen, scene.running, state.cordoned, now, scene.lease_s)
+    heard_after = scene.heard_after(now)
+    found = supplies(scene.seen, scene.running, state.cordoned, heard_after)
     versions: dict[VersionId, Tracked] = {}
     targets, records = [], []
     room = scene.room
@@ -99,7 +105,7 @@ def scale(state: State, scene: FleetScene, now: float) -> Step:
         tracked = _follow(state.versions.get(one.version), one, supply, now)
         demand = scene.demand.versions.get(one.version) or VersionDemand()
         fits = math.inf if room is None else supply.awake + room.more(one.version)
-        look = _VersionScene(one, supply, demand, scene.demand, tracked, now, now - scene.lease_s, fits)
+        look = _VersionScene(one, supply, demand, scene.demand, tracked, now, heard_after, fits)
         versions[one.version], target, record = _decide(look)
         if room is not None:
             room = room.less(one.version, max(0, record.after - max(record.before, supply.awake)))
@@ -142,6 +148,8 @@ class _VersionScene(NamedTuple):
     def is_used(self) -> bool:
         if self.demand.held_requests or any(rate.requests for rate in self.demand.rates.values()):
             return True
+        if self.supply.coming or self.supply.unheard:  # an unproven worker is no sleeper to hold requests for
+            return True
         return any(scale_in.work(one) for one in (*self.supply.ready, *self.supply.cordoned))
 
 
@@ -182,8 +190,9 @@ def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
     if look.is_used:
         tracked = replace(tracked, used_at=now)
     if scaled.curve is None:
-        if look.demand.held_requests and not tracked.pace.workers:
-            return tracked, law.Need(workers=1.0, reason=HELD), None
+        wakes = look.demand.held_requests or law.buying(look.demand.rates).requests
+        if wakes and not tracked.pace.workers:
+            return tracked, law.Need(workers=1.0, reason=ASKED), None
         return tracked, law.Need(workers=float(tracked.pace.workers), reason=NO_CURVE), None
     load = law.load_of(scaled.curve, look.demand, scaled.tier, tracked.shape)
     history = tracked.history
@@ -215,6 +224,8 @@ def _paced(look: _VersionScene, pace: Pace, need: law.Need, least: int, *, is_id
     if look.scaled.deployed != pace.deployed:
         by_hand = max(least, min(most, look.scaled.deployed))
         pace = replace(pace, deployed=look.scaled.deployed)
+        if by_hand < pace.workers:
+            return _in(look, replace(pace, needs=()), pace.workers - by_hand, 0.0, BY_HAND)
         need, least = replace(need, workers=float(by_hand), reason=BY_HAND), by_hand
     known = look.all.is_known and look.scaled.curve is not None
     pace = pace.noting(max(need.workers, need.guard), serving, now) if known else pace.holding(serving, now)
@@ -275,6 +286,7 @@ def _target(look: _VersionScene, pace: Pace, slots: int | None) -> Target:
     return Target(
         version=look.scaled.version,
         workers=pace.workers + max(0, asleep) + staying + supply.overdue(now, look.tracked.start_s),
+        least=look.scaled.bounds.least,
         cordoned=frozenset(pace.cordoned),
         ended=idle[len(slept) :],
         slept=slept,

@@ -28,6 +28,7 @@ from penstock.domain.fleet.table import RoutingTable, VersionEntry, by_digest
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.serving.request import JSON_APIS, Api
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.app import anthropic_models
 from penstock.gateway.app.cors import CLOSED, Origins, Preflights
 from penstock.gateway.app.docs import add_docs
 from penstock.gateway.app.openapi import REQUESTS, document
@@ -99,8 +100,12 @@ async def _only_post() -> Response:
 def _add_models(api: FastAPI, identity: Identity, facts: Facts) -> None:
     @api.get("/v1/models")
     async def models(request: Request) -> Response:
-        who = _caller(request, identity)
-        return _json({"object": "list", "data": list(visible(facts.table(), who).values())})
+        cards = list(visible(facts.table(), _caller(request, identity)).values())
+        if anthropic_models.HEADER in request.headers:
+            return _json(
+                anthropic_models.page(cards, request.query_params, request.query_params.getlist("lifecycle[]"))
+            )
+        return _json({"object": "list", "data": cards})
 
     @api.get("/v1/models/{model:path}")
     async def model(model: str, request: Request) -> Response:
@@ -109,7 +114,7 @@ def _add_models(api: FastAPI, identity: Identity, facts: Facts) -> None:
         found = seen.get(name) or seen.get(pinned.id if pinned is not None else "")
         if found is None:
             raise UnknownModel(param="model")
-        return _json(found)
+        return _json(anthropic_models.info(found) if anthropic_models.HEADER in request.headers else found)
 
 
 def _add_requests(api: FastAPI, identity: Identity, facts: Facts) -> None:
@@ -238,7 +243,8 @@ class _Refusals:
         self._observer.refused(error, request_id, claim)
         if isinstance(error, OF_CALLERS):
             self._keep(error, Early(request_id, claim, request.url.path[:MOST_PATH_CHARS]))
-        status, headers, body = response_of(error, request_id, _spoken(request.url.path))
+        api = Api.MESSAGES if anthropic_models.HEADER in request.headers else _spoken(request.url.path)
+        status, headers, body = response_of(error, request_id, api)
         told = {name.decode(): value.decode() for name, value in headers} | (more or {})
         return Response(body, status, headers=told)
 
@@ -250,18 +256,23 @@ def _spoken(path: str) -> Api | None:
 
 
 class _Named:
-    """Gives every request its id, and every answer the ``x-request-id`` header."""
+    """Gives every request its id, and every answer the ``x-request-id`` header; Anthropic's clients read another."""
 
     def __init__(self, app: App, ids: Callable[[], str]) -> None:
         self._app, self._ids = app, ids
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id = RequestId(head.request_id(dict(scope["headers"]), self._ids()))
+        given = dict(scope["headers"])
+        request_id = RequestId(head.request_id(given, self._ids()))
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
+        names = [b"x-request-id"]
+        if anthropic_models.HEADER.encode() in given or _spoken(scope["path"]) is Api.MESSAGES:
+            names.append(head.ANTHROPIC_ID)
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], (b"x-request-id", request_id.encode())]}
+                named = [(name, request_id.encode()) for name in names]
+                message = {**message, "headers": [*message["headers"], *named]}
             await send(message)
 
         await self._app(scope, receive, send_with_id)

@@ -23,6 +23,7 @@ TOOL_USES = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _CALLS = frozenset({"tool_calls", "function_call", "arguments"})
 """Fields of a message or an item that may hold JSON as a string."""
 _CONTAINERS = (dict, list)
+_PLAIN_FIELDS = 2
 _SHOWN = 32
 """Characters of a name in an error: the longest field with media inside has 20."""
 
@@ -34,6 +35,8 @@ def check_media(given: object, at: str) -> None:
         one, path = waiting.pop()
         if isinstance(one, dict):
             kind = one.get("type")
+            if len(one) == _PLAIN_FIELDS and type(one.get("text")) is str and type(kind) is str:
+                continue  # nearly every part: its kind and its text, and no third field
             if type(kind) is str and kind in TOOL_USES:
                 continue
             for name in ADDRESSES & one.keys():

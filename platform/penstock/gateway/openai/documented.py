@@ -262,5 +262,4 @@ def _listed(values: Iterable[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    plain = "".join(one if one.isprintable() else "?" for one in name[:MAX_NAME_CHARS])
-    return plain if len(name) <= MAX_NAME_CHARS else f"{plain}…"
+    return name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"

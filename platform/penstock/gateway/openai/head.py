@@ -18,6 +18,8 @@ SINGLE = frozenset(
 )
 """Headers that would be ambiguous if repeated."""
 
+ANTHROPIC_ID = b"request-id"
+"""The header in which Anthropic's SDKs read a request's id."""
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _PRINTABLE = re.compile(rb"[\x21-\x7e]{1,255}")

@@ -7,6 +7,7 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.rate_limits import anthropics
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.listener.errors import in_band, response_of
+from penstock.gateway.openai import head
 from penstock.gateway.openai.exchange import RequestExchange
 from penstock.gateway.openai.parse import Parsed, parse
 from penstock.gateway.openai.reading import INLINE_BYTES, is_small, model_of
@@ -101,6 +102,8 @@ class HttpExchange(RequestExchange):
 
     def _decor(self) -> Headers:
         decor = [(b"x-request-id", self._request_id.encode()), *self._listeners()]
+        if self._speaks is Api.MESSAGES:
+            decor.append((head.ANTHROPIC_ID, self._request_id.encode()))
         if ignored := self._without_effect():
             decor.append((b"x-penstock-ignored", ", ".join(ignored).encode()))
         return decor

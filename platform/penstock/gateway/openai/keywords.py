@@ -107,8 +107,8 @@ class Fault:
 
 
 def shown(at: str, path: Path) -> str:
-    """Return the keyword's path in the body; the caller's names are shortened and printable."""
-    steps = ("".join(one if one.isprintable() else "?" for one in step[:MAX_NAME_CHARS]) for step in path)
+    """Return the keyword's path in the body; the caller's names are shortened."""
+    steps = (step[:MAX_NAME_CHARS] for step in path)
     whole = ".".join((at, *steps)) if at else ".".join(steps)
     return whole if len(whole) <= MAX_PATH_CHARS else f"{whole[:MAX_PATH_CHARS]}…"
 

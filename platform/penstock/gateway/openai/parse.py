@@ -186,7 +186,7 @@ def _sequences(api: Api, body: Body) -> int:
     """Return the number of answers per prompt; beams count like ``n``."""
     n = fields.whole(body, "n", low=1, high=MAX_SEQUENCES) or 1
     best_of = fields.whole(body, "best_of", low=1, high=MAX_SEQUENCES) or 1
-    if best_of > 1 and best_of < n:
+    if body.get("best_of") is not None and best_of < n:
         raise InvalidField("best_of must not be less than n", param="best_of")
     if api not in _WITH_CHOICES:
         return 1

@@ -69,6 +69,8 @@ def _response_format(body: Body) -> None:
 
 def _structured_outputs(body: Body) -> None:
     given, name = body["structured_outputs"], "structured_outputs"
+    if tools.forces(body.get("tool_choice")):
+        raise InvalidField(f"{name} can't bind an answer that tool_choice makes a call: send one of them", param=name)
     if isinstance(given, Mapping) and sum(given.get(one) is not None for one in CONSTRAINTS) != 1:
         raise InvalidField(f"{name} must have exactly one of {', '.join(CONSTRAINTS)}", param=name)
 

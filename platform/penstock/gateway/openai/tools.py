@@ -13,6 +13,7 @@ from penstock.gateway.openai.fields import Body
 
 MAX_TOOLS = 128
 """OpenAI's published maximum."""
+NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 _FORCES = frozenset({"any", "tool", "function", "custom"})
 _NESTED = "function"
 _NAMESPACE = "namespace"
@@ -26,12 +27,12 @@ def check(body: Body) -> tuple[str, ...]:
     if len(tools) > MAX_TOOLS:
         raise InvalidField(f"tools holds more than {MAX_TOOLS} items", param="tools")
     _names(tools)
-    return tuple(sorted(set(_loose(tools, forces=_forces(choice))))) if choice not in NO_CALL else ()
+    return tuple(sorted(set(_loose(tools, is_forced=forces(choice))))) if choice not in NO_CALL else ()
 
 
 def check_choice(body: Body) -> None:
     tools, choice = body.get("tools"), body["tool_choice"]
-    if not _forces(choice):
+    if not forces(choice):
         return
     if not isinstance(tools, list) or not tools:
         raise InvalidField("tool_choice asks for a call: send tools", param="tool_choice")
@@ -39,7 +40,7 @@ def check_choice(body: Body) -> None:
         _check_choice(choice, _names(tools))
 
 
-def _forces(choice: object) -> bool:
+def forces(choice: object) -> bool:
     if isinstance(choice, Mapping):
         kind = choice.get("type")
         return type(kind) is str and kind in _FORCES
@@ -51,6 +52,12 @@ def _function(tool: object) -> tuple[Mapping[str, object], str]:
         return {}, ""
     nested = tool.get(_NESTED)
     return (nested, f".{_NESTED}") if isinstance(nested, Mapping) else (tool, "")
+
+
+def _takes_nothing(tool: object, function: Mapping[str, object]) -> bool:
+    """Tell whether a function names no parameters: OpenAI's has none then, the engine's any."""
+    is_function = isinstance(tool, Mapping) and tool.get("type") == _NESTED
+    return is_function and all(function.get(holder) is None for holder in schemas.HOLDERS)
 
 
 def _is_namespace(tool: object) -> bool:
@@ -87,12 +94,14 @@ def _check_object(function: Mapping[str, object], at: str) -> None:
             raise InvalidField(f"{path}.type must be object: arguments have names", param=f"{path}.type")
 
 
-def _loose(tools: list[object], *, forces: bool) -> Iterator[str]:
+def _loose(tools: list[object], *, is_forced: bool) -> Iterator[str]:
     """Yield the field of each schema of which the grammar leaves something out."""
     counted = schemas.Counted()
     for number, tool in enumerate(tools):
         function, inside = _function(tool)
         _check_object(function, f"tools[{number}]{inside}")
-        binds = forces or function.get("strict") is True
+        binds = is_forced or function.get("strict") is True
+        if binds and isinstance(function, dict) and _takes_nothing(tool, function):
+            function["parameters"] = dict(NO_PARAMETERS)
         if schemas.check(tool, "tools", f"tools[{number}]", counted, binds=binds):
             yield from (f"tools[]{inside}.{name}" for name in sorted(schemas.HOLDERS & function.keys()))

@@ -7,7 +7,7 @@ import pytest
 from penstock.control.autoscaler.autoscaler import curve_of
 from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.constants import IN_WINDOW_S
-from penstock.control.autoscaler.stage import HELD
+from penstock.control.autoscaler.stage import ASKED
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.demand import Counted, GatewayReport, HeldNow
 from penstock.domain.fleet.scaling import Act
@@ -203,7 +203,7 @@ async def test_held_requests_need_no_curve(clock: ManualClock) -> None:
     fleet.held = 1
     await fleet.run(3)
     assert list((await fleet.table()).values()) == [WorkerState.READY]
-    assert fleet.room.scaler.history[-1].reason == HELD
+    assert fleet.room.scaler.history[-1].reason == ASKED
 
 
 async def test_a_failed_publication_counts_no_cordon(clock: ManualClock) -> None:

@@ -1,6 +1,7 @@
 """One request over gRPC by itself, without a socket: who asks, and what it leaves behind."""
 
 import gc
+import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -57,7 +58,7 @@ class Watched:
 
 
 def caller(who: Principal | None) -> RpcCaller:
-    return RpcCaller(HEADERS, who, Client(Mock(limits=Limits())))
+    return RpcCaller(HEADERS, who, Client(Mock(now=time.monotonic, limits=Limits())))
 
 
 async def _run(exchange: RpcExchange, toy: Toy) -> None:

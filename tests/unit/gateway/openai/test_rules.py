@@ -53,6 +53,13 @@ REFUSED: list[tuple[Api, dict[str, Any], str]] = [
         "response_format.json_schema.schema.properties.a.multipleOf",
     ),
     (Api.CHAT, {"structured_outputs": {"json": {"anyOf": []}}}, "structured_outputs.json.anyOf"),
+    (
+        Api.CHAT,
+        {"structured_outputs": {"choice": ["a"]}, "tools": [function()], "tool_choice": "required"},
+        "structured_outputs",
+    ),
+    (Api.COMPLETIONS, {"n": 2, "best_of": 1}, "best_of"),
+    (Api.COMPLETIONS, {"n": 3, "best_of": 2}, "best_of"),
     (Api.CHAT, {"structured_outputs": {"regex": "(?=a)b"}}, "structured_outputs.regex"),
     (
         Api.RESPONSES,
@@ -263,3 +270,32 @@ def test_an_engine_takes_as_many_stop_sequences_as_the_table() -> None:
     """Its default would refuse them."""
     most = TABLE[Api.MESSAGES].kinds[ANY].fields["stop_sequences"].most
     assert dict(vllm.environment(vllm.Place(host="h", port=1)))["VLLM_MAX_STOP_STRINGS"] == str(most)
+
+
+FIRST = choice("f")
+NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("api", "tool", "more", "binds"),
+    [
+        (Api.CHAT, {"type": "function", "function": {"name": "f"}}, {"tool_choice": "required"}, True),
+        (Api.CHAT, {"type": "function", "function": {"name": "f", "strict": True}}, {}, True),
+        (
+            Api.CHAT,
+            {"type": "function", "function": {"name": "f", "parameters": None}},
+            {"tool_choice": choice("f")},
+            True,
+        ),
+        (Api.CHAT, {"type": "function", "function": {"name": "f"}}, {}, False),
+        (Api.RESPONSES, {"type": "function", "name": "f"}, {"tool_choice": "required"}, True),
+        (Api.RESPONSES, {"type": "function", "name": "f"}, {"tool_choice": {"type": "function", "name": "f"}}, True),
+    ],
+)
+def test_a_function_without_parameters_has_none(
+    api: Api, tool: dict[str, Any], more: dict[str, Any], binds: bool
+) -> None:
+    """A call that binds takes no arguments, as OpenAI documents it; the engine alone would let any object through."""
+    found: Any = sent(api, tools=[tool], **more).body["tools"]
+    (given,) = found
+    assert given.get("function", given).get("parameters") == (NO_PARAMETERS if binds else None)

@@ -1,5 +1,6 @@
 """A body that its caller sends slowly: that time stands by itself, and no promise of the platform counts it."""
 
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from unittest.mock import Mock
@@ -44,7 +45,7 @@ async def test_a_slow_message_of_grpc_is_one_too(clock: ManualClock) -> None:
         clock.advance(30.0)
         return b"\xff"
 
-    caller = RpcCaller(HEADERS, None, Client(Mock()))
+    caller = RpcCaller(HEADERS, None, Client(Mock(now=time.monotonic, limits=Limits())))
     exchange = UnaryExchange(replace(edge(Toy(hello), Limits()), clock=clock), caller, message, None)
     await exchange.run(Toy(hello).serve)
     assert dict(exchange.told)[b"server-timing"].endswith(b"upload;dur=30000.000")

@@ -5,7 +5,7 @@ message itself, since grpc would first wait for the message, without a limit and
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from penstock.domain.errors import MalformedBody, OverLimit, Overloaded, Penstoc
 from penstock.domain.ids import RequestId
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.oip.grpc import status
-from penstock.gateway.oip.grpc.arriving import arrived, reading
+from penstock.gateway.oip.grpc.arriving import arrived
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Services
 from penstock.gateway.records import Early
@@ -42,10 +42,11 @@ class RpcCaller(NamedTuple):
     client: Client
 
 
-class Calls(grpc.aio.ServerInterceptor):
-    """Intercepts all calls of one server, and bounds them; the limit is that of HTTP connections.
+class Calls(grpc.GenericRpcHandler):
+    """Holds the handlers of one server's methods, and bounds all calls; the limit is that of HTTP connections.
 
-    Handlers of the methods ``inference`` get the ``RpcCaller`` and read messages themselves.
+    Handlers of the methods ``inference`` get the ``RpcCaller`` and read messages themselves. Handlers are added here
+    and not to the server: an interceptor would cost several coroutines for each call.
     """
 
     def __init__(self, edge: Services, inference: frozenset[str], relay: Relay) -> None:
@@ -55,16 +56,25 @@ class Calls(grpc.aio.ServerInterceptor):
         strangers = max(2, most // STRANGERS_RATIO)
         self._known = SharedRoom(most - strangers, parts=KNOWN_PARTS)
         self._strangers = SharedRoom(strangers)
+        self._handlers: list[grpc.GenericRpcHandler] = []
         self._bounded: dict[str, Handler] = {}
 
-    async def intercept_service(
-        self, continuation: Callable[[Any], Awaitable[Handler]], handler_call_details: grpc.HandlerCallDetails
-    ) -> Handler:
+    def add_generic_rpc_handlers(self, handlers: Iterable[grpc.GenericRpcHandler]) -> None:
+        self._handlers.extend(handlers)
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Handler]) -> None:
+        """Do nothing: generated code names each handler twice."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler:
         """Return the method's handler within the bounds; None for an unknown method."""
-        handler, method = await continuation(handler_call_details), handler_call_details.method
-        if handler is not None and method not in self._bounded:
+        method = handler_call_details.method
+        if method not in self._bounded:
+            found = (one.service(handler_call_details) for one in self._handlers)
+            handler = next((one for one in found if one is not None), None)
+            if handler is None:
+                return None
             self._bounded[method] = self._made(handler, is_inference=method in self._inference)
-        return self._bounded.get(method)
+        return self._bounded[method]
 
     def _made(self, handler: Handler, *, is_inference: bool) -> Handler:
         serve = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
@@ -109,7 +119,7 @@ class Calls(grpc.aio.ServerInterceptor):
         """Return the message of a call other than inference, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
-            message = await arrived(reading(context), caller.client, self._edge.limits.header_timeout_s)
+            message = await arrived(context.read, caller.client, self._edge.limits.header_timeout_s)
             if message is not None:
                 return message
         except PenstockError as refusal:

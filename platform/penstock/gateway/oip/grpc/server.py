@@ -25,7 +25,7 @@ V1ALPHA = reflection.SERVICE_NAME
 V1 = V1ALPHA.replace("v1alpha", "v1")
 
 
-def reflect(server: grpc.aio.Server, services: Iterable[str], pool: descriptor_pool.DescriptorPool) -> None:
+def reflect(server: Calls, services: Iterable[str], pool: descriptor_pool.DescriptorPool) -> None:
     """Add reflection for these services, which ``pool`` describes, and for reflection itself."""
     for file in (reflection_pb2.DESCRIPTOR.serialized_pb, _v1().SerializeToString()):
         pool.AddSerializedFile(file)
@@ -106,15 +106,12 @@ class RpcServer:
         """Listen and return the port; raises ``OSError``."""
         self._relay = relay = Relay(self._limits, self._edge.intake)
         most = self._limits.connections
-        server = grpc.aio.server(
-            options=options(self._limits),
-            interceptors=(Calls(self._edge, INFERENCE, relay),),
-            maximum_concurrent_rpcs=most,
-        )
-        server.add_generic_rpc_handlers((self._service.handler,))
-        health_pb2_grpc.add_HealthServicer_to_server(Health(self._facts), server)
+        calls = Calls(self._edge, INFERENCE, relay)
+        calls.add_generic_rpc_handlers((self._service.handler,))
+        health_pb2_grpc.add_HealthServicer_to_server(Health(self._facts), calls)
         POOL.AddSerializedFile(health_pb2.DESCRIPTOR.serialized_pb)
-        reflect(server, (SERVICE, HEALTH), POOL)
+        reflect(calls, (SERVICE, HEALTH), POOL)
+        server = grpc.aio.server(handlers=(calls,), options=options(self._limits), maximum_concurrent_rpcs=most)
         server.add_insecure_port(relay.server_address)
         await server.start()
         self._server = server

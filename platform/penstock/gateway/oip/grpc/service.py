@@ -17,7 +17,7 @@ from penstock.domain.models.tensors import TensorSpec
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.oip import catalogue
 from penstock.gateway.oip.grpc import status
-from penstock.gateway.oip.grpc.arriving import arrived, reading
+from penstock.gateway.oip.grpc.arriving import arrived
 from penstock.gateway.oip.grpc.calls import Context, RpcCaller, abort, headers_of, refuse
 from penstock.gateway.oip.grpc.exchange import RpcExchange, StreamedExchange, UnaryExchange
 from penstock.gateway.oip.grpc.messages import CLASSES, SERVICE, message
@@ -71,7 +71,7 @@ class OpenInference:
     # -- inference -------------------------------------------------------------------------
 
     async def _infer(self, caller: RpcCaller, context: Context) -> bytes:
-        exchange = UnaryExchange(self._edge, caller, reading(context), context.time_remaining())
+        exchange = UnaryExchange(self._edge, caller, context.read, context.time_remaining())
         await self._watched(exchange, context)
         if exchange.error is not None or exchange.message is None:
             await abort(context, exchange.error or PenstockError(), exchange.id, exchange.told)
@@ -209,7 +209,7 @@ class _StreamCall:
 
     async def _take(self) -> StreamedExchange | None:
         """Start requests as they arrive; close the outbox after the last answer."""
-        read, last, number = reading(self._context), None, 0
+        read, last, number = self._context.read, None, 0
         try:
             while True:
                 await self._room.acquire()

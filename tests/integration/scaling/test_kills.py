@@ -1,0 +1,129 @@
+"""Processes that die while a number changes: nothing is started twice, and no worker that serves ends."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psutil
+import pytest
+
+from tests.integration.conftest import HomeMaker
+from tests.support.patience import until
+from tests.support.platforms.scaled import Asking, ScaledSite, scaled_site
+
+pytestmark = [pytest.mark.integration, pytest.mark.drill, pytest.mark.timeout(1200)]
+
+AWAY_S = 60.0
+"""Seconds for which Postgres is away."""
+LONG = 400
+"""Tokens of a stream that outlasts a decision."""
+PAIR = ["ready", "ready"]
+
+
+@pytest.fixture(scope="module")
+def site(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[ScaledSite]:
+    with scaled_site(new_home("kills"), shared_settings, "least: 1, most: 2") as running:
+        yield running
+
+
+def grown(site: ScaledSite) -> int:
+    """Let a person ask for two, wait until that is decided; return the workers started before."""
+    started = site.started
+    site.deploy(2)
+    until("two are to exist", lambda: site.started == started + 1, within_s=15)
+    return started
+
+
+def shrunk(site: ScaledSite) -> None:
+    site.deploy(1)
+    until("one is left", lambda: site.states == ["ready"], within_s=60)
+    until("and one process", lambda: len(site.platform.pids("worker")) == 1, within_s=60)
+
+
+def kill_controller(site: ScaledSite) -> None:
+    """``kill -9``, then wait until its successor leads."""
+    (before,) = site.platform.kill("controller")
+    until("a successor runs", lambda: site.platform.pids("controller") not in ([before], []), within_s=30)
+    until("it leads", lambda: leads(site), within_s=60)
+
+
+def leads(site: ScaledSite) -> bool:
+    try:
+        return bool(site.admin("/status")["leader"])
+    except Exception:  # noqa: BLE001  it is not there yet
+        return False
+
+
+def test_the_controller_dies_while_a_worker_starts(site: ScaledSite) -> None:
+    """Its successor counts the worker that starts, and no third one; streams go on."""
+    with Asking(site, 1.0) as asking:
+        before = grown(site)
+        kill_controller(site)
+        until("two serve", lambda: site.states == PAIR, within_s=120)
+    assert site.started == before + 1
+    assert all(one.is_whole for one in asking.said), asking.said
+
+
+def test_the_controller_dies_while_a_worker_is_cordoned(site: ScaledSite) -> None:
+    """The long streams of both end whole, and what serves goes on: the successor takes the cordoned worker back."""
+    workers = site.platform.pids("worker")
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(site.ask, LONG) for _ in range(8)]
+        until("both have streams", lambda: site.held[1] == 8, within_s=10)
+        site.deploy(1)
+        until("one is cordoned", lambda: site.states == ["draining", "ready"], within_s=10)
+        kill_controller(site)
+        said = [one.result() for one in asked]
+    assert all(one.is_whole for one in said), said
+    until("both serve", lambda: site.states == PAIR, within_s=30)
+    assert site.platform.pids("worker") == workers
+
+
+def test_postgres_is_away_for_a_minute(site: ScaledSite) -> None:
+    """Killed each time that it is back: no number changes, no worker starts and none ends."""
+    workers, started = site.platform.pids("worker"), site.started
+    end = time.monotonic() + AWAY_S
+    while time.monotonic() < end:
+        for pid in site.platform.pids("postgres"):
+            if psutil.pid_exists(pid):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.5)
+    until("a controller leads", lambda: leads(site), within_s=60)
+    until("both serve", lambda: site.states == PAIR, within_s=60)
+    assert (site.platform.pids("worker"), site.started) == (workers, started)
+    assert site.ask().is_whole
+
+
+def test_a_gateway_dies_while_a_worker_goes(site: ScaledSite) -> None:
+    """Its successor reports under its name: the idle worker ends, and nothing is started for the silence."""
+    started = site.started
+    site.deploy(2)
+    until("two are deployed", lambda: site.admin("/scale")["versions"][0]["record"]["after"] == 2, within_s=10)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(site.ask, LONG) for _ in range(4)]
+        until("streams run", lambda: site.held[1] == 4, within_s=10)
+        site.deploy(1)
+        until("one is cordoned", lambda: site.states == ["draining", "ready"], within_s=10)
+        site.platform.kill("gateway")
+        assert {one.result().status for one in asked} <= {0, 200}
+    until("one is left", lambda: site.states == ["ready"], within_s=120)
+    assert site.started == started
+    until("it is asked again", lambda: site.ask().is_whole, within_s=60)
+
+
+def test_the_worker_that_starts_dies(site: ScaledSite) -> None:
+    """One more is started in its stead, and the one that serves goes on with its streams."""
+    until("one process is left", lambda: len(site.platform.pids("worker")) == 1, within_s=60)
+    (serving,) = site.platform.pids("worker")
+    with Asking(site, 1.0) as asking:
+        before = grown(site)
+        until("it has a process", lambda: len(site.platform.pids("worker")) == 2, within_s=15)
+        (young,) = set(site.platform.pids("worker")) - {serving}
+        os.kill(young, signal.SIGKILL)
+        until("two serve", lambda: site.states == PAIR, within_s=180)
+    assert site.started == before + 2
+    assert serving in site.platform.pids("worker")
+    assert all(one.is_whole for one in asking.said), asking.said
+    shrunk(site)
