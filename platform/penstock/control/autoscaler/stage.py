@@ -77,8 +77,13 @@ class FleetScene:
     running: Sequence[Running]
     demand: Demand
     lease_s: float
+    since: float = -math.inf
+    """When this controller began to listen, in Unix seconds: no worker is silent within a lease of it."""
     room: MachineRoom | None = None
     """None if no machine bounds the workers."""
+
+    def heard_after(self, now: float) -> float:
+        return now - self.lease_s if now - self.since >= self.lease_s else -math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +95,8 @@ class Step:
 
 def scale(state: State, scene: FleetScene, now: float) -> Step:
     """Decide at ``now`` (Unix seconds). A version that is scaled no more leaves nothing behind."""
-    found = supplies(scene.seen, scene.running, state.cordoned, now, scene.lease_s)
+    heard_after = scene.heard_after(now)
+    found = supplies(scene.seen, scene.running, state.cordoned, heard_after)
     versions: dict[VersionId, Tracked] = {}
     targets, records = [], []
     room = scene.room
@@ -99,7 +105,7 @@ def scale(state: State, scene: FleetScene, now: float) -> Step:
         tracked = _follow(state.versions.get(one.version), one, supply, now)
         demand = scene.demand.versions.get(one.version) or VersionDemand()
         fits = math.inf if room is None else supply.awake + room.more(one.version)
-        look = _VersionScene(one, supply, demand, scene.demand, tracked, now, now - scene.lease_s, fits)
+        look = _VersionScene(one, supply, demand, scene.demand, tracked, now, heard_after, fits)
         versions[one.version], target, record = _decide(look)
         if room is not None:
             room = room.less(one.version, max(0, record.after - max(record.before, supply.awake)))
@@ -280,6 +286,7 @@ def _target(look: _VersionScene, pace: Pace, slots: int | None) -> Target:
     return Target(
         version=look.scaled.version,
         workers=pace.workers + max(0, asleep) + staying + supply.overdue(now, look.tracked.start_s),
+        least=look.scaled.bounds.least,
         cordoned=frozenset(pace.cordoned),
         ended=idle[len(slept) :],
         slept=slept,

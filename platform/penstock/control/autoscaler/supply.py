@@ -53,12 +53,11 @@ class Supply:
 
 
 def supplies(
-    seen: Sequence[Seen], running: Sequence[Running], cordoned: Collection[WorkerId], now: float, lease_s: float
+    seen: Sequence[Seen], running: Sequence[Running], cordoned: Collection[WorkerId], heard_after: float
 ) -> Mapping[VersionId, Supply]:
     found: dict[VersionId, Supply] = defaultdict(Supply)
     heard: dict[WorkerId, WorkerState] = {}
     leaving = {one.worker: one.draining for one in running}
-    heard_after = now - lease_s
     for one in seen:
         report = one.report
         heard[report.worker] = report.state

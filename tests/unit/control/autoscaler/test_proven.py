@@ -1,11 +1,13 @@
-"""Versions that start, lost their sleeper, or were set lower by hand: a number changes with and without a curve."""
+"""Versions whose leader is new, that start, lost their sleeper, or were set lower by hand, with and without a curve."""
 
 from dataclasses import replace
 
 from penstock.control.autoscaler.stage import ASKED, BY_HAND
 from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
 from penstock.domain.fleet.scaling import Act
+from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.ids import WorkerId
 from penstock.domain.tenancy.standing import Standing
 from tests.unit.control.autoscaler.test_stage import V, Version, asked, fleet, worker
 
@@ -39,3 +41,15 @@ def test_a_lower_number_by_hand_cordons_at_once_without_a_curve_too() -> None:
     record = version.tick(1.0, asked(0.1), *fleet(4, 1.0))
     assert (record.act, record.after, record.reason) == (Act.IN, 2, BY_HAND)
     assert len(version.state.cordoned) == 2
+
+
+def test_a_leader_of_late_adopts_workers_that_it_has_not_heard_yet() -> None:
+    """Its predecessor's leases are old by then, and what serves or starts is neither silent nor superfluous."""
+    version = Version(deployed=1)
+    version.since = 100.0
+    processes = tuple(Running(worker=WorkerId(f"w{one}"), version=V, started_at=80.0) for one in range(2))
+    record = version.tick(100.1, asked(0.0), *fleet(1, 85.0), running=processes)
+    assert (record.after, version.target.workers) == (2, 2)
+    record = version.tick(104.0, asked(0.0), *fleet(2, 104.0), running=processes)
+    assert (record.act, record.after, version.target.cordoned) == (Act.HOLD, 2, frozenset())
+    assert version.tick(106.0, asked(0.0), *fleet(1, 106.0), running=processes).after == 2

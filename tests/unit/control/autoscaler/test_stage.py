@@ -1,5 +1,6 @@
 """One version over ticks: out at once, in slowly and in two phases, and what holds it."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -63,10 +64,17 @@ class Version:
         self.scaled = Scaled(version=V, bounds=made, tier=TIER, curve=CURVE, deployed=deployed)
         self.state, self.step = State(), Step(state=State(), targets=(), records=())
         self.room: MachineRoom | None = None
+        self.since = -math.inf
 
     def tick(self, now: float, demand: Demand, *workers: Seen, running: tuple[Running, ...] = ()) -> ScaleRecord:
         scene = FleetScene(
-            scaled=(self.scaled,), seen=workers, running=running, demand=demand, lease_s=5.0, room=self.room
+            scaled=(self.scaled,),
+            seen=workers,
+            running=running,
+            demand=demand,
+            lease_s=5.0,
+            since=self.since,
+            room=self.room,
         )
         self.step = scale(self.state, scene, now)
         self.state = self.step.state
