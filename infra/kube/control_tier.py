@@ -9,11 +9,10 @@ from infra.components.labels import ROLE
 from infra.components.site import Site
 from infra.config.model import ContainerImage, Workload
 from infra.contract import process
-from infra.kube import pods
+from infra.kube import pods, scaling
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
 from infra.kube.processes import Claim, Run
-from infra.kube.scaling import Scaled, gateway_triggers, scaled_object
 from infra.kube.workloads import account, disruption_budget, labels_of, service
 
 UNLISTED_S = 15
@@ -75,16 +74,7 @@ def gateway(
         annotations=pods.NOT_AWAITED,  # ready only with a routing table, which comes with the controller
     )
     yield from _workload(deployed, "StatefulSet", _stateful_set)
-    target = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "gateway"}
-    scaled = Scaled(
-        name="gateway",
-        target=target,
-        min_replicas=size.min_replicas,
-        max_replicas=size.max_replicas,
-        triggers=gateway_triggers(),
-        cooldown_s=300,
-    )
-    yield scaled_object(scaled, server)
+    yield scaling.gateways(size, server)
     yield Manifest(
         api_version="elbv2.k8s.aws/v1beta1",
         kind="TargetGroupBinding",
@@ -106,7 +96,7 @@ def controller(site: Site, pools: str, pools_digest: pulumi.Input[str], budgets:
     It runs workers in this cluster, in the pools of the file at this path, and heeds the error budgets that the
     Prometheus at this address records.
     """
-    folder = pools.rpartition("/")[0]
+    folder, bounds = pools.rpartition("/")[0], scaling.bounds(site.environment.gateway)
     deployed = Deployed(
         run=Run(process=process("controller"), site=site),
         image=_reference(site, site.environment.images["controller"]),
@@ -116,11 +106,14 @@ def controller(site: Site, pools: str, pools_digest: pulumi.Input[str], budgets:
             pods.plain("PENSTOCK_FLEET", "kubernetes"),
             pods.plain("PENSTOCK_POOLS_FILE", pools),
             pods.plain("PENSTOCK_BUDGETS_URL", budgets),
+            pods.plain("PENSTOCK_SCALE_FILE", scaling.PATH),
         ),
-        configs={folder: POOLS},
-        pod_annotations={"penstock.io/pools": pools_digest},
+        configs={folder: POOLS, scaling.PATH.rpartition("/")[0]: scaling.BOUNDS},
+        pod_annotations={"penstock.io/pools": pools_digest, "penstock.io/scale": scaling.digest(bounds)},
     )
+    yield bounds
     yield from _workload(deployed, "Deployment", _deployment)
+    yield from scaling.way_in()
 
 
 def _reference(site: Site, image: ContainerImage) -> str:

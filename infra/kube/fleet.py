@@ -1,6 +1,6 @@
 """What the controller runs workers with: the pools' devices as a file, and its rights in the cluster.
 
-No version is known here: the registry has them, and the scaler their numbers (ADR 0060, ADR 0062).
+No version is known here: the registry has them, and the controller says their numbers (ADR 0062, ADR 0120).
 """
 
 import hashlib
@@ -11,6 +11,7 @@ import pulumi
 from infra.components.site import Site
 from infra.config.model import Region
 from infra.contract import process
+from infra.kube import scaling
 from infra.kube.control_tier import POOLS
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import SERVING
@@ -18,7 +19,7 @@ from infra.kube.sizing import Device, devices
 from infra.kube.worker_pod import WorkerPod
 from infra.kube.workloads import account, service
 
-EDITION = 2
+EDITION = 3
 """Of the file's form, which is the platform's: `penstock.connectors.kubernetes.pools`."""
 
 START_S = 1800
@@ -32,7 +33,8 @@ RBAC = "rbac.authorization.k8s.io"
 def pools_file(site: Site, region: Region, bucket: pulumi.Input[str], server: pulumi.Input[str]) -> pulumi.Output[str]:
     """The region's devices, each with the pod of its workers."""
     shipped = [_shipped(site, device, bucket) for device in devices(region.pools)]
-    content = {"edition": EDITION, "namespace": SERVING, "prometheus": server, "devices": shipped}
+    told = {"prometheus": server, "scaler": scaling.address(), "devices": shipped}
+    content = {"edition": EDITION, "namespace": SERVING, **told}
     return pulumi.Output.json_dumps(content, sort_keys=True)
 
 

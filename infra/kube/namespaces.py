@@ -175,6 +175,10 @@ def _special(namespace: str, cidr: str) -> Iterator[NetworkPolicy]:
     if namespace == "autoscaling":
         prometheus = (namespace_peer("monitoring", name="prometheus"),)
         yield NetworkPolicy(name="allow-queries-out", outward=True, ports=(9090,), pods={}, peers=prometheus)
+        scaler = processes()["controller"].ports["scaler"].number
+        controllers = (namespace_peer(SERVING, name="controller"),)
+        pods = {POD_NAME: "keda-operator"}
+        yield NetworkPolicy(name="allow-numbers", outward=True, ports=(scaler,), pods=pods, peers=controllers)
         ends = ("keda-operator-metrics-apiserver", "keda-operator")
         yield from _between("allow-metrics", namespace, 9666, *ends, label="app")
 

@@ -43,8 +43,11 @@ def authority() -> Iterator[Manifest]:
     )
 
 
-def workload_certificate(workload: str, issuer: object) -> Manifest:
-    """A certificate that says which workload it is, good for a day, for both ends of a connection."""
+def workload_certificate(workload: str, issuer: object, *hosts: str) -> Manifest:
+    """A certificate that says which workload it is, good for a day, for both ends of a connection.
+
+    `hosts` are names of other services of it, which some callers check.
+    """
     return Manifest(
         api_version=CERT_MANAGER,
         kind="Certificate",
@@ -55,7 +58,7 @@ def workload_certificate(workload: str, issuer: object) -> Manifest:
                 "secretName": f"{workload}-tls",
                 "duration": LIFE,
                 "renewBefore": RENEW,
-                "dnsNames": [f"{workload}.{SERVING}.svc", f"*.{workload}.{SERVING}.svc"],
+                "dnsNames": [f"{workload}.{SERVING}.svc", f"*.{workload}.{SERVING}.svc", *hosts],
                 "uris": [f"spiffe://penstock/{workload}"],
                 "usages": ["server auth", "client auth"],
                 "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},

@@ -94,6 +94,7 @@ def network_policies(cidr: str) -> Iterator[Manifest]:
 def _inward(process: Process, cidr: str) -> Iterator[NetworkPolicy]:
     known = {"clients": block(cidr), "metrics": namespace_peer("monitoring", name="prometheus")}
     known |= {name: namespace_peer(SERVING, name=name) for name in processes()}
+    known["keda"] = namespace_peer("autoscaling", name="keda-operator")
     for port in process.ports.values():
         peers = tuple(known[caller] for caller in port.callers if caller in known)
         yield _policy(process, port.number, *peers, outward=False)

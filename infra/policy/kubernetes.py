@@ -324,7 +324,7 @@ def secret_sources(view: View) -> Iterator[Breach]:
 )
 def mutual_tls(view: View) -> Iterator[Breach]:
     found = {text(node.inputs, "spec.secretName"): node for node in view.objects("Certificate")}
-    for role in ("gateway", "controller", "worker", "operator"):
+    for role in ("gateway", "controller", "worker", "operator", "keda"):
         node = found.get(f"{role}-tls")
         if node is None:
             yield None, f"add a certificate for {role}"

@@ -267,7 +267,7 @@ def references_whole(view: View) -> Iterator[Breach]:
 )
 def budgets_heeded(view: View) -> Iterator[Breach]:
     triggers = [one for node in view.objects("ScaledObject") for one in items(node.inputs, "spec.triggers")]
-    asked = {text(one, "metadata.serverAddress") for one in triggers} - {UNKNOWN}
+    asked = {text(one, "metadata.serverAddress") for one in triggers} - {UNKNOWN, ""}
     for node in view.objects("Deployment"):
         if text(node.inputs, "metadata.name") != "controller":
             continue

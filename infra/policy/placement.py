@@ -21,8 +21,6 @@ from infra.policy.view import View, pod_spec
 book = Book()
 
 SCALED_OBJECT = "ScaledObject"
-SLOWEST_UP_S = 60
-FASTEST_DOWN_S = 300
 
 
 def _asked(node: Node) -> Mapping[str, Json]:
@@ -128,21 +126,6 @@ def scalers_aim(view: View) -> Iterator[Breach]:
             yield node, "aim it at a workload of this stack"
         elif not 0 <= least <= most or (name == "gateway" and most > bound):
             yield node, f"keep min <= max <= {bound}"
-
-
-@book.rule(
-    "scalers-calm",
-    "Scalers go out fast and come in slowly, on signals of work and never on utilisation",
-    StackKind.SERVING,
-)
-def scalers_calm(view: View) -> Iterator[Breach]:
-    behaviour = "spec.advanced.horizontalPodAutoscalerConfig.behavior"
-    for node in view.objects(SCALED_OBJECT):
-        up = number(node.inputs, f"{behaviour}.scaleUp.stabilizationWindowSeconds")
-        down = number(node.inputs, f"{behaviour}.scaleDown.stabilizationWindowSeconds")
-        types = {text(trigger, "type") for trigger in items(node.inputs, "spec.triggers")}
-        if up > SLOWEST_UP_S or down < FASTEST_DOWN_S or types != {"prometheus"}:
-            yield node, "scale up within 60 s, down after 300 s or more, on prometheus triggers alone"
 
 
 LONGEST_WAIT_S = 600

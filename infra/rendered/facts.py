@@ -18,6 +18,8 @@ PULLING = ("Prometheus", "Alertmanager", "ClusterPolicy")
 OF_A_VERSION = {"helm.sh/chart", "chart", "heritage", "app.kubernetes.io/version", "app.kubernetes.io/managed-by"}
 _ARGUMENT = re.compile(r"--(?:prometheus-config-reloader|acme-http01-solver-image)=(.+)")
 """Images that a program is told by argument, for pods that the program makes."""
+WRITTEN = {"scaledobjects.keda.sh"}
+"""Kinds of which the project uses fields that no published models have: their schemas are held against its objects."""
 SANDBOX = {"ccManager", "vfioManager", "vgpuDeviceManager", "sandboxDevicePlugin", "kataSandboxDevicePlugin"}
 """Parts of a ClusterPolicy without pods unless ``sandboxWorkloads`` is on (gpu-operator v26.3.1, controllers/)."""
 
@@ -34,11 +36,26 @@ def facts(found: Sequence[Object], outside: Sequence[Object], namespace: str) ->
             "in_templates": {_name(one): _is_kept(one) for one in _of(found, "CustomResourceDefinition")},
             "outside": sorted(map(_name, outside)),
         },
+        "schemas": {one["spec"]["names"]["kind"]: _schema(one) for one in found if _name(one) in WRITTEN},
         "monitors": [_monitor(one) for kind in ("ServiceMonitor", "PodMonitor") for one in _of(found, kind)],
         "alerts": _alerts(_of(found, "PrometheusRule")),
         "reads_secrets_everywhere": sorted(set(_readers(found, namespace))),
         "classes": sorted(f"{one['kind']} {_name(one)}" for one in found if one["kind"] in ("IngressClass", "Gateway")),
     }
+
+
+def _schema(crd: Object) -> object:
+    """Return the schema of a kind's `spec`, without words for people."""
+    (version,) = crd["spec"]["versions"]
+    return _wordless(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
+
+
+def _wordless(schema: object) -> object:
+    if isinstance(schema, list):
+        return [_wordless(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _wordless(one) for key, one in schema.items() if key != "description" or not isinstance(one, str)}
 
 
 def _of(found: Iterable[Object], kind: str) -> list[Object]:

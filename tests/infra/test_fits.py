@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from infra.contract import process
 from infra.graph.captured import Capture
 from infra.graph.nodes import Graph, Node
 from infra.graph.values import Json, dig, items, mapping, number, text
@@ -111,13 +112,17 @@ def test_network_policies_are_enforced(by_label: dict[str, Capture]) -> None:
 
 
 def test_scalers_ask_the_server_that_answers(clusters: tuple[Capture, ...]) -> None:
-    """Each trigger asks Prometheus' own service on its port, and ratios are measured against ratios."""
-    for node in serving(clusters).of("kubernetes:keda.sh/v1alpha1:ScaledObject"):
-        for trigger in items(node.inputs, "spec.triggers"):
-            told = mapping(trigger, "metadata")
-            assert told["serverAddress"] == "http://prometheus-operated.monitoring.svc:9090"
-            if "_ratio" in str(told["query"]):
-                assert 0 < float(str(told["threshold"])) <= 1
+    """Each scaler asks the controllers by a name of their certificate, then Prometheus' own service on its port."""
+    graph = serving(clusters)
+    (own,) = (
+        one for one in graph.of("kubernetes:cert-manager.io/v1:Certificate") if one.name.endswith("controller-tls")
+    )
+    hosts = items(own.inputs, "spec.dnsNames")
+    for node in graph.of("kubernetes:keda.sh/v1alpha1:ScaledObject"):
+        pushed, floor = items(node.inputs, "spec.triggers")
+        host, port = text(pushed, "metadata.scalerAddress").split(":")
+        assert (host in hosts, int(port)) == (True, process("controller").ports["scaler"].number)
+        assert text(floor, "metadata.serverAddress") == "http://prometheus-operated.monitoring.svc:9090"
 
 
 def test_rollouts_heed_the_budgets_that_are_recorded(clusters: tuple[Capture, ...]) -> None:

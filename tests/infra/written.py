@@ -21,9 +21,9 @@ from penstock.domain.ids import VersionId
 
 GIB = 1 << 30
 DEPLOYED = (
-    Served(version=VersionId("chat-8b@4444444444444444"), least=3, held_bytes=40 * GIB),
-    Served(version=VersionId("embed-small@6666666666666666"), least=2, held_bytes=16 * GIB),
-    Served(version=VersionId("chat-70b@5555555555555555"), least=1, gpus=4, held_bytes=280 * GIB),
+    Served(version=VersionId("chat-8b@4444444444444444"), least=3, workers=3, held_bytes=40 * GIB),
+    Served(version=VersionId("embed-small@6666666666666666"), least=2, workers=2, held_bytes=16 * GIB),
+    Served(version=VersionId("chat-70b@5555555555555555"), least=1, workers=1, gpus=4, held_bytes=280 * GIB),
 )
 """One for each kind of device of the shipped config: a whole GPU, a slice, several GPUs of one node."""
 

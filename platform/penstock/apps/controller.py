@@ -76,6 +76,8 @@ from penstock.tls.listener import guard
 from penstock.tls.mutual import Mutual, show_expiry
 
 _RETRY_S = 1.0
+GATEWAYS = "gateway"
+"""The ScaledObject of the gateways, which the infrastructure makes."""
 Run = Callable[[], Coroutine[None, None, None]]
 ENDS_WITHIN_S = 3.0
 """Seconds after which an operator's call is cut off at the end of the process."""
@@ -126,7 +128,9 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         )
         try:
             claim = partial(ownership.check, settings, database, found)
-            work = (watch.run, compared.run, partial(PostgresDemand(dsn).run, runtime.demand.take))
+            work: list[Run] = [watch.run, compared.run, partial(PostgresDemand(dsn).run, runtime.demand.take)]
+            if settings.scaler_port and fleet.namespace:
+                work.append(_told(settings, control, fleet, mutual))
             await _serve(control, _control(runtime, work, database, claim), listener, mutual)
         finally:
             for task in beside:
@@ -194,6 +198,22 @@ def _compose(
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
     ), runtime
+
+
+def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual: Mutual | None) -> Run:
+    """Return the server that tells KEDA the numbers; its library is imported here, as one machine needs none."""
+    from penstock.connectors.keda.numbers import ToldNumbers
+    from penstock.connectors.keda.server import PushScaler, ScalerAddress
+
+    numbers, scaler = ToldNumbers(control.metrics), control.scaler
+
+    def tell(replicas: Mapping[str, int]) -> None:
+        numbers.tell("workers", replicas)
+        numbers.tell("gateways", {GATEWAYS: scaler.gateways.workers} if scaler.gateways else {})
+
+    fleet.tells(tell)
+    address = ScalerAddress(host=settings.host, port=settings.scaler_port)
+    return PushScaler(address, numbers, control.runtime, fleet.namespace, mutual).run
 
 
 def _started() -> Metrics:

@@ -1,9 +1,9 @@
 """The host of the workers, by setting: this machine or the controller's cluster, each with its planner."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from penstock.apps.keys import provide_worker_key
 from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
 from penstock.connectors.process.fleet import HostConfig, LocalFleet
 from penstock.control.autoscaler.autoscaler import ScaleSettings
-from penstock.control.autoscaler.bounds import Bounds, SpecRefused, parse
+from penstock.control.autoscaler.bounds import ScaleBounds, SpecRefused, parse
 from penstock.control.autoscaler.room import Machine
 from penstock.control.fleet.orders import Host
 from penstock.control.fleet.plan import plan
@@ -26,6 +26,7 @@ from penstock.formats.documents import DocumentRefused, yaml_of
 from penstock.worker.engines import device
 
 WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]
+Tell = Callable[[Mapping[str, int]], None]
 _BEYOND_GRACE_S = 10.0
 
 
@@ -35,32 +36,37 @@ class Hosted:
     plan: Callable[..., FleetPlan]
     pool: PoolPolicy
     scale: ScaleSettings
+    namespace: str = ""
+    """Of the cluster's objects, of which KEDA asks; empty on one machine."""
+    tells: Callable[[Tell], None] = lambda _: None
+    """Names what hears the replicas of each Deployment."""
 
 
 @asynccontextmanager
 async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncIterator[Hosted]:
     if settings.fleet is FleetKind.LOCAL:
         pool = PoolPolicy(limit_bytes=settings.pooled_bytes, lease_s=settings.lease_s)
-        yield Hosted(host=_local(settings, command), plan=plan, pool=pool, scale=_scale(settings))
+        scale = replace(_scale(settings), machine=_machine())
+        if scale.gateways is not None:
+            do = "Take `gateways` out: a cluster's gateways are scaled, by KEDA."
+            raise CommandError(f"{settings.scale_file} scales gateways, which nothing starts on one machine.", do=do)
+        yield Hosted(host=_local(settings, command), plan=plan, pool=pool, scale=scale)
         return
-    if settings.scale_file:
-        do = "Leave PENSTOCK_SCALE_FILE empty: KEDA sets the numbers there."
-        raise CommandError("Workers of a cluster are not scaled by this controller.", do=do)
-    async with _cluster(settings) as host:
-        yield Hosted(host=host, plan=plan_versions, pool=PoolPolicy(), scale=_scale(settings))
+    async with _cluster(settings) as found:
+        yield found
 
 
 def _scale(settings: ControllerSettings) -> ScaleSettings:
-    bounds: tuple[Bounds, ...] = ()
+    found = ScaleBounds()
     if settings.scale_file:
         do = "See docs/how-it-decides/scaling.md, or leave PENSTOCK_SCALE_FILE empty."
         try:
-            bounds = parse(yaml_of(Path(settings.scale_file).read_bytes()), settings.scale_file)
+            found = parse(yaml_of(Path(settings.scale_file).read_bytes()), settings.scale_file)
         except OSError as error:
             raise CommandError(f"{settings.scale_file} can't be read: {error.strerror}.", do=do) from error
         except (SpecRefused, DocumentRefused) as error:
             raise CommandError(str(error), do=do) from error
-    return ScaleSettings(tiers=slos.load(), bounds=bounds, machine=_machine(), lease_s=settings.lease_s)
+    return ScaleSettings(tiers=slos.load(), bounds=found.versions, gateways=found.gateways, lease_s=settings.lease_s)
 
 
 def _machine() -> Machine | None:
@@ -90,8 +96,11 @@ def _provided(
 
 
 @asynccontextmanager
-async def _cluster(settings: ControllerSettings) -> AsyncIterator[Host]:
-    """Yield the cluster; its client is imported only here, since a single machine needs none."""
+async def _cluster(settings: ControllerSettings) -> AsyncIterator[Hosted]:
+    """Yield the cluster. A worker of it never sleeps: its pod holds a GPU that no other could use.
+
+    The cluster's client is imported only here, since a single machine needs none.
+    """
     try:
         from penstock.connectors.kubernetes import client, fleet, pools
     except ModuleNotFoundError as error:
@@ -102,5 +111,14 @@ async def _cluster(settings: ControllerSettings) -> AsyncIterator[Host]:
     shipped = pools.read(Path(settings.pools_file))
     async with client.connected(settings.kubeconfig, shipped.namespace) as api:
         host = fleet.KubernetesFleet(api, shipped, SystemClock())
+        scale = _scale(settings)
+        scale = replace(scale, bounds=tuple(replace(one, parked=0) for one in scale.bounds))
         async with host.following():
-            yield host
+            yield Hosted(
+                host=host,
+                plan=plan_versions,
+                pool=PoolPolicy(),
+                scale=scale,
+                namespace=shipped.namespace,
+                tells=partial(setattr, host, "tell"),
+            )

@@ -8,6 +8,8 @@ from penstock.contract.nouns import Called, Certificate, Ending, Life, Port, Pro
 from penstock.telemetry import pages
 from penstock.tls.identity import Role
 
+SCALER_PORT = 8078
+
 CONTROLLER = Process(
     name="controller",
     about="Decides what runs where, and publishes the routing table; the operators' API.",
@@ -34,6 +36,13 @@ CONTROLLER = Process(
             number=CONTROLLER_PORT,
             callers=("operators", "worker"),
             meaning="The operators' API, and where workers report.",
+        ),
+        Port(
+            name="scaler",
+            setting="scaler_port",
+            number=SCALER_PORT,
+            callers=("keda",),
+            meaning="Where KEDA asks for replicas, over gRPC; open on the leading controller alone.",
         ),
         shared.private("Metrics and probes."),
     ),

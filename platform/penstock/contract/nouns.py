@@ -25,7 +25,9 @@ class Port:
     setting: str
     number: int
     callers: tuple[str, ...]
-    """The permitted callers: processes of the contract, or ``clients``, ``operators``, ``probes``, ``metrics``."""
+    """The permitted callers: processes of the contract, or ``clients``, ``operators``, ``probes``, ``metrics``,
+    ``keda``.
+    """
     meaning: str
     paths: tuple[str, ...] = ()
     """What may be asked for from outside, as patterns: a proxy before the port passes these on, and no others."""

@@ -47,6 +47,12 @@ SCALE_WORKERS = Metric(
     help="Workers that a scaled version is to have; cordoned and sleeping ones are not counted.",
     labels=(Label.VERSION,),
 )
+SCALE_REPLICAS = Metric(
+    name="penstock_scale_replicas",
+    kind=MetricKind.GAUGE,
+    help="Replicas that KEDA is told for a ScaledObject, by the leader alone.",
+    labels=(Label.OBJECT,),
+)
 SCALE_CORDONED = Metric(
     name="penstock_scale_cordoned_workers",
     kind=MetricKind.GAUGE,

@@ -26,6 +26,7 @@ class Label(StrEnum):
     GEN_AI_TOKEN_TYPE = "gen_ai_token_type"
     LEVEL = "level"
     MODEL = "model"
+    OBJECT = "object"
     OUTCOME = "outcome"
     PHASE = "phase"
     PROCESS = "process"

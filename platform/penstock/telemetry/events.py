@@ -41,6 +41,7 @@ EVENTS: dict[str, str] = {
     "worker_probed": "The platform has probed a suspected worker.",
     # the controller
     "controller_listens": "The address of a controller for operators and workers.",
+    "scaler_listens": "The address at which KEDA asks this controller, while it leads.",
     "leads": "This controller leads from now on.",
     "leads_no_more": "This controller stands by from now on.",
     "tick_failed": "A tick has failed and changed nothing.",
@@ -69,6 +70,7 @@ EVENTS: dict[str, str] = {
     "cluster_object_set_back": "A foreign change of one of our objects was undone.",
     "cluster_object_deleted": "An object of the cluster was deleted.",
     "cluster_object_held": "The cluster refuses an object, and why; it is tried again.",
+    "number_not_followed": "A Deployment has other replicas than KEDA is told, for a minute.",
     "cluster_object_no_longer_held": "The cluster takes the object now.",
     # a worker's own process
     "worker_state": "A worker has entered another phase of its life.",

@@ -15,12 +15,13 @@ FORM = "spiffe://<trust domain>/<role>"
 
 
 class Role(StrEnum):
-    """Role of a process; an operator is a person at the command line."""
+    """Role of a process; an operator is a person at the command line, KEDA the cluster's scaler."""
 
     GATEWAY = "gateway"
     CONTROLLER = "controller"
     WORKER = "worker"
     OPERATOR = "operator"
+    KEDA = "keda"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,8 @@ CONTROLLER_API = Callers(
 """Callers of the controller: workers report; all else is for operators, so a stolen worker certificate gives no
 access.
 """
+SCALER_API = Callers(roles=frozenset({Role.KEDA}))
+"""Callers of the controller's external scaler."""
 
 
 def identity_of(uris: Iterable[str]) -> Identity:

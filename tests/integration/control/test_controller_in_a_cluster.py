@@ -1,12 +1,15 @@
 """Real controller processes with pods as workers: a version is deployed through the API, and nothing runs here."""
 
 import signal
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import grpc
 import httpx
 import pytest
 
+from penstock.connectors.keda.messages import CLASSES, SERVICE, message
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.tenancy import PostgresTenancy
@@ -34,8 +37,13 @@ async def server(tmp_path: Path) -> AsyncIterator[KubeApi]:
 @pytest.fixture
 async def home(server: KubeApi, tmp_path: Path, database_dsn: str) -> AsyncIterator[ControlledHome]:
     """Yield a home of that cluster with a version in its database; one controller leads."""
+    (tmp_path / "scale.yaml").write_text("scale: [{versions: '*', least: 2, most: 6}]")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     told = {
         "fleet": "kubernetes",
+        "scale_file": str(tmp_path / "scale.yaml"),
+        "scaler_port": str(port),
         "pools_file": str(pools.file(tmp_path)),
         "kubeconfig": str(server.kubeconfig(tmp_path / "kubeconfig")),
         "lease_s": "0.5",
@@ -103,3 +111,36 @@ async def test_a_cluster_that_refuses_is_told_and_holds_up_nothing(home: Control
     put_alias(home, headers)
     until("another table is published", lambda: status()["table"] != before)
     assert (status()["leader"], status()["failed_ticks"]) == (True, 0)
+
+
+def asked(port: int, name: str) -> int | grpc.StatusCode:
+    """Return the replicas that KEDA would hear for a ScaledObject, or the code of the refusal."""
+    reference = CLASSES["ScaledObjectRef"](name=name, namespace=pools.NAMESPACE)
+    request = message("GetMetricsRequest", scaledObjectRef=reference, metricName="replicas")
+    with grpc.insecure_channel(f"127.0.0.1:{port}", (("grpc.use_local_subchannel_pool", 1),)) as channel:
+        try:
+            call: Callable[..., bytes] = channel.unary_unary(f"/{SERVICE}/GetMetrics")
+            raw = call(request, timeout=2.0)
+        except grpc.RpcError as error:
+            found: grpc.StatusCode = error.code()
+            return found
+    (value,) = CLASSES["GetMetricsResponse"].FromString(raw).metricValues
+    return int(value.metricValueFloat)
+
+
+async def test_keda_is_answered_by_the_leader_alone(home: ControlledHome, server: KubeApi) -> None:
+    """A scaled version's number is told by pool; the successor tells the same, and what runs is held meanwhile."""
+    headers, port = await admin(home), int(home.settings["scaler_port"])
+    assert asked(port, "anything") in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND)
+    put(home, headers, 2)
+    until("two pods stand", lambda: len(server.names("pods")) == 2)
+    objects = server.names("scaledobjects")
+    told = {name: server.get("deployments", name)["spec"]["replicas"] for name in objects}
+    until("the number is told", lambda: sum(n for one in objects if isinstance(n := asked(port, one), int)) == 2)
+    assert asked(port, "gateway") is grpc.StatusCode.NOT_FOUND, "no gateway speaks, so none is counted"
+    first = home.address()
+    home.controller()
+    home.controllers[0].send_signal(signal.SIGKILL)
+    until("the other leads", lambda: home.address() != first)
+    until("it tells the same", lambda: sum(n for one in objects if isinstance(n := asked(port, one), int)) == 2)
+    assert {name: server.get("deployments", name)["spec"]["replicas"] for name in objects} == told

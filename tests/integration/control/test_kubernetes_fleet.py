@@ -288,7 +288,7 @@ async def test_an_eviction_is_no_death(kube_server: KubeApi, tmp_path: Path) -> 
 
 async def test_a_version_that_fits_nowhere_is_said(kube_server: KubeApi, tmp_path: Path) -> None:
     """A version that no pool holds is held with words, and others are served."""
-    huge = Served(version=VersionId("huge@000000000000"), least=1, held_bytes=10**12)
+    huge = Served(version=VersionId("huge@000000000000"), least=1, workers=1, held_bytes=10**12)
     async with following(tmp_path) as fleet:
         plan = FleetPlan(served=(*(SERVED.served or ()), huge))
         view = await until(fleet, plan, lambda view: view.held and view.running)

@@ -20,7 +20,7 @@ from tests.support.clusters.api import KubeApi
 from tests.support.patience import patient
 
 VERSION = VersionId("tiny@0123456789ab")
-SERVED = FleetPlan(served=(Served(version=VERSION, least=1),))
+SERVED = FleetPlan(served=(Served(version=VERSION, least=1, workers=1),))
 WITHDRAWN = FleetPlan(served=(), withdrawn=(VERSION,))
 PACE = WriteIntervals(fresh_s=5.0, resync_s=0.3, held_s=0.2)
 RIGHTS_BY_PLURAL = {kind.plural: verbs for kind, verbs in RIGHTS.items()}

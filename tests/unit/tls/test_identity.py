@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.contract.written import PROCESSES
-from penstock.tls.identity import CONTROLLER_API, GATE, Callers, Identity, Role, identity_of
+from penstock.tls.identity import CONTROLLER_API, GATE, SCALER_API, Callers, Identity, Role, identity_of
 
 
 @pytest.mark.parametrize(
@@ -51,10 +51,14 @@ def test_what_is_no_identity_is_nobody(uris: list[str]) -> None:
         (CONTROLLER_API, Role.OPERATOR, False, True),
         (CONTROLLER_API, Role.GATEWAY, True, False),
         (CONTROLLER_API, Role.CONTROLLER, True, False),
+        (CONTROLLER_API, Role.KEDA, True, False),
+        (SCALER_API, Role.KEDA, False, True),
+        (SCALER_API, Role.OPERATOR, True, False),
+        (SCALER_API, Role.WORKER, False, False),
     ],
 )
 def test_each_listener_has_its_callers(callers: Callers, role: Role, *, from_here: bool, expected: bool) -> None:
-    """A gateway calls gates, workers and operators call the controller; a worker calls no gate but its own."""
+    """A gateway calls gates, workers, operators and KEDA call the controller; a worker calls no gate but its own."""
     assert callers.admit(role, from_here=from_here) is expected
 
 
@@ -64,4 +68,6 @@ def test_the_contract_says_the_same() -> None:
     roles = {name: Role(name.removesuffix("s")) for name in ("gateway", "worker", "operators")}
     assert {roles[name] for name in ports["worker", "gate"]} == GATE.roles
     assert {roles[name] for name in ports["controller", "api"]} == CONTROLLER_API.roles
-    assert {process.certificate.role for process in PROCESSES if process.certificate} == {*Role} - {Role.OPERATOR}
+    assert {Role(one) for one in ports["controller", "scaler"]} == SCALER_API.roles
+    outside = {Role.OPERATOR, Role.KEDA}
+    assert {process.certificate.role for process in PROCESSES if process.certificate} == {*Role} - outside

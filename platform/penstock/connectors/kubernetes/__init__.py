@@ -1,1 +1,1 @@
-"""Kubernetes as the host of workers: the controller owns versions, an autoscaler owns replica counts (ADR 0060)."""
+"""Kubernetes as the host of workers: the controller says versions and numbers, KEDA holds the numbers (ADR 0120)."""

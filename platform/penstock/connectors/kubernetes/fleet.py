@@ -1,11 +1,11 @@
 """The Kubernetes fleet: observes workers and applies plans; fits `control.fleet.orders.Host`.
 
-It starts no process and sets no replica count. View and apply return at once, from the mirrored state and into the
-background writer: an unresponsive cluster delays no routing table.
+It starts no process and sets no replicas: it tells the number of each Deployment, which KEDA asks for. View and apply
+return at once, from the mirrored state and into the background writer: an unresponsive cluster delays no routing table.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 from penstock.connectors.kubernetes import names
@@ -14,15 +14,21 @@ from penstock.connectors.kubernetes.backoff import Backoff
 from penstock.connectors.kubernetes.client import NamespaceApi
 from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD
 from penstock.connectors.kubernetes.mirror import Mirror
+from penstock.connectors.kubernetes.placing import place
 from penstock.connectors.kubernetes.pods import Deaths, running, version_of
 from penstock.connectors.kubernetes.pools import Pools
-from penstock.connectors.kubernetes.steps import Delete, Step, not_placed, steps, stuck
+from penstock.connectors.kubernetes.scaling import unfollowed
+from penstock.connectors.kubernetes.steps import Delete, Step, not_placed, steps, stuck, told_numbers
 from penstock.connectors.kubernetes.writer import WriteIntervals, Writer
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import FleetPlan, FleetView
+from penstock.domain.ids import VersionId
 from penstock.telemetry.logs import logger
 
 PACE = WriteIntervals()
+UNFOLLOWED_S = 60.0
+"""Seconds for which a Deployment may have other replicas than are told: four periods of the HPA."""
+Tell = Callable[[Mapping[str, int]], None]
 
 
 class KubernetesFleet:
@@ -43,6 +49,11 @@ class KubernetesFleet:
         self._plan, self._planned_at = FleetPlan(), 0.0
         self._not_placed: dict[str, str] = {}
         self._news = asyncio.Event()
+        self.tell: Tell = lambda _: None
+        """Called with the replicas of each Deployment, at each plan."""
+        self._most: Mapping[VersionId, int] = {}
+        self._differs_since: dict[str, float] = {}
+        self._unfollowed: dict[str, str] = {}
 
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
@@ -62,12 +73,19 @@ class KubernetesFleet:
             deaths=self._deaths.recent(),
             is_known=self._pods.is_known and self._workloads.is_known,
             placed=tuple(sorted({version for one in workloads if (version := version_of(one))})),
-            held=tuple(sorted((*self._writer.held.values(), *self._not_placed.values()))),
+            most=self._most,
+            held=tuple(sorted((*self._writer.held.values(), *self._not_placed.values(), *self._unfollowed.values()))),
         )
 
     async def apply(self, plan: FleetPlan) -> None:
         self._plan, self._planned_at = plan, self._clock.monotonic()
         self._news.set()
+        if plan.served is not None and self._pods.is_known:
+            numbers = told_numbers(plan.served, self._pods.objects, self._pools)
+            placed = {one.version: place(one, self._pools.devices) for one in plan.served}
+            self._most = {version: one.size.most if one else 0 for version, one in placed.items()}
+            self._say_unfollowed(numbers)
+            self.tell(numbers)
 
     async def _write(self) -> None:
         while True:
@@ -89,6 +107,15 @@ class KubernetesFleet:
     def _is_fresh(self) -> bool:
         is_known = self._pods.is_known and self._workloads.is_known
         return is_known and self._clock.monotonic() - self._planned_at < self._pace.fresh_s
+
+    def _say_unfollowed(self, numbers: Mapping[str, int]) -> None:
+        replicas = {name: int(one["spec"].get("replicas", 0)) for name, one in self._workloads.objects.items()}
+        found, now = dict(unfollowed(numbers, replicas)), self._clock.monotonic()
+        self._differs_since = {name: self._differs_since.get(name, now) for name in found}
+        late = {name: says for name, says in found.items() if now - self._differs_since[name] >= UNFOLLOWED_S}
+        for name in late.keys() - self._unfollowed.keys():
+            logger().warning("number_not_followed", object=name, reason=late[name])
+        self._unfollowed = late
 
     def _say_not_placed(self, plan: FleetPlan) -> None:
         workloads = self._workloads.objects

@@ -54,7 +54,7 @@ def _objects(placed: Placed, pools: Pools) -> Iterator[Written]:
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
             },
         ),
-        (SCALER, scaling.spec(placed, target, pools.prometheus)),
+        (SCALER, scaling.spec(placed, target, pools)),
     )
     for kind, spec in specs:
         meta = {

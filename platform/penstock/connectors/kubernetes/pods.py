@@ -24,6 +24,20 @@ def is_told_to_go(pod: Json) -> bool:
     return bool(meta.get("deletionTimestamp") or names.DRAINING in meta.get("annotations", {}))
 
 
+def is_ready(pod: Json) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any((one.get("type"), one.get("status")) == ("Ready", "True") for one in conditions)
+
+
+def counts(pod: Json) -> bool:
+    """Tell whether a pod is one of its Deployment's replicas: it has not ended, and is not being deleted."""
+    return not pod["metadata"].get("deletionTimestamp") and pod.get("status", {}).get("phase") not in _OVER
+
+
+def workload_of(pod: Json) -> str:
+    return str(pod["metadata"].get("labels", {}).get(names.WORKLOAD, ""))
+
+
 def running(pod: Json) -> Running | None:
     """Return a pod's worker, None if it has ended. A pod on an unreachable node may still run."""
     meta, status = pod["metadata"], pod.get("status", {})

@@ -13,7 +13,7 @@ import msgspec
 from penstock.domain.command_error import CommandError
 from penstock.formats.documents import DocumentRefused, json_of
 
-EDITION = 2
+EDITION = 3
 FILLED = ("{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}", "{DEVICE}")
 """Placeholders of a template: the version, the pod's own name, and the values of its labels."""
 Json = Mapping[str, object]
@@ -49,9 +49,12 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``scaler`` is the address, host and port, by which KEDA reaches the controllers."""
+
     edition: int
     namespace: str
     prometheus: str
+    scaler: str
     devices: tuple[Device, ...]
 
 

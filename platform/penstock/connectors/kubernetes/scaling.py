@@ -1,75 +1,87 @@
-"""Queries of the scaler (KEDA) for replica counts, from the metrics catalogue, never from utilisation.
+"""How KEDA gets a version's replicas: its ScaledObject, and replicas that are not the number. Pure.
 
-A query without an answer is an error, on which KEDA keeps the present number: no query replaces a missing answer by a
-number, and there is no fallback, which would scale in a loaded fleet that can't be observed.
+The controller tells the number over KEDA's push protocol, and KEDA holds it. The HPA passes it through: no tolerance,
+no window and no slow policy of its own, since the autoscaler has them. Two things hold if the controller is away: the
+last number that Prometheus saw, for an hour, and then the replicas that run.
 """
 
+from collections.abc import Iterable, Mapping
+
 from penstock.connectors.kubernetes.placing import Placed
-from penstock.telemetry.names import KV_USED_RATIO, QUEUED_TOKENS, TTFT_SECONDS
+from penstock.connectors.kubernetes.pools import Pools
+from penstock.telemetry.names import SCALE_REPLICAS
 
-QUEUED_TOKENS_PER_WORKER = 20_000
-KV_TARGET_RATIO = 0.75
-TTFT_GUARD_S = 2.0
-POLL_S, COOLDOWN_S = 10, 900
-UP_WINDOW_S, DOWN_WINDOW_S = 30, 300
+POLL_S = 10
+COOLDOWN_S = 30
+"""Seconds from the number 0 to no replica: three polls. The idle time before it is the autoscaler's."""
+HPA_S = 15
+"""The HPA's own period, and so the shortest that a policy of its can have an effect in."""
+FAILURES = 3
+AUTHENTICATION = "penstock-scaler"
+"""The infrastructure's TriggerAuthentication, with KEDA's own certificate."""
 
 
-def spec(placed: Placed, target: dict[str, str], server: str) -> dict[str, object]:
-    down = {
-        "stabilizationWindowSeconds": DOWN_WINDOW_S,
-        "policies": [{"type": "Pods", "value": 1, "periodSeconds": 120}],
-    }
-    up = {
-        "stabilizationWindowSeconds": UP_WINDOW_S,
-        "policies": [{"type": "Percent", "value": 100, "periodSeconds": 30}],
+def spec(placed: Placed, target: dict[str, str], pools: Pools) -> dict[str, object]:
+    """Return a ScaledObject's spec.
+
+    ``fallback`` must have replicas: with none, KEDA takes an error for no load and scales to zero (2.19,
+    ``scale_scaledobjects.go``).
+    """
+    most = max(placed.size.most, placed.served.least)
+    rules = {
+        "stabilizationWindowSeconds": 0,
+        "tolerance": "0",
+        "policies": [{"type": "Pods", "value": most, "periodSeconds": HPA_S}],
     }
     return {
         "scaleTargetRef": target,
         "minReplicaCount": placed.served.least,
-        "maxReplicaCount": max(placed.size.most, placed.served.least),
+        "maxReplicaCount": most,
         "pollingInterval": POLL_S,
         "cooldownPeriod": COOLDOWN_S,
+        "fallback": {
+            "failureThreshold": FAILURES,
+            "replicas": max(1, placed.served.least),
+            "behavior": "currentReplicasIfHigher",
+        },
         "advanced": {
             "restoreToOriginalReplicaCount": False,
-            "horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": up, "scaleDown": down}},
+            "horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": rules, "scaleDown": rules}},
         },
-        "triggers": triggers(placed, server),
+        "triggers": [_pushed(pools.scaler), _floor(pools.prometheus, target["name"])],
     }
 
 
-def triggers(placed: Placed, server: str) -> list[dict[str, object]]:
-    """Return the triggers: queued tokens first, KV use as bound on concurrency, and TTFT as a guard."""
-    version = placed.served.version
-    of = f'{{version="{version}"}}'
-    queued, used = f"sum({QUEUED_TOKENS.name}{of})", f"sum({KV_USED_RATIO.name}{of})"
-    late = _quantile(0.95, TTFT_SECONDS.name, f'{{model="{version.partition("@")[0]}"}}')
-    guard = _trigger(server, "ttft-seconds", late, threshold=TTFT_GUARD_S, activation=TTFT_GUARD_S)
-    return [
-        _trigger(server, "queued-tokens", queued, threshold=QUEUED_TOKENS_PER_WORKER, activation=1),
-        _trigger(server, "kv-used-ratio", used, threshold=KV_TARGET_RATIO, activation=0.1),
-        {**guard, "metricType": "Value"},  # a ceiling over all workers, not a share of each
-    ]
+def _pushed(scaler: str) -> dict[str, object]:
+    return {
+        "type": "external-push",
+        "name": "controller",
+        "metricType": "AverageValue",
+        "metadata": {"scalerAddress": scaler, "enableTLS": "true"},
+        "authenticationRef": {"name": AUTHENTICATION},
+    }
 
 
-def _trigger(server: str, name: str, query: str, *, threshold: float, activation: float) -> dict[str, object]:
+def _floor(server: str, name: str) -> dict[str, object]:
+    """Return the trigger of the number that Prometheus saw last; an answer is an error if it saw none for an hour."""
+    told = f'{SCALE_REPLICAS.name}{{object="{name}"}}'
     return {
         "type": "prometheus",
-        "name": name,
+        "name": "last-number",
         "metricType": "AverageValue",
         "metadata": {
             "serverAddress": server,
-            "query": query,
-            "threshold": f"{threshold:g}",
-            "activationThreshold": f"{activation:g}",
+            "query": f"max({told}) or max(last_over_time({told}[1h]))",
+            "threshold": "1",
+            "activationThreshold": "0",
             "ignoreNullValues": "false",
         },
     }
 
 
-def _quantile(part: float, histogram: str, selector: str) -> str:
-    """Return a quantile query: its value is 0 without observations (a scaler must not get NaN), absent without
-    targets.
-    """
-    rate = f"rate({histogram}_bucket{selector}[2m])"
-    count = f"rate({histogram}_count{selector}[2m])"
-    return f"histogram_quantile({part:g}, sum by (le) ({rate})) >= 0 or 0 * sum({count})"
+def unfollowed(numbers: Mapping[str, int], replicas: Mapping[str, int]) -> Iterable[tuple[str, str]]:
+    """Yield Deployments with other replicas than are told, each with the remedy."""
+    for name, number in numbers.items():
+        if (found := replicas.get(name, number)) != number:
+            do = f"if it was scaled by hand, KEDA sets it back; else `kubectl describe scaledobject {name}` tells why"
+            yield name, f"{name} has {found} replicas, and {number} are told: {do}"

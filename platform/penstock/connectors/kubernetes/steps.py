@@ -4,7 +4,8 @@ Absence from a plan removes nothing: only withdrawn or ended objects that the pl
 controller's label.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,8 @@ from penstock.connectors.kubernetes import names
 from penstock.connectors.kubernetes.admission import Admit
 from penstock.connectors.kubernetes.kinds import BUDGET, DEPLOYMENT, POD, SCALER, ObjectKind
 from penstock.connectors.kubernetes.manifests import Written, written
-from penstock.connectors.kubernetes.placing import why_nowhere
-from penstock.connectors.kubernetes.pods import is_told_to_go, version_of
+from penstock.connectors.kubernetes.placing import place, why_nowhere
+from penstock.connectors.kubernetes.pods import counts, is_ready, is_told_to_go, version_of, workload_of
 from penstock.connectors.kubernetes.pools import Pools
 from penstock.domain.fleet.versions import FleetPlan, Served
 
@@ -57,10 +58,41 @@ def steps(
     for worker in plan.drain:
         if worker in pods and not is_told_to_go(pods[worker]):
             yield Drain(name=worker)
+    yield from _ended(plan, pods, told_numbers(plan.served or (), pods, pools))
+
+
+def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterator[Step]:
+    """Yield the drained pods to delete: those that a smaller number does not take by itself.
+
+    A Deployment with more replicas than its number is about to lose its cheapest ones, which are the drained; deleted
+    here, each would be started anew.
+    """
+    spare = Counter(workload_of(pod) for pod in pods.values() if counts(pod))
+    spare.subtract(numbers)
     for worker in plan.ended:
-        meta = pods.get(worker, {}).get("metadata", {})
-        if meta and not meta.get("deletionTimestamp"):
-            yield Delete(kind=POD, name=worker, uid=meta["uid"])
+        if worker not in pods or not counts(pods[worker]):
+            continue
+        name = workload_of(pods[worker])
+        if name in numbers and spare[name] > 0:
+            spare[name] -= 1
+        else:
+            yield Delete(kind=POD, name=worker, uid=pods[worker]["metadata"]["uid"])
+
+
+def told_numbers(served: Iterable[Served], pods: Objects, pools: Pools) -> dict[str, int]:
+    """Return the replicas of each version's Deployment, by its name: the number, within what there is room for.
+
+    Of a scaled version, pods that serve and are not drained stay, whatever the number.
+    """
+    ready = Counter(workload_of(pod) for pod in pods.values() if is_ready(pod) and not is_told_to_go(pod))
+    found: dict[str, int] = {}
+    for one in served:
+        placed = place(one, pools.devices)
+        if placed is not None:
+            name = names.workload(one.version, placed.device.name)
+            number = max(one.workers, ready[name]) if one.is_scaled else one.workers
+            found[name] = min(number, max(placed.size.most, one.least))
+    return found
 
 
 def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:

@@ -15,6 +15,9 @@ from typing import Protocol
 
 from penstock.capacity.memory import sizes
 from penstock.control.autoscaler.bounds import Bounds, of
+from penstock.control.autoscaler.constants import RATE_S
+from penstock.control.autoscaler.gateways import GatewayBounds, gateways
+from penstock.control.autoscaler.pace import Pace
 from penstock.control.autoscaler.room import Machine, room_of
 from penstock.control.autoscaler.stage import FleetScene, Scaled, State, scale
 from penstock.control.autoscaler.work import Curve
@@ -44,6 +47,8 @@ class ScaleSettings:
 
     tiers: Mapping[Tier, SloTier]
     bounds: tuple[Bounds, ...] = ()
+    gateways: GatewayBounds | None = None
+    """None if nothing brings about a number of gateways."""
     machine: Machine | None = None
     """The workers' machine; None if it does not bound them."""
     lease_s: float = 5.0
@@ -56,6 +61,8 @@ class Scaling:
     state: State = field(default_factory=State)
     targets: Mapping[VersionId, Target] = field(default_factory=dict)
     records: tuple[ScaleRecord, ...] = ()
+    gateways: Pace | None = None
+    """None while the gateways' number is not decided."""
 
     def applied(self, deployments: Iterable[Deployment]) -> tuple[Deployment, ...]:
         """Return the deployments with the numbers of this tick; cordoned and sleeping workers are not counted."""
@@ -77,6 +84,8 @@ class Autoscaler:
         self.targets: Mapping[VersionId, Target] = {}
         self.history: deque[ScaleRecord] = deque(maxlen=RECORDS)
         """Records that changed a number, oldest first."""
+        self._began = math.inf
+        self.gateways: Pace | None = None
 
     @property
     def is_on(self) -> bool:
@@ -85,9 +94,11 @@ class Autoscaler:
     async def step(
         self, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, demand: Demand, now: float
     ) -> Scaling:
-        """Decide at Unix second ``now``; nothing if the host can't say what runs."""
+        """Decide at Unix second ``now``; of workers nothing if the host can't say what runs."""
+        self._began = min(self._began, now)
+        processes = self._gateways(demand, now)
         if not self._settings.bounds or not view.is_known:
-            return Scaling(state=self._state)
+            return Scaling(state=self._state, gateways=processes)
         if now - self._curves[0] >= CURVES_S:
             self._curves = (now, {})
         living = view.living(seen)
@@ -105,15 +116,23 @@ class Autoscaler:
         )
         done = scale(self._state, scene, now)
         targets = {one.version: one for one in done.targets}
-        return Scaling(state=done.state, targets=targets, records=done.records)
+        return Scaling(state=done.state, targets=targets, records=done.records, gateways=processes)
+
+    def _gateways(self, demand: Demand, now: float) -> Pace | None:
+        """Adopt the gateways that speak, once all had time to: until then their number is not known."""
+        bounds, pace = self._settings.gateways, self.gateways
+        if bounds is None or (pace is None and not (demand.gateways and now - self._began >= RATE_S)):
+            return None
+        return gateways(pace or Pace.adopting(demand.gateways, now), demand, bounds, now)
 
     def keep(self, done: Scaling) -> None:
-        self._state, self.targets = done.state, done.targets
+        self._state, self.targets, self.gateways = done.state, done.targets, done.gateways
         self.now = {one.version: one for one in done.records}
         self.history += [one for one in done.records if one.act is not Act.HOLD]
 
     def forget(self) -> None:
         self._state, self.now, self.targets = State(), {}, {}
+        self._began, self.gateways = math.inf, None
 
     async def _scaled(self, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView) -> tuple[Scaled, ...]:
         versions = {one.id: one for one in catalogue.versions}
@@ -125,6 +144,8 @@ class Autoscaler:
                 continue
             if one.version in kept:
                 bounds = replace(bounds, least=max(1, bounds.least), most=max(1, bounds.most))
+            if one.version in view.most:
+                bounds = bounds.within(view.most[one.version])
             version = versions[one.version]
             reports = [other.report for other in seen if other.report.version == one.version]
             found.append(

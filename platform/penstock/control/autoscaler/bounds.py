@@ -5,7 +5,7 @@ time repeats changes nothing.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from penstock.control.autoscaler.constants import IDLE_S
+from penstock.control.autoscaler.gateways import GatewayBounds
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.spec import SpecReader, SpecRefused
 
@@ -21,6 +22,7 @@ MOST_WORKERS = 1_000
 """As many as a deployment may have (``registry/rules.py``)."""
 _KEYS = ("versions", "least", "most", "idle_s", "parked", "price_per_hour", "clock")
 _CLOCK_KEYS = ("start", "end", "zone", "least")
+_GATEWAY_KEYS = ("least", "most", "rate_per_s")
 _MINUTE_S = 60.0
 
 
@@ -53,18 +55,40 @@ class Bounds:
     clock: tuple[ClockFloor, ...] = ()
 
     def floor(self, now: float) -> int:
-        return max((self.least, *(one.least for one in self.clock if one.is_on(now))))
+        return min(self.most, max((self.least, *(one.least for one in self.clock if one.is_on(now)))))
+
+    def within(self, places: int) -> "Bounds":
+        """Return the bounds on a host that has no more places than these."""
+        return replace(self, least=min(self.least, places), most=min(self.most, places))
 
 
 def of(version: VersionId, known: tuple[Bounds, ...]) -> Bounds | None:
     return next((one for one in known if fnmatchcase(version, one.versions)), None)
 
 
-def parse(raw: object, source: str) -> tuple[Bounds, ...]:
-    """Return the bounds in order, or raise ``SpecRefused``, which names source, field and remedy."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleBounds:
+    """A scale file: the versions' bounds in order, and the gateways' (None: they are not scaled)."""
+
+    versions: tuple[Bounds, ...] = ()
+    gateways: GatewayBounds | None = None
+
+
+def parse(raw: object, source: str) -> ScaleBounds:
+    """Return the bounds, or raise ``SpecRefused``, which names source, field and remedy."""
     spec = SpecReader(source, "", raw)
-    spec.only(("scale",))
-    return tuple(_bounds(one) for one in spec.each("scale"))
+    spec.only(("scale", "gateways"))
+    gateways = _gateways(spec.inner("gateways")) if "gateways" in spec.keys else None
+    return ScaleBounds(versions=tuple(_bounds(one) for one in spec.each("scale")), gateways=gateways)
+
+
+def _gateways(spec: SpecReader) -> GatewayBounds:
+    spec.only(_GATEWAY_KEYS)
+    least, most = _count(spec, "least", 1), _count(spec, "most", 1)
+    if least > most:
+        raise spec.wrong("least", f"{least} is more than most, {most}: lower least or raise most")
+    rate = spec.number("rate_per_s", lambda n: n > 0, "requests of one process a second, above 0")
+    return GatewayBounds(least=least, most=most, rate_per_s=rate)
 
 
 def _bounds(spec: SpecReader) -> Bounds:
@@ -148,4 +172,4 @@ def _first(fired: Iterator[datetime]) -> float:
     return found.timestamp() if found is not None else 0.0
 
 
-__all__ = ["Bounds", "ClockFloor", "SpecRefused", "of", "parse"]
+__all__ = ["Bounds", "ClockFloor", "GatewayBounds", "ScaleBounds", "SpecRefused", "of", "parse"]

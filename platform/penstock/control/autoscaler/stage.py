@@ -286,6 +286,7 @@ def _target(look: _VersionScene, pace: Pace, slots: int | None) -> Target:
     return Target(
         version=look.scaled.version,
         workers=pace.workers + max(0, asleep) + staying + supply.overdue(now, look.tracked.start_s),
+        least=look.scaled.bounds.least,
         cordoned=frozenset(pace.cordoned),
         ended=idle[len(slept) :],
         slept=slept,

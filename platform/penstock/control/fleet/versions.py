@@ -1,13 +1,14 @@
-"""Plans for a host that sets worker counts itself (Kubernetes): versions are added, renewed and removed. Pure.
+"""Plans for a host that starts workers by number (Kubernetes): versions are added, renewed, scaled, removed. Pure.
 
 A version leaves in three steps: its workers are told to drain and leave the routing table, their streams end, the host
-drops the version. A worker to be replaced is drained in the same way, and the host starts its successor.
+drops the version. A worker to be replaced is drained in the same way, and the host starts its successor. A worker that
+scales in is drained once it is idle, and the number sinks only after the host knows which one that is.
 
 Trade-off: a drained worker that can't be asked about its streams gets only ``silence_s``; the host grants each worker
 the drain time once more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from penstock.control.fleet import why
 from penstock.control.fleet.plan import FleetPolicy
@@ -31,38 +32,46 @@ def plan_versions(
     leaving = {version for version in view.placed if version not in wanted}
     reports = {one.report.worker: one for one in seen}
     free = {one.worker for one in view.running if _is_free(one, reports.get(one.worker), view.since, now, policy)}
-    drained = [one for one in view.running if _must_drain(one, wanted)]
+    surplus = {worker for target in view.targets.values() for worker in target.ended}
+    drained = [one for one in view.running if _must_drain(one, wanted, surplus)]
     return FleetPlan(
         why=tuple(_why(one, wanted.get(one.version)) for one in drained),
-        served=tuple(_served(wanted[one], versions[one]) for one in sorted(wanted.keys() & versions.keys())),
+        served=tuple(_served(wanted[one], versions[one], view) for one in sorted(wanted.keys() & versions.keys())),
         drain=tuple(sorted(one.worker for one in drained)),
         withdrawn=tuple(sorted(version for version in leaving if _busy(version, view, free) == 0)),
         ended=tuple(sorted(one.worker for one in view.running if one.worker in free and one.version in wanted)),
+        sleep=tuple(worker for target in view.targets.values() for worker in target.slept),
+        wake=tuple(worker for target in view.targets.values() for worker in target.woken),
     )
 
 
 def _why(running: Running, deployment: Deployment | None) -> Decision:
     if deployment is not None:
-        return why.surplus(running.worker, deployment, deployment.replicas, outdated=True)
+        outdated = running.worker in deployment.renew
+        return why.surplus(running.worker, deployment, deployment.replicas, outdated=outdated)
     return why.surplus(running.worker, Deployment(version=running.version, replicas=0), 1, outdated=False)
 
 
-def _served(deployment: Deployment, version: ModelVersion) -> Served:
-    manifest = version.manifest
+def _served(deployment: Deployment, version: ModelVersion, view: FleetView) -> Served:
+    """Count a worker that is to end until the host has drained it: else a smaller number would end another."""
+    manifest, target = version.manifest, view.targets.get(version.id)
+    marked = {one.worker for one in view.running if one.draining}
     return Served(
         version=version.id,
-        least=deployment.replicas,
+        least=deployment.replicas if target is None else target.least,
+        workers=deployment.replicas if target is None else target.workers + len(set(target.ended) - marked),
+        is_scaled=target is not None,
         gpus=manifest.engine.tensor_parallel_size,
         held_bytes=manifest.size_bytes + manifest.engine.kv_cache_bytes * manifest.engine.tensor_parallel_size,
         renew_before=deployment.renew_before,
     )
 
 
-def _must_drain(running: Running, wanted: Mapping[VersionId, Deployment]) -> bool:
+def _must_drain(running: Running, wanted: Mapping[VersionId, Deployment], surplus: Container[WorkerId]) -> bool:
     if running.draining:
         return False
     deployment = wanted.get(running.version)
-    return deployment is None or running.worker in deployment.renew
+    return deployment is None or running.worker in surplus or running.worker in deployment.renew
 
 
 def _busy(version: VersionId, view: FleetView, free: set[WorkerId]) -> int:

@@ -58,6 +58,8 @@ class Target:
 
     version: VersionId
     workers: int
+    least: int = 0
+    """The floor of the scale file, whatever the clock says."""
     cordoned: frozenset[WorkerId] = frozenset()
     ended: tuple[WorkerId, ...] = ()
     slept: tuple[WorkerId, ...] = ()

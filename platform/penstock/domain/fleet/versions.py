@@ -131,7 +131,9 @@ class FleetView:
     is_known: bool = True
     """False if the host can't be asked now: workers missing here may still exist."""
     placed: tuple[VersionId, ...] = ()
-    """Versions of which the host keeps objects, with or without workers: it sets their worker counts itself."""
+    """Versions of which the host keeps objects, with or without workers: it starts and ends workers by number."""
+    most: Mapping[VersionId, int] = field(default_factory=dict)
+    """The workers that the host has places for, of each version of its last plan; empty if that is not known."""
     held: tuple[str, ...] = ()
     """Changes that the host could not make, and the remedies, in words."""
     orders: Mapping[WorkerId, WorkerOrder] = field(default_factory=dict)
@@ -161,14 +163,17 @@ def _draining(one: Seen) -> Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A version for a host that sets worker counts itself: the minimum count, and one worker's resources.
+    """A version for a host that starts workers by number: the number, its floor, and one worker's resources.
 
-    A worker takes ``gpus`` devices that hold ``held_bytes`` together: weights and KV cache. Workers started before
-    ``renew_before`` (Unix seconds) are replaced.
+    ``is_scaled``: the number is the autoscaler's, which names the workers that leave. A worker takes ``gpus`` devices
+    that hold ``held_bytes`` together: weights and KV cache. Workers started before ``renew_before`` (Unix seconds) are
+    replaced.
     """
 
     version: VersionId
     least: int
+    workers: int
+    is_scaled: bool = False
     gpus: int = 1
     held_bytes: int = 0
     renew_before: float = 0.0

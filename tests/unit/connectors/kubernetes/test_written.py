@@ -13,6 +13,7 @@ from penstock.connectors.kubernetes import names
 from penstock.connectors.kubernetes.manifests import written
 from penstock.connectors.kubernetes.placing import place, why_nowhere
 from penstock.connectors.kubernetes.pools import EDITION, FILLED, Pools, read
+from penstock.connectors.kubernetes.scaling import AUTHENTICATION
 from penstock.connectors.kubernetes.steps import Apply, Delete, steps, stuck
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan, Served
@@ -32,7 +33,7 @@ def pools(folder: Path, *some: dict[str, object]) -> Pools:
 
 
 def served(gib: float = 16, *, gpus: int = 1, least: int = 1) -> Served:
-    return Served(version=VERSION, least=least, gpus=gpus, held_bytes=int(gib * GIB))
+    return Served(version=VERSION, least=least, workers=least, gpus=gpus, held_bytes=int(gib * GIB))
 
 
 @given(model=st.from_regex(MODEL, fullmatch=True), device=st.from_regex(r"[a-z][a-z0-9-]{0,40}", fullmatch=True))
@@ -101,18 +102,35 @@ def test_only_machines_that_stay_have_a_budget(tmp_path: Path) -> None:
 
 
 def test_missing_data_is_not_no_load(tmp_path: Path) -> None:
-    """Finding 3.18: no query gives a number where an answer is missing, and no scaler falls back to one."""
-    scalers = [one.body["spec"] for one in written(served(), pools(tmp_path)) if one.kind.name == "ScaledObject"]
-    asked = [trigger["metadata"] for one in scalers for trigger in one["triggers"]]  # type: ignore[index]
-    assert {one["ignoreNullValues"] for one in asked} == {"false"}
-    assert [one for one in asked if "vector(" in one["query"] or "absent" in one["query"]] == []
-    assert [one for one in scalers if "fallback" in one] == []  # type: ignore[operator]
+    """Finding 3.18: no query gives a number that nobody measured; an error holds, and is never taken for no load."""
+    (scaler,) = (one.body["spec"] for one in written(served(), pools(tmp_path)) if one.kind.name == "ScaledObject")
+    asked = scaler["triggers"][1]["metadata"]  # type: ignore[index]
+    assert asked["ignoreNullValues"] == "false"
+    assert not [word for word in ("vector(", "absent") if word in asked["query"]]
+    fallback = {"failureThreshold": 3, "replicas": 1, "behavior": "currentReplicasIfHigher"}
+    assert scaler["fallback"] == fallback  # type: ignore[index]
+
+
+def test_the_number_passes_through(tmp_path: Path) -> None:
+    """KEDA asks the controller, over TLS, and the HPA adds no tolerance, window or slow policy to its answer."""
+    (one,) = (item.body["spec"] for item in written(served(), pools(tmp_path)) if item.kind.name == "ScaledObject")
+    pushed, floor = one["triggers"]  # type: ignore[index]
+    assert (pushed["type"], pushed["metricType"]) == ("external-push", "AverageValue")
+    assert pushed["metadata"] == {"scalerAddress": "controller-scaler.penstock.svc:8078", "enableTLS": "true"}
+    assert pushed["authenticationRef"] == {"name": AUTHENTICATION}
+    assert (floor["metadata"]["threshold"], floor["metadata"]["activationThreshold"]) == ("1", "0")
+    behaviour = one["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]  # type: ignore[index]
+    for way in ("scaleUp", "scaleDown"):
+        rules = behaviour[way]
+        assert (rules["tolerance"], rules["stabilizationWindowSeconds"]) == ("0", 0)
+        assert rules["policies"] == [{"type": "Pods", "value": 8, "periodSeconds": 15}]
 
 
 def test_a_renewal_is_another_template(tmp_path: Path) -> None:
     """Renewing a version changes its pods' template, so that Kubernetes replaces them one at a time."""
     once, again = (
-        next(written(Served(version=VERSION, least=1, renew_before=at), pools(tmp_path))).body for at in (0.0, 5.0)
+        next(written(Served(version=VERSION, least=1, workers=1, renew_before=at), pools(tmp_path))).body
+        for at in (0.0, 5.0)
     )
     assert once["spec"] != again["spec"]
 
@@ -131,7 +149,7 @@ def standing(at: float, folder: Path, **status: object) -> dict[str, dict[str, A
 
 
 def renewed(version: VersionId, at: float) -> Served:
-    return Served(version=version, least=1, renew_before=at)
+    return Served(version=version, least=1, workers=1, renew_before=at)
 
 
 def applied(folder: Path, workloads: dict[str, dict[str, Any]], held: tuple[str, ...] = ()) -> list[str]:
@@ -176,7 +194,7 @@ def test_a_version_leaves_in_steps(tmp_path: Path) -> None:
     ("content", "told"),
     [
         ("", "can't be read"),
-        ('{"edition": 2}', "can't be read"),
+        ('{"edition": 3}', "can't be read"),
         (json.dumps(kube_pools.content() | {"edition": EDITION + 1}), f"not {EDITION}"),
         (json.dumps(kube_pools.content() | {"devices": []}), "no device"),
         (json.dumps(kube_pools.content() | {"namespaces": "x"}), "unknown field `namespaces`"),

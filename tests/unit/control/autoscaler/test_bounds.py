@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from penstock.control.autoscaler import bounds
-from penstock.control.autoscaler.bounds import Bounds, ClockFloor
+from penstock.control.autoscaler.bounds import Bounds, ClockFloor, GatewayBounds
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.spec import SpecRefused
 
@@ -30,8 +30,11 @@ def test_what_is_written_is_what_binds() -> None:
     scale:
       - {versions: "chat@*", least: 0, most: 8, idle_s: 60, parked: 2, price_per_hour: 1.5}
       - {versions: "*", least: 1, most: 2}
+    gateways: {least: 2, most: 24, rate_per_s: 500}
     """
-    found = bounds.parse(yaml.safe_load(text), "scale.yaml")
+    parsed = bounds.parse(yaml.safe_load(text), "scale.yaml")
+    assert parsed.gateways == GatewayBounds(least=2, most=24, rate_per_s=500.0)
+    found = parsed.versions
     assert found == (
         Bounds(versions="chat@*", least=0, most=8, idle_s=60.0, parked=2, price_per_hour=1.5),
         Bounds(versions="*", least=1, most=2, idle_s=600.0),
@@ -43,7 +46,7 @@ def test_what_is_written_is_what_binds() -> None:
 
 def test_zero_keeps_one_asleep() -> None:
     """A version that may go to zero keeps a sleeping worker, which requests can be held for."""
-    assert bounds.parse({"scale": [one(least=0)]}, "x")[0].parked == 1
+    assert bounds.parse({"scale": [one(least=0)]}, "x").versions[0].parked == 1
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import pytest
 
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.fleet.versions import plan_versions
+from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerState
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.serving.load import Load
 from tests.support.samples import control_plane as things
 from tests.support.samples.control_plane import NOW
@@ -17,6 +18,10 @@ from tests.support.samples.control_plane import NOW
 TINY = things.version("tiny")
 POLICY = FleetPolicy(lease_s=5.0, silence_s=15.0)
 W1 = WorkerId("w1")
+
+
+def scaled(workers: int, **more: object) -> dict[VersionId, Target]:
+    return {TINY.id: Target(version=TINY.id, workers=workers, **more)}  # type: ignore[arg-type]
 
 
 def step(replicas: int, view: FleetView, *seen: Seen, renew: tuple[WorkerId, ...] = ()) -> FleetPlan:
@@ -35,11 +40,11 @@ def beat(state: WorkerState, *, running: int = 0, ago_s: float = 0.0) -> Seen:
 
 
 def test_a_wanted_version_is_served_and_nobody_is_started() -> None:
-    """What a version needs goes to the host: how few, and how much memory; how many is not ours to say."""
+    """What a version needs goes to the host: a person's number, which is its floor, too, and one worker's memory."""
     found = step(3, FleetView())
     (served,) = found.served or ()
     engine = TINY.manifest.engine
-    assert (served.version, served.least) == (TINY.id, 3)
+    assert (served.version, served.least, served.workers, served.is_scaled) == (TINY.id, 3, 3, False)
     assert served.held_bytes == TINY.manifest.size_bytes + engine.kv_cache_bytes
     assert (found.start, found.drain, found.withdrawn) == ((), (), ())
 
@@ -108,3 +113,35 @@ def test_a_version_of_several_gpus_asks_for_them() -> None:
     catalogue = Catalogue(versions=(replace(TINY, manifest=manifest),), deployments=(deployment,))
     (served,) = plan_versions(catalogue, [], FleetView(), NOW, POLICY).served or ()
     assert (served.gpus, served.held_bytes) == (4, manifest.size_bytes + 4 * manifest.engine.kv_cache_bytes)
+
+
+def test_a_scaled_number_is_the_autoscalers() -> None:
+    """The floor is the scale file's, the number the target's, whatever a person deployed; 0 is a number, too."""
+    for workers in (0, 5):
+        (served,) = step(3, replace(pod(), targets=scaled(workers, least=1))).served or ()
+        assert (served.least, served.workers, served.is_scaled) == (1, workers, True)
+
+
+def test_the_number_sinks_after_the_drained_is_marked() -> None:
+    """An idle worker is drained first, under the old number: a smaller one would end another before it is marked."""
+    named = scaled(0, ended=(W1,))
+    first = step(3, replace(pod(), targets=named), beat(WorkerState.READY))
+    ((served,), drained) = (first.served or (), first.drain)
+    assert (served.workers, drained) == (1, (W1,))
+    then = step(3, replace(pod(draining=True), targets=scaled(0)), beat(WorkerState.DRAINING))
+    assert [one.workers for one in then.served or ()] == [0]
+    assert (then.drain, then.ended) == ((), (W1,))
+
+
+def test_a_cordoned_worker_with_a_stream_is_counted() -> None:
+    """Cordoned and busy, it is neither drained nor missing from the number, which the autoscaler says with it."""
+    target = scaled(1, cordoned=frozenset({W1}))
+    found = step(3, replace(pod(), targets=target), beat(WorkerState.READY, running=1))
+    assert [one.workers for one in found.served or ()] == [1]
+    assert (found.drain, found.ended) == ((), ())
+
+
+def test_sleep_and_wake_are_passed_on() -> None:
+    """Orders to sleep and to wake go with the heartbeat, on every host."""
+    found = step(3, replace(pod(), targets=scaled(1, slept=(W1,), woken=(WorkerId("w2"),))))
+    assert (found.sleep, found.wake) == ((W1,), (WorkerId("w2"),))
