@@ -1,11 +1,10 @@
 """A request's rank among similar recent requests of the incumbent.
 
-Equal shares mean neither equal load nor equal prompts: an idle candidate looks fast, a tenant with long prompts makes
-its version look slow. So requests are compared within strata of prompt length and of requests running beside them
-(``domain/rollout/arms.py``): with the incumbent's last minute, or in a thin stratum with its last few of ten minutes.
-If these are too few, two adjacent strata on opposite sides are added with equal weights, so that their bias cancels.
-Trade-off: a request without comparable ones is no evidence; and with little traffic the incumbent's times of minutes
-ago still count.
+An idle candidate looks fast, and a tenant with long prompts makes its version look slow. So requests are compared
+within strata of prompt length and of requests running beside them: with the incumbent's last minute, or in a thin
+stratum with its last few of ten minutes. If these are too few, two adjacent strata on opposite sides are added with
+equal weights, so that their bias cancels.
+Trade-off: a request without comparable ones is no evidence; with little traffic times of minutes ago still count.
 """
 
 from collections import deque

@@ -1,13 +1,9 @@
 """A small Redis client for decisions: one pipelined connection that detects a silent server early.
 
-A connection pool would queue calls under load, and a general client costs ten times the decision. Calls of one event
-loop iteration are sent in one write; answers arrive in order.
-
-The store counts as unavailable if calls wait and no byte arrived for ``patience_s``, or one call waited ``SLOW`` times
-as long, in awake seconds: a busy gateway's own lateness does not count. Then the connection is closed for all calls at
-once, and calls fail immediately for ``REST_S``.
-
-It does not know a call's meaning. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
+A general client costs ten times the decision. Calls of one event loop iteration are sent in one write; answers arrive
+in order. The store counts as unavailable if calls wait and no byte arrived for ``patience_s``, or one call waited
+``SLOW`` times as long, in awake seconds. Then the connection is closed for all calls at once, and calls fail
+immediately for ``REST_S``. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
 """
 
 import asyncio

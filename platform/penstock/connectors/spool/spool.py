@@ -2,8 +2,8 @@
 
 Delivery is at least once and the ledger keeps one row per request: together exactly once. The next process in the home
 finishes a dead process's segments, open requests included. ``write`` survives the process; ``fsync`` once a second, in
-a thread, bounds the loss with a node. A row refused for its content is moved to a separate file, so that it does not
-block others; it is retried after the process has ended, for instance by a fixed release.
+a thread, bounds the loss with a node. A row refused for its content is moved to a separate file, and retried after the
+process has ended.
 """
 
 import asyncio

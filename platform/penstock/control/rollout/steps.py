@@ -1,12 +1,10 @@
 """A rollout's state machine: the next state and its line of history, from the evidence. Pure.
 
 Automation holds, aborts, freezes on a spent error budget, and raises a share only by proof; the last stage ends by
-time. It does not undo a person's promotion unless the rollout allowed that beforehand (``guard``): it proposes the
-undo, once. An abort is possible from every live state, also with a spent error budget. Stages never go back: the only
-way back is an abort.
+time. It does not undo a person's promotion unless the rollout allowed that (``guard``): it proposes the undo, once.
+Stages never go back: the only way back is an abort, possible from every live state.
 
-Trade-off: a share grows only when the candidate has the workers for it, so a slow fleet delays a good candidate; too
-few workers would make it look slow and have it aborted.
+Trade-off: a share grows only when the candidate has the workers for it, so a slow fleet delays a good candidate.
 """
 
 from dataclasses import dataclass, replace

@@ -1,11 +1,8 @@
 """The signed pass that a request carries from gateway to worker.
 
-The worker trusts nothing else: identity, standing and deadline are signed by the gateway with a key that only this
-worker and the gateways share, so no request can bypass the gateway (A4, B2). A ticket is good for one request: bound to
-path, body and worker, used once, and valid for the permitted clock skew. Compact on purpose: one is made and checked
-per attempt.
-
-It carries the time left when it was made instead of a moment on the gateway's clock: clocks may differ by
+The worker trusts nothing else: identity, standing and deadline are signed with a key that only this worker and the
+gateways share (A4, B2). A ticket is good for one request: bound to path, body and worker, used once, and valid for the
+permitted clock skew. It carries the time left when it was made instead of a moment: clocks may differ by
 ``MAX_SKEW_S``.
 """
 

@@ -4,10 +4,10 @@
   another zone serves.
 * Version: every worker is down. Requests are refused early until the first worker is up again.
 
-A worker is down only by the platform's own evidence, a failed connection or probe, so no caller can shut a version.
+A worker is down only by the platform's own evidence, so no caller can shut a version.
 
-Trade-off: one model's failures can reveal a lost zone for all models. A model that is down everywhere must not look
-like a lost zone, so zones are judged by models that serve in several.
+Trade-off: a model that is down everywhere must not look like a lost zone, so zones are judged by models that serve in
+several.
 """
 
 from collections import Counter, defaultdict

@@ -1,11 +1,9 @@
 """Sends the breakers' probes to workers, through the same gate as all requests.
 
-Probes have a client of their own, with an open connection to each worker: they neither wait for callers' connections
-nor need a handshake. Its time limits are awake seconds.
-
-A late answer proves nothing, since a probe waits behind a full engine like any request. So meanwhile the gate is asked
-how long its engine has made no progress: a hung engine is found early, and a full one is not ejected. A draining worker
-counts as closed although its engine answers: its gate accepts only the platform's requests.
+Probes have a client of their own, with an open connection to each worker. A late answer proves nothing, since a probe
+waits behind a full engine like any request. So meanwhile the gate is asked how long its engine has made no progress: a
+hung engine is found early, and a full one is not ejected. A draining worker counts as closed although its engine
+answers.
 """
 
 import asyncio

@@ -2,13 +2,11 @@
 
 Weighted rendezvous hashing (Mosharaf/Schindelhauer's form) splits an alias: the version with the highest ``-weight /
 ln(hash)`` answers, so a change of weights moves exactly the changed share. Other tenants' versions are left out; a
-tenant's override comes before hashing.
+tenant's override comes before hashing. A route's fallback takes new requests while no worker of the version may be
+asked.
 
 Trade-off: the sticky key is the session, else the end user, else the tenant, so all requests of a tenant that names
 neither go to one version.
-
-A route's fallback takes new requests while the version's breaker is open or no worker serves. No state is kept, and a
-fallback has no fallback.
 """
 
 import math

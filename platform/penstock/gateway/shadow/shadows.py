@@ -1,9 +1,8 @@
 """Sends copies of answered requests to a candidate, and has both versions score the answer.
 
-A copy is sent after its caller's answer, through the same pipeline, as the platform's own request at the lowest
-standing. It is sent only if the candidate is no busier than the incumbent. If the incumbent is much busier, further
-copies are sent, so that both versions are compared at the same load; these are ballast, and no evidence. A copy without
-room is dropped and counted.
+A copy is sent after its caller's answer, as the platform's own request at the lowest standing, only if the candidate is
+no busier than the incumbent. If the incumbent is much busier, further copies bring both to the same load; these are no
+evidence. A copy without room is dropped and counted.
 
 Trade-off: bodies stay in memory while their copies run, at most ``at_once``, each up to a megabyte.
 """

@@ -2,11 +2,10 @@
 
 The continuation is a completion after the token ids of the original prompt and of the answer so far. At temperature 0
 it has the text of an unbroken run; with sampling it is a legitimate sample. Requests that depend on more than the
-earlier tokens are refused: a seed (its generator has advanced), penalties that distinguish output from prompt,
-grammars, parsers, log probabilities, several choices, unknown fields.
+earlier tokens are refused: seeds, penalties that distinguish output from prompt, grammars, parsers, log probabilities,
+several choices, unknown fields.
 
-Trade-off: a list of allowed fields refuses some streams that could continue; a list of refused fields could join two
-parts that don't fit.
+Trade-off: a list of allowed fields refuses some streams that could continue.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,10 +2,10 @@
 return.
 
 A prompt in prefill can't be withdrawn, and later requests wait for its step. So the flooding tenant's next prompt waits
-briefly for a tenant that would go first and usually returns soon, as measured.
+briefly for a tenant that would go first and usually returns soon.
 
-Trade-off: slots stay empty during the delay. So a delay lasts for part of an answer's time, in total at most half of
-all time, and only for tenants that usually return within it.
+Trade-off: slots stay empty during the delay, so it lasts for part of an answer's time, in total at most half of all
+time.
 """
 
 from collections import OrderedDict
