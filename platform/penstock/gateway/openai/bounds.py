@@ -15,7 +15,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.openai import schemas
 from penstock.gateway.openai.depth import is_too_deep_text
-from penstock.gateway.openai.fields import Body
+from penstock.gateway.openai.fields import Body, shown
 
 ADDRESSES = frozenset({"image_url", "audio_url", "video_url", "file_url"})
 """Field names of addresses, alone or as the ``url`` of an object."""
@@ -24,8 +24,6 @@ _CALLS = frozenset({"tool_calls", "function_call", "arguments"})
 """Fields of a message or an item that may hold JSON as a string."""
 _CONTAINERS = (dict, list)
 _PLAIN_FIELDS = 2
-_SHOWN = 32
-"""Characters of a name in an error: the longest field with media inside has 20."""
 
 
 def check_media(given: object, at: str) -> None:
@@ -43,7 +41,7 @@ def check_media(given: object, at: str) -> None:
                 _address(one[name], f"{path}.{name}")
             if kind == "url":
                 _address(one.get("url"), f"{path}.url")
-            waiting += [(child, f"{path}.{name[:_SHOWN]}") for name, child in one.items() if type(child) in _CONTAINERS]
+            waiting += [(child, f"{path}.{shown(name)}") for name, child in one.items() if type(child) in _CONTAINERS]
         elif isinstance(one, list):
             waiting += [(child, f"{path}[{i}]") for i, child in enumerate(one) if type(child) in _CONTAINERS]
 

@@ -9,11 +9,9 @@ from collections.abc import Iterable, Mapping
 
 from penstock.domain.errors import InvalidField, UnsupportedField
 from penstock.domain.serving.request import Api
-from penstock.gateway.openai.fields import Body
+from penstock.gateway.openai.fields import Body, shown
 from penstock.gateway.openai.verdicts import ANY, TABLE, Field, Kind
 
-MAX_NAME_CHARS = 64
-"""Characters of a caller's name; the longest documented one has 30."""
 MAX_VALUES_SHOWN = 12
 _SCALARS = frozenset({str, int, float, bool})
 _NAMES = {
@@ -60,7 +58,7 @@ def _inside(kind: Kind, given: Body, told: set[str]) -> None:
             if not _keeps(field, value, told, is_required=name in kind.required):
                 gone.append(name)
         except _Fault as fault:
-            fault.steps.append(_shown(name) if field is None else name)
+            fault.steps.append(shown(name) if field is None else name)
             raise
     for name in gone:
         del given[name]
@@ -226,7 +224,7 @@ def _check_each(field: Field, value: Body) -> None:
                 raise _Fault("must be a number")
             _check_bounds(field.each, one)
         except _Fault as fault:
-            fault.steps.append(_shown(name))
+            fault.steps.append(shown(name))
             raise
 
 
@@ -259,7 +257,3 @@ def _listed(values: Iterable[str]) -> str:
     found = list(values)
     more = " …" if len(found) > MAX_VALUES_SHOWN else ""
     return f"one of {', '.join(found[:MAX_VALUES_SHOWN])}{more}"
-
-
-def _shown(name: str) -> str:
-    return name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"

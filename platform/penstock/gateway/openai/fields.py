@@ -34,8 +34,15 @@ RESPONSES_PARTS: Parts = {
     "assistant": frozenset({"output_text", "input_text"}),
 }
 _ROLE_OF = {"tool_calls": "assistant", "tool_call_id": "tool"}
+MAX_NAME_CHARS = 64
+"""Characters of a caller's name in an error; the longest documented one has 30."""
 _PLAIN_FIELDS = 2
 """Fields of most messages: role and content."""
+
+
+def shown(name: str) -> str:
+    """Return a name that the caller wrote, shortened; the error makes it printable."""
+    return name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"
 
 
 def whole(body: Body, name: str, *, low: int, high: int) -> int | None:

@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-MAX_NAME_CHARS, MAX_PATH_CHARS = 64, 200
-"""Of the caller's own names in an error."""
+from penstock.gateway.openai import fields
+
+MAX_PATH_CHARS = 200
+"""Of a path in an error, which also holds the caller's own names."""
 
 NOTES = frozenset(
     """
@@ -108,7 +110,7 @@ class Fault:
 
 def shown(at: str, path: Path) -> str:
     """Return the keyword's path in the body; the caller's names are shortened."""
-    steps = (step[:MAX_NAME_CHARS] for step in path)
+    steps = map(fields.shown, path)
     whole = ".".join((at, *steps)) if at else ".".join(steps)
     return whole if len(whole) <= MAX_PATH_CHARS else f"{whole[:MAX_PATH_CHARS]}…"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from penstock.domain.errors import InvalidField
 from penstock.domain.serving.request import Api
 from penstock.gateway.openai import tools
-from penstock.gateway.openai.fields import Body
+from penstock.gateway.openai.fields import Body, shown
 
 Rule = Callable[[Body], str | None]
 """Checks a body that has its field, and raises ``InvalidField``; returns a field without effect, if any."""
@@ -114,7 +114,7 @@ def _metadata(body: Body) -> None:
         raise InvalidField(f"metadata may have at most {MAX_METADATA} keys", param="metadata")
     for name, value in given.items():
         if len(name) > MAX_METADATA_NAME or not isinstance(value, str) or len(value) > MAX_METADATA_CHARS:
-            at = f"metadata.{name[:MAX_METADATA_NAME]}"
+            at = f"metadata.{shown(name)}"
             says = f"a key has at most {MAX_METADATA_NAME} characters, its text at most {MAX_METADATA_CHARS}"
             raise InvalidField(says, param=at)
 

@@ -17,6 +17,7 @@ import msgspec
 from penstock.domain.errors import InvalidField
 from penstock.gateway.openai import keywords
 from penstock.gateway.openai.depth import is_too_deep_text
+from penstock.gateway.openai.fields import shown
 
 MAX_REPEATS = 2_000
 """Repeats of one pattern or grammar. On two cores xgrammar 0.2 takes 2.5 s for this many, and 17 s for 5,000: it grows
@@ -152,11 +153,7 @@ def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object, 
     if holder == _TAGS and isinstance(value, str):
         value = _schema(value, at)
     if isinstance(value, dict):
-        return [
-            (name, child, f"{at}.{name[: keywords.MAX_NAME_CHARS]}")
-            for name, child in value.items()
-            if type(child) in _SEARCHED
-        ]
+        return [(name, child, f"{at}.{shown(name)}") for name, child in value.items() if type(child) in _SEARCHED]
     if not isinstance(value, list):
         return ()
     return [(holder, child, f"{at}[{number}]") for number, child in enumerate(value) if type(child) in _SEARCHED]

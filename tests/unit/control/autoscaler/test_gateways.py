@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleSettings
 from penstock.control.autoscaler.gateways import GatewayBounds, gateways
 from penstock.control.autoscaler.pace import Pace
 from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
+from penstock.domain.fleet.versions import Catalogue, FleetView
 from penstock.domain.ids import VersionId
+from penstock.domain.models.curves import Curve
 from penstock.domain.tenancy.standing import Standing
 
 BOUNDS = GatewayBounds(least=1, most=8, rate_per_s=1000.0)
@@ -50,3 +53,26 @@ def test_a_missing_gateway_holds() -> None:
     pace = gateways(Pace.adopting(4, 0.0), demand(10, 3, missing=("g",)), BOUNDS, 1000.0)
     assert pace.workers == 4
     assert gateways(pace, demand(3600, 3, missing=("g",)), BOUNDS, 1001.0).workers == 6
+
+
+class _NoCurves:
+    async def curves(self, version: VersionId) -> tuple[Curve, ...]:
+        raise AssertionError(version)
+
+
+async def test_a_new_leader_says_nothing_before_all_could_report() -> None:
+    """For ten seconds no number is known, then those that speak are adopted; a lost lead forgets it again."""
+    scaler = Autoscaler(ScaleSettings(tiers={}, gateways=BOUNDS), _NoCurves())
+    for now, speaking, expected in ((0.0, 0, None), (9.0, 3, None), (10.0, 4, 4), (11.0, 4, 4)):
+        done = await scaler.step(Catalogue(), (), FleetView(), demand(10, speaking), now)
+        scaler.keep(done)
+        assert (scaler.gateways and scaler.gateways.workers) == expected
+    scaler.forget()
+    assert (await scaler.step(Catalogue(), (), FleetView(), demand(10, 4), 12.0)).gateways is None
+
+
+async def test_without_bounds_gateways_have_no_number() -> None:
+    """A file that does not name gateways leaves their number to whoever deploys them."""
+    scaler = Autoscaler(ScaleSettings(tiers={}), _NoCurves())
+    for now in (0.0, 20.0):
+        assert (await scaler.step(Catalogue(), (), FleetView(), demand(10, 4), now)).gateways is None
