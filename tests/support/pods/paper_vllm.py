@@ -147,6 +147,7 @@ class Hooked:
     def abort_requests(self) -> None: ...
     def from_request(self) -> None: ...
     def monitor_engine_liveness(self) -> None: ...
+    def _process_simple_streaming_events(self) -> None: ...
 
 
 def compiles() -> None:
@@ -170,6 +171,7 @@ NAMES: dict[str, dict[str, object]] = {
     "entrypoints.openai.responses.serving": {
         "ResponseCompletedEvent": type("Completed", (), {}),
         "ResponsesResponse": type("Response", (Hooked,), {}),
+        "OpenAIServingResponses": type("Responses", (Hooked,), {}),
     },
     "parser.abstract_parser": {"DelegatingParser": type("Parser", (Hooked,), {})},
     "exceptions": {"GenerationError": type("GenerationError", (Exception,), {})},
