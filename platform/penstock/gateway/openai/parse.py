@@ -148,6 +148,7 @@ def _responses_input(body: Body) -> int:
     if len(given) > MAX_MESSAGES:
         raise InvalidField(f"input holds more than {MAX_MESSAGES} items", param="input")
     for number, item in enumerate(given):
+        item.pop("encrypted_content", None)  # told, and refused by engines: OpenAI's has callers send it back
         content, role = item.get("content"), item.get("role")
         if type(content) is list and type(role) is str:
             fields.check_parts(content, fields.RESPONSES_PARTS.get(role), f"input[{number}].content")

@@ -273,6 +273,14 @@ def test_an_engine_takes_as_many_stop_sequences_as_the_table() -> None:
     assert dict(vllm.environment(vllm.Place(host="h", port=1)))["VLLM_MAX_STOP_STRINGS"] == str(most)
 
 
+def test_an_engine_never_sees_encrypted_reasoning() -> None:
+    """Callers send it back as OpenAI documents it for answers that are not stored; engines refuse it."""
+    item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    parsed = sent(Api.RESPONSES, input=[item, {"role": "user", "content": "hi"}])
+    assert "input[].encrypted_content" in parsed.told
+    assert "encrypted_content" not in str(parsed.body["input"])
+
+
 FIRST = choice("f")
 NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
 
