@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from penstock.worker.engines.answers import or_as_streamed
+from penstock.worker.engines.answers import or_as_streamed, with_its_text
 from tests.support.models import tokenizers
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -27,14 +27,19 @@ def parser() -> Any:  # noqa: ANN401  vLLM is untyped here
 
 def whole(text: str, choice: str) -> tuple[str, list[tuple[str, str]]]:
     """Return a whole answer's text and calls, as the engine's HTTP server reads it here."""
+    from vllm.parser.abstract_parser import DelegatingParser
+
     one = parser()
 
     def extract(_: object, output: str, asked: Any) -> Any:  # noqa: ANN401
         return one.extract_tool_calls(output, asked)
 
+    server = SimpleNamespace(_tool_parser=one, _engine_based=False)
+    server.extract_tool_calls = lambda output, request: or_as_streamed(extract)(server, output, request)
     request = SimpleNamespace(tools=[], tool_choice=choice)
-    found = or_as_streamed(extract)(SimpleNamespace(_tool_parser=one), text, request)
-    return found.content or "", [(call.function.name, call.function.arguments) for call in found.tool_calls]
+    read = with_its_text(DelegatingParser._extract_tool_calls)
+    calls, said = read(server, text, request, enable_auto_tools=True)
+    return said or "", [(call.name, call.arguments) for call in calls or ()]
 
 
 def streamed(text: str) -> tuple[str, list[tuple[str, str]]]:

@@ -34,6 +34,7 @@ def install() -> None:
     streamed = with_cut_end(serving.OpenAIServingResponses._process_simple_streaming_events)  # noqa: SLF001  no other
     serving.OpenAIServingResponses._process_simple_streaming_events = streamed  # noqa: SLF001
     DelegatingParser.extract_tool_calls = or_as_streamed(DelegatingParser.extract_tool_calls)
+    DelegatingParser._extract_tool_calls = with_its_text(DelegatingParser._extract_tool_calls)  # noqa: SLF001  no other
     AnthropicServingMessages.messages_full_converter = with_inputs(AnthropicServingMessages.messages_full_converter)
     converter = AnthropicServingMessages.message_stream_converter
     AnthropicServingMessages.message_stream_converter = with_cached(converter)
@@ -126,6 +127,20 @@ def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
         calls = _joined(delta.tool_calls) if delta is not None else []
         said = delta.content if delta is not None else None
         return type(found)(tools_called=bool(calls), tool_calls=calls, content=said or None if calls else said or "")
+
+    return extracted
+
+
+def with_its_text(extract: Any) -> Any:  # noqa: ANN401
+    """Wrap the reading of a whole answer: without a call its text is the parser's, not the raw output with marks."""
+
+    @wraps(extract)
+    def extracted(self: Any, content: str | None, request: Any, *more: Any, **named: Any) -> Any:  # noqa: ANN401
+        calls, text = extract(self, content, request, *more, **named)
+        parser = self._tool_parser
+        if calls is None and parser is not None and _holds_markup(parser, text or "", request.tool_choice):
+            text = self.extract_tool_calls(text, request=request).content or None
+        return calls, text
 
     return extracted
 
