@@ -74,8 +74,8 @@ def text(body: Body, name: str, *, max_chars: int) -> str:
     return value
 
 
-def messages(body: Body, name: str, *, most: int, parts: Parts = CHAT_PARTS) -> None:
-    """Check a non-empty list of objects, each with a role and plausible content."""
+def messages(body: Body, name: str, *, most: int, parts: Parts = CHAT_PARTS) -> list[Body]:
+    """Check and return a non-empty list of objects, each with a role and plausible content."""
     turns = body.get(name)
     if type(turns) is not list or not turns:
         raise InvalidField(f"{name} is required and must be a non-empty list", param=name)
@@ -92,6 +92,7 @@ def messages(body: Body, name: str, *, most: int, parts: Parts = CHAT_PARTS) -> 
             _content(content, role, f"{name}[{i}].content", parts)
         if len(turn) > _PLAIN_FIELDS or role == "tool":
             _check_calls(turn, role, f"{name}[{i}]")
+    return turns
 
 
 def _check_calls(turn: Body, role: str, at: str) -> None:

@@ -16,7 +16,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy import service_tiers
 from penstock.domain.tenancy.cost import UNBOUNDED, Cost
 from penstock.formats import pictures
-from penstock.gateway.openai import bounds, documented, fields, rules, tools
+from penstock.gateway.openai import bounds, documented, fields, rules, tool_results, tools
 from penstock.gateway.openai.bounds import BodyBounds
 from penstock.gateway.openai.depth import MAX_DEPTH, is_too_deep
 from penstock.gateway.openai.fields import Body
@@ -127,7 +127,9 @@ def _input(api: Api, body: Body) -> int:
     """Check the API's input; return the number of prompts."""
     if api is Api.CHAT or api is Api.MESSAGES:
         parts = fields.CHAT_PARTS if api is Api.CHAT else fields.MESSAGES_PARTS
-        fields.messages(body, "messages", most=MAX_MESSAGES, parts=parts)
+        turns = fields.messages(body, "messages", most=MAX_MESSAGES, parts=parts)
+        if api is Api.CHAT and any(turn["role"] == "tool" for turn in turns):
+            tool_results.of_chat(turns)
         return 1
     if api is Api.COMPLETIONS:
         return fields.prompts(body, "prompt", most=MAX_PROMPTS)
@@ -152,6 +154,7 @@ def _responses_input(body: Body) -> int:
         content, role = item.get("content"), item.get("role")
         if type(content) is list and type(role) is str:
             fields.check_parts(content, fields.RESPONSES_PARTS.get(role), f"input[{number}].content")
+    tool_results.of_responses(given)
     return 1
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.serving.request import Api
-from penstock.gateway.openai import tools
+from penstock.gateway.openai import tool_results, tools
 from penstock.gateway.openai.fields import Body, shown
 
 Rule = Callable[[Body], str | None]
@@ -151,5 +151,5 @@ RULES: Mapping[Api, Mapping[str, Rule]] = {
         "metadata": _metadata,
         "tool_choice": _no_call,
     },
-    Api.MESSAGES: {"thinking": _thinking, "tool_choice": tools.check_choice},
+    Api.MESSAGES: {"thinking": _thinking, "tool_choice": tools.check_choice, "tools": tool_results.of_messages},
 }

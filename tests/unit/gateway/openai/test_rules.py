@@ -252,13 +252,14 @@ def test_a_part_in_a_wrong_role_is_refused_with_its_path(api: Api, role: str, pa
     assert served(api) == set().union(*parts.values())
     for kind in served(api):
         turn = {"role": role, "content": [{"type": kind, **PARTS[kind]}]}
-        body = {name: [{**turn, "tool_call_id": "c"} if role == "tool" else turn, {"role": "user", "content": "x"}]}
+        first = {"role": "assistant", "content": "x", **({"tool_calls": [CALL]} if role == "tool" else {})}
+        body = {name: [first, {**turn, "tool_call_id": "c"} if role == "tool" else turn]}
         if kind in parts[role]:
             sent(api, **body)
             continue
         with pytest.raises(InvalidField, match="in this role") as caught:
             sent(api, **body)
-        assert caught.value.param == f"{name}[0].content[0].type"
+        assert caught.value.param == f"{name}[1].content[0].type"
 
 
 def test_an_echo_without_tokens_is_charged_for_the_one_that_the_engine_generates() -> None:
