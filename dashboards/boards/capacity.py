@@ -109,6 +109,12 @@ SCALING = Row(
             query(gauge(names.WORKERS, "version", state="ready"), "{{version}} ready"),
         ),
         lines(
+            "Replicas told to KEDA",
+            "By ScaledObject, in a cluster; the leading controller tells them.",
+            "short",
+            query(gauge(names.SCALE_REPLICAS, "object", take="max"), "{{object}}"),
+        ),
+        lines(
             "Changes",
             "Of the number, in an hour, by kind.",
             "short",
