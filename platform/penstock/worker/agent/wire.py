@@ -1,6 +1,6 @@
 """The agent's small HTTP client: one call per connection. Standard library.
 
-Not for the token path: the gateways speak to the engine directly.
+Tokens don't pass here: the gateways speak to the engine directly.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Call:
 
 
 async def send(call: Call) -> Answer:
-    """Raises ``OSError`` (timeouts and malformed replies included)."""
+    """Make the call; raises ``OSError``, also for timeouts and malformed replies."""
     url = urlsplit(call.url)
     is_tls = url.scheme == "https"
     if call.tls is not None and not is_tls:

@@ -61,7 +61,8 @@ class Part:
         self.offset = self._out.tell()
 
     def close(self) -> None:
-        """Close the file; bytes that a full disk refused are not counted as written."""
+        """Close the file. If the disk is full, the bytes still buffered are lost: ``bytes_there`` does not count them.
+        """
         try:
             self._out.close()
         except OSError as error:

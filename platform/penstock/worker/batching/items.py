@@ -1,4 +1,4 @@
-"""Nouns of batching: an item, the key that items of a batch share, the report of a batch."""
+"""Values of batching: an item, the key that items of a batch share, the report of a batch."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ _OFFLINE = frozenset({Standing.SHADOW, Standing.BATCH, Standing.OVER_QUOTA})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """Properties that a batch's items share."""
+    """The properties that all items of a batch must share."""
 
     version: VersionId
     dtype: str = ""

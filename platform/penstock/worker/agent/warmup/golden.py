@@ -68,7 +68,7 @@ def _vectors(answer: Mapping[str, object]) -> list[list[float]]:
 
 
 def _cosine(a: Iterable[float], b: Iterable[float]) -> float:
-    """NaN if a vector has a NaN: comparisons then fail."""
+    """Return the cosine of two vectors; NaN if one has a NaN, which fails every comparison."""
     a, b = list(a), list(b)
     lengths = math.hypot(*a) * math.hypot(*b)
     return sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths else math.nan

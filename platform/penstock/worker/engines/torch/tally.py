@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Numbers:
-    """Counts since the engine's start. ``running``: items in computation; ``waiting``: items waiting for a batch."""
+    """Counts since the engine's start. ``running``: items in a batch; ``waiting``: items that wait for one."""
 
     running: int = 0
     waiting: int = 0
