@@ -106,7 +106,7 @@ class Gate:
         return self._adapters.refusal(ticket.adapter) if self._adapters else ("its engine takes no adapters", 0.0)
 
     async def _wait(self, visit: Visit, receive: Receive) -> EngineEntry | None:
-        """Return when the request may enter the engine; None if its client has left."""
+        """Wait until the request may enter the engine; return None if its client has left. Raises ``Refused``."""
         ticket, size = visit.ticket, self.queue.slots.size
         if ticket.tenant == PLATFORM and not ticket.adapter:
             return EngineEntry(receive, Report(waited=AT_ONCE))

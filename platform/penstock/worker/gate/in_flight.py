@@ -44,7 +44,8 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class RequestChannels:
-    """A request's path, the server's channels, a clock in seconds, the report for each head, the predicted TTFT."""
+    """The connection of one request: path, the server's channels, clock in seconds, the gate's report, predicted TTFT.
+    """
 
     path: str
     receive: Receive
@@ -55,7 +56,7 @@ class RequestChannels:
 
 
 class InFlight:
-    """One request inside the engine. The platform's probes do not count as load, except adapters' checks."""
+    """One request inside the engine. The platform's probes do not count as load, but its checks of adapters do."""
 
     __slots__ = (
         "_connection",

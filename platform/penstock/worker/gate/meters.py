@@ -24,7 +24,7 @@ MOST_ENDED = 16_384
 
 
 class Meters:
-    """Times are monotonic seconds."""
+    """Meters of one gate, by request; times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._meters: dict[RequestId, Meter] = {}
@@ -61,8 +61,8 @@ class Meters:
         _resolve(self._awaited.pop(meter, None))
 
     async def used(self, requests: Sequence[RequestId], wait_s: float = 0.0) -> dict[RequestId, Used]:
-        """Return the requests' usage so far, final for those that end within ``wait_s``; unknown requests are left
-        out.
+        """Return the requests' usage so far; it is final for those that end within ``wait_s``. Unknown requests are
+        left out.
         """
         if wait_s > 0.0:
             await self._until_here([name for name in requests if name not in self._meters], min(wait_s, LOOK_S))
@@ -75,7 +75,9 @@ class Meters:
         return {name: meter.used for name, meter in known.items()}
 
     async def _until_here(self, unknown: Sequence[RequestId], wait_s: float) -> None:
-        """Wait briefly for requests that arrive after their caller has left."""
+        """Wait up to ``wait_s`` for requests whose usage was asked for before they arrived here, because their caller
+        had left.
+        """
         if not unknown:
             return
         loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ from penstock.worker.gate.queueing.admission import Shed
 
 
 class GateRefusal(StrEnum):
-    """The value of ``x-penstock-refused``."""
+    """The reason of a refusal: the value of ``x-penstock-refused``."""
 
     DRAINING = "draining"
     SLEEPING = "sleeping"

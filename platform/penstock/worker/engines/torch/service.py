@@ -34,9 +34,10 @@ from penstock.worker.share import Share
 
 
 class Sharing:
-    """Bounds each list's concurrent items: two full batches if no other tenant is present, else the list's own share.
+    """Bounds the concurrent items of lists: two full batches in all if one tenant is present, else each list's own
+    share.
 
-    Items already running when another tenant arrives end within two batches; until then the list adds none.
+    Items already running when another tenant arrives end within two batches; until then a list adds none.
     """
 
     def __init__(self, most: int) -> None:

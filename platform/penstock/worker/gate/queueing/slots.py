@@ -84,7 +84,7 @@ class Room(NamedTuple):
 
 
 class Mix(NamedTuple):
-    """The expected tokens of all requests inside: prompts, outputs."""
+    """The expected tokens of all requests in the engine: prompts, outputs."""
 
     prompt_tokens: int = 0
     output_tokens: int = 0
@@ -160,7 +160,8 @@ class Slots:
         return Room(work.sequences, self.size.blocks_of(work, work.expected_output_tokens))
 
     def places_for(self, work: Work) -> float:
-        """Return the number of requests like this one that fit: KV blocks may be scarcer."""
+        """Return the number of requests like this one that an empty engine holds: KV blocks may be scarcer than slots.
+        """
         need = self.need(work)
         return min(self.whole.slots, self.whole.blocks / max(1.0, need.blocks) * need.slots)
 
@@ -174,10 +175,10 @@ class Slots:
         return self._up_to[standing]
 
     def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
-        """Tell whether slots, blocks and a step's part for prefill have room for the request.
+        """Tell whether slots, blocks and the prefill part of a step have room for the request.
 
-        For a tenant with nothing inside only earlier prompts count: to fit behind later ones it would miss the next
-        step. A request above every bound still fits into an empty engine.
+        For a tenant with nothing inside only earlier prompts count against the step, or it would often miss the next
+        one. A request above every bound still fits into an empty engine.
         """
         if not self._slots:
             return Fit.YES
