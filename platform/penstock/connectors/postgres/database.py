@@ -1,7 +1,6 @@
 """A reconnecting pool of Postgres connections, and the only translation of its errors.
 
-An unreachable database raises ``StoreUnavailable`` within seconds and works again once it is back. It does not know the
-meaning of a query.
+An unreachable database raises ``StoreUnavailable`` within seconds and works again once it is back.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The agent's small HTTP client: one call per connection. Standard library.
+"""The agent's small HTTP client: one call per connection.
 
 Tokens don't pass here: the gateways speak to the engine directly.
 """

@@ -1,7 +1,6 @@
 """The life of a request at its worker: ticket → adapter → wait → engine → settle.
 
-The gate is vLLM's ``--middleware``: no extra hop, and no request can avoid its checks. It imports neither vLLM nor
-torch, and knows no models.
+The gate is vLLM's ``--middleware``: no extra hop, and no request can avoid its checks.
 
 Trade-off: it shares the engine's event loop, so its work per request and chunk must be minimal.
 """

@@ -1,7 +1,7 @@
 """Interface for a model's author: input to tensors, the model itself, output to answer (ADR 0071).
 
 ``preprocess`` and ``postprocess`` take one item and run on several CPU threads; ``forward`` takes a batch in a thread
-beside the event loop, without gradients. A handler knows nothing of HTTP, tenants or batching.
+beside the event loop, without gradients.
 """
 
 from abc import ABC, abstractmethod
