@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def _sound(raw: object) -> object:
-    """Return the parsed value; refuse input that pydantic's parser accepts: ``NaN``, ``Infinity``, ``1e999``, a name
+    """Return the bytes unchanged; refuse input that pydantic's parser accepts: ``NaN``, ``Infinity``, ``1e999``, a name
     twice in an object, values out of bounds.
     """
     if isinstance(raw, bytes):

@@ -55,7 +55,9 @@ class Reports:
     """Reports that counted nothing: repeated, late, unsound, or of one gateway too many."""
 
     def take(self, report: GatewayReport, now: float) -> bool:
-        """Take a report at ``now``, in awake seconds; return False for one that is not newer than the last."""
+        """Take a report at ``now``, in awake seconds; return False if it is refused as unsound or not newer than the
+        last.
+        """
         known = self._known.get(report.gateway)
         if not _is_sound(report) or (known is None and len(self._known) >= MOST_GATEWAYS) or _is_old(known, report):
             self.refused += 1

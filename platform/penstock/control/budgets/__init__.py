@@ -1,1 +1,2 @@
-"""Budgets in the controller: alarms, and counters that agree with the ledger. Admission is the gateways'."""
+"""Budgets in the controller: alarms, and counters corrected from the ledger. Gateways admit requests by these counters.
+"""

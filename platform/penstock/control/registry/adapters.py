@@ -49,7 +49,7 @@ def base_of(version: VersionId, known: Iterable[ModelVersion]) -> VersionId:
 
 
 def check_scale(wanted: Deployment, known: Catalogue) -> None:
-    """Raise ``Conflict`` or ``InvalidField`` if the deployment would leave an adapter without its base."""
+    """Raise ``Conflict`` or ``InvalidField`` if the deployment would leave an adapter without workers of its base."""
     base = base_of(wanted.version, known.versions)
     if base == wanted.version:
         if not wanted.replicas and (left := _used_on(base, known)):
