@@ -1,4 +1,4 @@
-"""A second's prices by tenant: of both versions' answers, and of copies relative to their originals. Pure."""
+"""A second's prices by tenant: of both versions' answers, and of shadow copies relative to their originals. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -125,7 +125,7 @@ class Rollouts:
         return Stored(rollout=rollout, number=1)
 
     async def plan(self, asked: Rollout, now: float, hours: float) -> Planned:
-        """Return the stages' durations with the last hours' traffic, as if no rollout of the alias were live.
+        """Return the stages' durations with the last hours' traffic; the rollout may be live already.
 
         Raises ``UnknownModel``, ``InvalidField`` or ``Conflict`` if such a rollout can't begin.
         """
