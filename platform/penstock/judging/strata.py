@@ -97,8 +97,8 @@ class Ranks:
     def scores(self, times: Iterable[Times], forgiven: int = 0) -> tuple[dict[float, int], int]:
         """Return counts by rank in [0, 1], and the number of requests without comparable ones.
 
-        ``forgiven`` buckets are subtracted from the candidate's times, so that a negligible difference does not change
-        the rank if times vary little.
+        ``forgiven`` buckets are subtracted from ``times``, so that a negligible difference does not change the rank if
+        times vary little.
         """
         (found,), unmatched = self.scores_by(times, (forgiven,))
         return found, unmatched

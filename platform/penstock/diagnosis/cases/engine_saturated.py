@@ -105,7 +105,7 @@ def _who(snapshot: Snapshot) -> str:
 
 
 def _sooner(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """Return the remedies by plan; if a single tenant sends most requests, they name it."""
+    """Return the remedies by plan; if one tenant has most of the waiting requests, they name it."""
     loudest = snapshot.loudest
     if loudest is None:
         return SOONER

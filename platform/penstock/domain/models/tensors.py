@@ -1,6 +1,6 @@
 """Tensors of the Open Inference Protocol: a datatype, a shape, and row-major, little-endian bytes.
 
-Without numpy: the gateway passes bytes on and never computes with them. Construction checks that bytes, shape and
+It needs no numpy: the gateway passes bytes on and never computes with them. Construction checks that bytes, shape and
 datatype agree.
 """
 

@@ -1,5 +1,4 @@
-"""Recognition of engine failures that affect more than one request: the core has died (vLLM 0.32), or the handler
-failed.
+"""Recognises errors that affect more than one request: the engine's core has died (vLLM 0.32), or the handler failed.
 """
 
 _DEAD = (b'"message":"EngineCore encountered an issue', b'"message": "EngineCore encountered an issue')

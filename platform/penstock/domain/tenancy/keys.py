@@ -106,7 +106,7 @@ def mint(
 
 
 def key_id_of(secret: str) -> KeyId | None:
-    """None if malformed; the key may still be invalid."""
+    """Return the key id in an API key's secret, which may still be invalid; None if it is malformed."""
     if len(secret) != KEY_CHARS or not secret.isascii():
         return None
     prefix, _, rest = secret.partition("_")

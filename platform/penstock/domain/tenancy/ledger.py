@@ -1,4 +1,4 @@
-"""The usage ledger's nouns: one row per request (B6).
+"""Values of the usage ledger: one row per request (B6).
 
 The ledger is append-only and the source of truth: counters and budgets can be rebuilt from it.
 """
@@ -79,7 +79,7 @@ def cost_of(price: Price, usage: Usage) -> MicroUsd:
 def close(
     opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float, continued: int = 0
 ) -> LedgerRow:
-    """A request that never reached an engine costs nothing."""
+    """Return the row of an ended request; one that never reached an engine costs nothing."""
     started = usage.prompt_tokens > 0 or usage.output_tokens > 0
     return LedgerRow(
         request=opening.request,
@@ -140,7 +140,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgiven:
-    """Number of a version's bad outcomes in a UTC hour (``hour_of``) that callers caused."""
+    """Number of a version's bad outcomes in a UTC hour (``hour_of``) that callers caused, so that no error budget
+    counts them.
+    """
 
     hour: int
     version: VersionId
