@@ -32,8 +32,6 @@ LEAST_STEP, STEP_MULTIPLE = 256, 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A part of one GPU's memory, with its reason."""
-
     name: str
     size_bytes: int
     because: str
@@ -56,8 +54,6 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The context, lengths and objective that an engine is planned for."""
-
     context_tokens: int
     lengths: Lengths
     itl_s: float
@@ -215,8 +211,7 @@ def _step_tokens(steps: StepModel, target: Target, typical: int) -> tuple[int, s
 
 
 def _surely(cache: Layout, pool_bytes: int, lengths: Lengths) -> int:
-    """Return the number of concurrent requests that fit in the pool 99 % of the time, if their lengths are independent.
-    """
+    """Return the concurrent requests that fit in the pool 99 % of the time, if their lengths are independent."""
     blocks = [cache.blocks(held) for held in lengths.held()]
     mean = sum(blocks) / len(blocks)
     spread = math.sqrt(sum((one - mean) ** 2 for one in blocks) / len(blocks))

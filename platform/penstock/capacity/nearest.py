@@ -1,5 +1,4 @@
-"""Alternatives for running a model: precisions side by side, slices of the GPU, and the nearest plan that fits. Pure.
-"""
+"""Alternatives for running a model: precisions compared, slices of the GPU, and the nearest plan that fits. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -64,7 +64,7 @@ class ScaleStage(Protocol):
         ...
 
     def forget(self) -> None:
-        """Forget the numbers and the cordoned workers, since another controller leads."""
+        """Forget numbers and cordoned workers, since another controller leads."""
         ...
 
 

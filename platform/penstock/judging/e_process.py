@@ -29,8 +29,7 @@ class EProcess:
         self._evidence: float | None = None
 
     def observe(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
-        """Add a time slot's counts by score, weighted to at most ``cap``; ``mean`` is the tolerated score, in (0, 1).
-        """
+        """Add a time slot's counts by score, of weight ``cap`` at most; ``mean`` is the tolerated score, in (0, 1)."""
         many = sum(counts.values())
         if many:
             fractions = self._fractions

@@ -82,8 +82,7 @@ class Judge:
         return True
 
     def follow_clock(self, now: float) -> None:
-        """Count from ``now`` at the latest, by the store's clock: the start of the rollout may lie ahead of that clock.
-        """
+        """Count from ``now`` at the latest, by the store's clock: the rollout may have started ahead of that clock."""
         if self._judged_to > now + AHEAD_S:
             self._judged_to = math.floor(now)
 

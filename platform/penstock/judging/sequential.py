@@ -145,8 +145,7 @@ class ScoreTest:
         self._proof.observe(mirrored(counts), 1.0 - self._gate.promote)
 
     def finding(self, *, is_needed: bool) -> MetricFinding | None:
-        """Return the finding; None without evidence if no proof is needed. A proof stays valid when the share changes.
-        """
+        """Return the finding; None without evidence if no proof is needed. A proof stays valid at every share."""
         mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
         tests = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))

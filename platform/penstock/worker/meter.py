@@ -108,7 +108,6 @@ class Meter:
         self._report(fresh)
 
     def close(self) -> None:
-        """End the request; later counts are not reported."""
         self.is_over, self._report = True, _nobody
         if self.share is not None:
             self.share.close()

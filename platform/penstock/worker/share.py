@@ -38,7 +38,6 @@ class Share:
             raise
 
     def give(self, sequences: int) -> None:
-        """Free the slots of ended sequences, and admit the next prompts."""
         self._inside -= sequences
         self._admit()
 
@@ -48,7 +47,6 @@ class Share:
         self._admit()
 
     def close(self) -> None:
-        """End the request: waiting prompts are not admitted any more."""
         self._is_closed = True
         while self._waiting:
             self._waiting.popleft()[1].cancel()

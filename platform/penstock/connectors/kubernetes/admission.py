@@ -39,8 +39,7 @@ class Admission:
     _passed_until: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def admitted(self, pods: Pods, now: float) -> Iterator[Admit]:
-        """Yield the gates to open, for the oldest pods first; a pod for which no scaler has a free place stays gated.
-        """
+        """Yield the gates to open, for the oldest pods first; a pod without a free place stays gated."""
         waiting, held = self._counted(pods)
         for name in waiting:
             device, needed = self._asks(pods[name])

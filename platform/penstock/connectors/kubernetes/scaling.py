@@ -63,8 +63,7 @@ def _pushed(scaler: str) -> dict[str, object]:
 
 
 def _floor(server: str, name: str) -> dict[str, object]:
-    """Return the trigger with the last number that Prometheus scraped; it gives an error if there was none for an hour.
-    """
+    """Return the trigger with the last number that Prometheus scraped; it fails if there was none for an hour."""
     told = f'{SCALE_REPLICAS.name}{{object="{name}"}}'
     return {
         "type": "prometheus",

@@ -53,15 +53,12 @@ def parts(report: GatewayReport) -> list[str]:
 
 
 class Assembly:
-    """Collects the parts of each gateway's newest report."""
-
     def __init__(self) -> None:
         self._parts: dict[str, tuple[str, dict[int, str]]] = {}
         self.refused = 0
         """Notifications that were no part of a report."""
 
     def take(self, payload: str) -> GatewayReport | None:
-        """Return the report that this part completes."""
         try:
             name, number, at, count, text = payload.split(" ")
             if not 0 <= int(at) < int(count) <= MOST_PARTS:

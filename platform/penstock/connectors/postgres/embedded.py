@@ -123,7 +123,6 @@ class EmbeddedPostgres:
         leftovers.kill(self.data)
 
     def _becomes_healthy(self) -> bool:
-        """Wait until the server has recovered; return whether it accepts connections."""
         for _ in range(int(_START_WITHIN_S / _POLL_S)):
             if not self.is_running():
                 return False

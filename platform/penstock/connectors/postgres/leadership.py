@@ -27,8 +27,6 @@ async def leader(database: Database) -> str:
 
 
 class PostgresLeadership:
-    """A candidate for the lead; its name is its connection's ``application_name``."""
-
     def __init__(self, dsn: str, name: str) -> None:
         self._way, self._name = way(dsn), name[:NAME_BYTES]
         self._connection: asyncpg.Connection | None = None

@@ -166,7 +166,6 @@ async def _keys(data: bytes) -> KeyRing:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    """Write the last good copy atomically, readable by its owner alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:

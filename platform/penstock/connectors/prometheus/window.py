@@ -165,7 +165,6 @@ def watch(
 
 
 def reading(addresses: Callable[[], Sequence[str]], clock: Clock) -> Reading:
-    """Read all metrics pages once; raise ``CommandError`` if no process answers."""
     found = read(addresses(), clock.monotonic())
     if not found.pages:
         raise CommandError(

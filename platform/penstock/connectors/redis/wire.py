@@ -138,8 +138,6 @@ class Wire:
 
 
 class _Link(asyncio.Protocol):
-    """One connection to the server; answers arrive in the order of the calls."""
-
     def __init__(self, turn_s: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._turn_s = turn_s
@@ -271,7 +269,6 @@ def _encoded(parts: Sequence[Argument]) -> bytes:
 
 
 def _parsed(data: bytes, at: int) -> tuple["Value | ReplyError", int]:
-    """Parse the value at offset ``at``; return it with the offset after it."""
     end = data.find(b"\r\n", at)
     if end < 0:
         raise _Incomplete

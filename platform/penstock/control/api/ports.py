@@ -19,8 +19,7 @@ class TenancyStore(Protocol):
         ...
 
     async def move_tenant(self, tenant: TenantId, org: OrgId, act: Act) -> Tenant | None:
-        """Move a tenant; return None if there is no such tenant. Raise ``Conflict`` if there is no such organisation.
-        """
+        """Move a tenant; None if there is no such tenant. Raise ``Conflict`` if there is no such organisation."""
         ...
 
     async def orgs(self) -> tuple[Org, ...]:
@@ -32,8 +31,7 @@ class TenancyStore(Protocol):
         ...
 
     async def change_plan(self, whose: ScopeId, change: Callable[[Plan], Plan], act: Act) -> Plan | None:
-        """Change a plan under a lock; None if there is no such scope. An error of ``change`` leaves the plan as it is.
-        """
+        """Change a plan under a lock; None if there is no such scope. If ``change`` raises, the plan stays."""
         ...
 
     async def keys(self) -> tuple[ApiKey, ...]: ...

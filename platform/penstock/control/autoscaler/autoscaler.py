@@ -119,8 +119,7 @@ class Autoscaler:
         return Scaling(state=done.state, targets=targets, records=done.records, gateways=processes)
 
     def _gateways(self, demand: Demand, now: float) -> Pace | None:
-        """Return the gateways' pace; None until all gateways had time to report, since their number is unknown before.
-        """
+        """Return the gateways' pace; None until all had time to report, since their number is unknown before."""
         bounds, pace = self._settings.gateways, self.gateways
         if bounds is None or (pace is None and not (demand.gateways and now - self._began >= RATE_S)):
             return None

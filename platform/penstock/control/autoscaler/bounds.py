@@ -36,7 +36,6 @@ class ClockFloor:
     least: int
 
     def is_on(self, now: float) -> bool:
-        """Tell whether the floor is on at Unix second ``now``."""
         return _is_on(self, int(now // _MINUTE_S))
 
 

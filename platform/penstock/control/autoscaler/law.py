@@ -23,8 +23,6 @@ from penstock.domain.tenancy.standing import Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engines:
-    """A version's serving workers, by their reports together."""
-
     ready: int
     fill_ratio: float
     """Running requests over the batch that the objectives allow."""
@@ -42,8 +40,7 @@ class Engines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A version's asked work: its mean request, the speed of a worker for it, and ``work`` in worker-seconds a second.
-    """
+    """A version's asked work: its mean request, a worker's speed for it, and ``work`` in worker-seconds a second."""
 
     shape: Shape
     speed: Speed
@@ -106,8 +103,7 @@ def engines_of(ready: Sequence[Seen], load: Load, curve: Curve) -> Engines:
 def need(
     load: Load, engines: Engines, demand: VersionDemand, tier: SloTier, growth: float, *, is_settled: bool
 ) -> Need:
-    """Return the workers that the demand needs. ``is_settled``: recent late answers are of the workers that serve now.
-    """
+    """Return the workers that the demand needs. ``is_settled``: recent late answers are of the present workers."""
     ttft_s = tier.within_s(Indicator.TTFT) or tier.within_s(Indicator.LATENCY)
     drain_s = max(c.DRAIN_LEAST_S, ttft_s - load.speed.prefill_s)
     waiting = engines.backlog + demand.held_requests

@@ -24,8 +24,6 @@ Key = tuple[VersionId, Standing]
 
 
 class _Added(NamedTuple):
-    """Increments of one version's and standing's counters in one second."""
-
     requests: float = 0.0
     prompt_tokens: float = 0.0
     output_tokens: float = 0.0

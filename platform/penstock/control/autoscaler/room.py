@@ -35,7 +35,6 @@ class MachineRoom:
     sizes: Mapping[VersionId, int]
 
     def more(self, version: VersionId) -> int:
-        """Return the workers of this version that still fit."""
         return max(0, min(self.engines, self.free_bytes // self._needs(version)))
 
     def less(self, version: VersionId, workers: int) -> "MachineRoom":

@@ -12,8 +12,7 @@ from penstock.domain.ids import WorkerId
 
 
 def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tuple[WorkerId, ...]:
-    """Return the workers to cordon, one at a time the idlest of the zone that has most; none that started too recently.
-    """
+    """Return the workers to cordon, one at a time the idlest of the largest zone; none that started too recently."""
     stayed = [one for one in ready if now - one.since >= RESIDENCY_TIMES * start_s]
     zones = Counter(one.report.zone for one in ready)
     idlest = sorted(stayed, key=lambda one: (work(one), one.report.load.queued_tokens, one.report.worker), reverse=True)

@@ -45,8 +45,6 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracked:
-    """A version's state that one tick leaves to the next."""
-
     pace: Pace
     at: float
     history: History = field(default_factory=History)
@@ -71,8 +69,6 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetScene:
-    """Heartbeats, processes and demand, for all versions that are scaled."""
-
     scaled: Sequence[Scaled]
     seen: Sequence[Seen]
     running: Sequence[Running]
@@ -129,8 +125,6 @@ def _follow(before: Tracked | None, scaled: Scaled, supply: Supply, now: float) 
 
 
 class _VersionScene(NamedTuple):
-    """One version's workers, demand and history at the present tick."""
-
     scaled: Scaled
     supply: Supply
     demand: VersionDemand

@@ -13,8 +13,6 @@ from penstock.domain.models.steps import StepModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """A version's speed on its hardware and with its engine's settings."""
-
     steps: StepModel
     seqs_most: int
     """The engine's ``max_num_seqs``."""

@@ -1,2 +1,1 @@
-"""Budgets in the controller: alarms, and counters corrected from the ledger. Gateways admit requests by these counters.
-"""
+"""Budgets in the controller: alarms, and the counters by which gateways admit requests, corrected from the ledger."""

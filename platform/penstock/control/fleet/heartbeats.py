@@ -32,8 +32,7 @@ class LeaseStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """How long heartbeats are kept: a silent worker stays visible for ``keep_s``, so that operators see why it failed.
-    """
+    """A silent worker's heartbeat is kept for ``keep_s``, so that operators see why the worker failed."""
 
     keep_s: float = 600.0
 

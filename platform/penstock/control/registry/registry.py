@@ -41,8 +41,7 @@ class Registry:
         return stored
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> Owners:
-        """Set the tenants that may use a version, None for every tenant; raises ``UnknownModel`` or ``InvalidField``.
-        """
+        """Set the tenants of a version, None for every tenant; raises ``UnknownModel`` or ``InvalidField``."""
         await self.version(version)
         asked = rules.checked_owners(tenants)
         await self._store.put_owners(version, asked, replace(act, detail=f"for {said(asked)}"))

@@ -62,8 +62,6 @@ class EvidenceReader:
 
 @dataclass(slots=True)
 class ComparisonWatch:
-    """Reads the evidence each second, and the routes every ``FOLLOW_EVERY_S``."""
-
     clock: Clock
     catalogue: Callable[[], Awaitable[Catalogue]]
     evidence: EvidenceReader

@@ -179,7 +179,6 @@ class Rollouts:
         return tuple(one for one in found if alias in (None, one.rollout.alias))
 
     async def check_free(self, aliases: Iterable[Alias]) -> None:
-        """Raise ``Conflict`` if a live rollout controls one of these aliases."""
         wanted = set(aliases)
         for one in await self.store.live():
             if one.rollout.alias in wanted:

@@ -33,7 +33,6 @@ def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout])
 
 
 def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
-    """Raise ``InvalidField`` or ``Conflict`` if the rollout may not begin."""
     check_pair(rollout, known)
     if not any(one.version == rollout.candidate and one.replicas for one in known.deployments):
         do = f"penstock models scale {rollout.candidate} 1"

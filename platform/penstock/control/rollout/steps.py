@@ -147,7 +147,6 @@ class _Act:
         return Step(rollout=after, change=self._change(after, says, judgement))
 
     def propose(self, verdict: Verdict, says: str, judgement: Judgement | None) -> Step:
-        """Record the change that automation would make, and change nothing else."""
         after = replace(self.rollout, proposed=True, proposes=verdict)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -165,8 +164,7 @@ class _Act:
 
 
 def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str) -> Step | None:
-    """Abort or hold the rollout. After a person's promotion only propose that, and again only if the verdict worsens.
-    """
+    """Abort or hold the rollout; after a person's promotion only propose it, and again only if the verdict worsens."""
     rollout = act.rollout
     if not _may_undo(rollout):
         says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"

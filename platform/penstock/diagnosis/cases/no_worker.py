@@ -1,6 +1,6 @@
 """No worker ready: requests arrive for a version without a ready worker, because none is deployed or none gets ready.
 
-A cold start and an unhealthy version, whose workers die repeatedly, are causes of this case. A version without refused
+A cold start and an unhealthy version (its workers die repeatedly) are causes of this case. A version without refused
 requests lacks no worker, whatever its number is.
 """
 

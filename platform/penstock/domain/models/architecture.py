@@ -51,8 +51,7 @@ class Parameters:
 
     @property
     def active(self) -> int:
-        """The parameters that one token reads. Of an embedding table that is not also the output head it reads one row.
-        """
+        """The parameters that one token reads: only one row of an embedding that is not also the output head."""
         return (self.head or self.embedding) + self.dense + self.active_experts
 
 

@@ -16,8 +16,6 @@ AGAIN = "measure again with penstock bench engine"
 
 
 class Origin(StrEnum):
-    """The measurement behind a curve."""
-
     BENCH = "bench"
     """``penstock bench engine``."""
     SERVED = "served"

@@ -15,8 +15,6 @@ LEAST_POINTS = 10
 
 
 class Batch(NamedTuple):
-    """The composition of one step."""
-
     decoding: int = 0
     prompt: int = 0
     """Prompt tokens."""
@@ -32,8 +30,6 @@ def pairs_of(prompt: float, offset: int = 0) -> float:
 
 
 class Point(NamedTuple):
-    """A measured step: its composition, and its seconds."""
-
     batch: Batch
     seconds: float
 

@@ -26,8 +26,6 @@ Scalar = bool | int | float
 
 
 class Datatype(StrEnum):
-    """The protocol's datatypes."""
-
     BOOL = "BOOL"
     UINT8 = "UINT8"
     UINT16 = "UINT16"
@@ -150,7 +148,6 @@ def _uneven(tensor: Tensor) -> InvalidField:
 
 
 def joined(elements: Iterable[bytes | memoryview]) -> bytes:
-    """Return the binary form of ``BYTES`` elements."""
     parts: list[bytes | memoryview] = []
     for element in elements:
         parts += (_LENGTH.pack(len(element)), element)

@@ -53,8 +53,6 @@ class Times(NamedTuple):
 
 
 class Exposed(NamedTuple):
-    """A tenant's prompt and answer tokens at an arm."""
-
     tenant: TenantId
     tokens: int
 

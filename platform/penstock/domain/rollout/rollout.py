@@ -166,15 +166,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A rollout's next state, and the line for its history."""
-
     rollout: Rollout
     change: Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A stored rollout and the number of its last change."""
-
     rollout: Rollout
     number: int

@@ -89,8 +89,6 @@ class Batched:
 
 
 class Met(StrEnum):
-    """The adapter's state when the request arrived."""
-
     HIT = "hit"
     """In memory and in a slot of the batch, or a slot was free: no wait."""
     QUEUED = "queued"

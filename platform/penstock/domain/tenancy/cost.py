@@ -68,7 +68,6 @@ class Cost:
         return min(MOST_WORK_TOKENS, unread + scored + self.copied_tokens)
 
     def with_output(self, each: int) -> "Cost":
-        """Return the cost with at most ``each`` output tokens per sequence."""
         return self._of(self.prompt_tokens, each * self.sequences, is_counted=self.is_counted)
 
     def with_prompt(self, tokens: int, *, is_counted: bool) -> "Cost":

@@ -37,7 +37,6 @@ def claimed(credential: str) -> KeyId:
 
 
 def named(credential: str) -> KeyId:
-    """Return the key id that a credential contains, or raise ``Unauthenticated``."""
     key = key_id_of(credential)
     if key is None:
         raise Unauthenticated(None if credential else "an API key is required")

@@ -27,8 +27,6 @@ KEY_CHARS = len(PREFIX) + _ID_CHARS + _SECRET_CHARS + _CHECK_CHARS + 2
 
 
 class Purpose(StrEnum):
-    """Purpose of a derived key; purposes are independent of each other."""
-
     PEPPER = "pepper"
     TICKET = "ticket"
     CACHE_SALT = "cache-salt"

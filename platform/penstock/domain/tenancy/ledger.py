@@ -106,8 +106,6 @@ def close(
 
 
 class Cursor(NamedTuple):
-    """The position after the last row of a ledger page."""
-
     closed_at: float
     request: str
 
@@ -131,8 +129,6 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """Number of a version's requests with this outcome."""
-
     version: VersionId
     outcome: Outcome
     requests: int

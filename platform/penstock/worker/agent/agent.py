@@ -178,10 +178,6 @@ class Agent:
         return EXIT_FAILED
 
     async def _work(self) -> None:
-        """Serve until a fatal error, and raise it.
-
-        The copy is verified before each start: files on disk may have changed.
-        """
         copy, why = await self._obtain(), ""
         while True:
             if self._desire.is_sleep or self._life.state is WorkerState.SLEEPING:

@@ -86,7 +86,6 @@ class Learning:
         return self.clock.monotonic() >= self._look_at
 
     def stop(self) -> None:
-        """Stop fitting for good, because this engine keeps no log."""
         self._look_at = math.inf
 
     def look(self, told: Mapping[str, Any]) -> bool:

@@ -123,8 +123,6 @@ class EngineEvidence:
 
 
 class Running:
-    """One engine process, controlled through its gate."""
-
     def __init__(
         self, engine: EngineProcess, client: GateClient, log: Path, *, clock: Clock, pace: RunIntervals
     ) -> None:
@@ -160,7 +158,6 @@ class Running:
         raise AssertionError("an engine is watched until it is lost")
 
     async def _or_its_end(self, work: Awaitable[None], hooks: Hooks) -> None:
-        """Await ``work``; raise ``EngineLost`` if the engine's process ends first."""
         oom_kills = hooks.oom_kills()
         working, ended = asyncio.ensure_future(work), asyncio.ensure_future(self.engine.wait())
         try:
@@ -269,7 +266,6 @@ class Running:
             return
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
-        """Send the probe, and return whether the engine answered in time."""
         began = self._clock.monotonic()
         try:
             await self.client.probe(manifest.task, timeout_s)

@@ -17,8 +17,6 @@ MAX_HEAD_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A reply; header names are lower case."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes

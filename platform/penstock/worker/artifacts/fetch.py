@@ -75,7 +75,7 @@ class Fetcher:
         self._streams, self._segment_bytes = streams, segment_bytes
 
     def fetch(self, files: Sequence[Artifact], folder: Path, on_progress: OnProgress = silent) -> None:
-        """Fetch all files.
+        """Fetch all files into the folder.
 
         A file with a wrong digest is fetched once more from its start: an earlier run or the network may have damaged
         it. Wrong twice means a damaged store: ``ArtifactRefused``. ``StoreUnavailable`` means a full disk or an

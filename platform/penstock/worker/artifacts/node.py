@@ -67,8 +67,6 @@ def no_phase(_: WorkerState) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Observer of ``Node.obtain``: phases, and progress of the fetch."""
-
     phase: Callable[[WorkerState], None] = no_phase
     progress: OnProgress = silent
 

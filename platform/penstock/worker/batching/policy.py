@@ -197,8 +197,7 @@ class Policy:
         return min(one.came_at + self.window_s(group.key, size, offline=of) for one, of in oldest if one is not None)
 
     def _idle_at(self, group: Group, size: int, now: float, device: Device) -> float:
-        """Return the time at which the batch should start because waiting for one more item gains nothing from then on.
-        """
+        """Return the time from which waiting for one more item gains nothing, so that the batch should start."""
         if device.running:
             return device.free_at - self._settings.ahead_s if self._settings.in_flight > device.running else inf
         next_s = group.next_in_s(now)

@@ -144,7 +144,6 @@ def _holds_markup(parser: Any, text: str, choice: object) -> bool:  # noqa: ANN4
 
 
 def _joined(deltas: Iterable[Any]) -> list[Any]:
-    """Return one tool call per index, joined from a stream's deltas."""
     from vllm.entrypoints.generate.base.protocol import FunctionCall, ToolCall
 
     calls: dict[int, Any] = {}

@@ -25,8 +25,7 @@ _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
 
 
 class _BySteps(Scheduler):
-    """Mixin for both of vLLM's schedulers. It also installs the patches that a spawned core process has not imported.
-    """
+    """Mixin for both of vLLM's schedulers. It installs the patches that a spawned core process has not imported."""
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         log_lines.install()

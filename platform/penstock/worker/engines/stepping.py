@@ -70,8 +70,6 @@ class _Known:
 
 @dataclass(slots=True)
 class Stepping:
-    """The selection of tenants for one engine; times are monotonic seconds."""
-
     _about: dict[str, _Known] = field(default_factory=dict)
     _still_steps: int = 0
     is_shared: bool = False

@@ -30,11 +30,6 @@ Order = Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, object]]]]
 
 
 class AdapterPages:
-    """The gate's endpoints for one engine's LoRA adapters; ``worker/agent/adapters.py`` calls them.
-
-    Each returns an HTTP status and an answer.
-    """
-
     def __init__(
         self, queue: AdmissionQueue, slots: AdapterSlots, app: ASGIApp, clock: Clock, version: VersionId
     ) -> None:

@@ -44,8 +44,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class RequestChannels:
-    """The connection of one request: path, the server's channels, clock in seconds, the gate's report, predicted TTFT.
-    """
+    """One request's path, server channels and clock (seconds), with the gate's report and the predicted TTFT."""
 
     path: str
     receive: Receive

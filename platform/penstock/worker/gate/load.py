@@ -62,8 +62,7 @@ class LoadBook:
         self.observed = observed
 
     def still_s(self, now: float) -> float | None:
-        """Return the seconds for which an engine with work has made no progress, else 0; None before the first reading.
-        """
+        """Return the seconds for which an engine with work made no progress, else 0; None before a reading."""
         if self._read_at is None:
             return None
         return self._still_s + self._since_s(now) if self._is_still else 0.0

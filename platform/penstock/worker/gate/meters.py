@@ -75,9 +75,7 @@ class Meters:
         return {name: meter.used for name, meter in known.items()}
 
     async def _until_here(self, unknown: Sequence[RequestId], wait_s: float) -> None:
-        """Wait up to ``wait_s`` for requests whose usage was asked for before they arrived here, because their caller
-        had left.
-        """
+        """Wait up to ``wait_s`` for requests that were asked about before they arrived here: their caller had left."""
         if not unknown:
             return
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""Sends the rounds of warm-up requests to an engine."""
+"""Sends warm-up requests to an engine, round by round."""
 
 import asyncio
 from collections.abc import Mapping

@@ -48,7 +48,6 @@ class Body(msgspec.Struct, frozen=True):
 
 
 def read(raw: bytes) -> Body:
-    """Parse a request body; raise ``BadRequest`` for an unknown form."""
     try:
         body = msgspec.json.decode(raw, type=Body)
     except msgspec.ValidationError as error:

@@ -132,7 +132,6 @@ def _tensors(described: Sequence[_Tensor], rest: memoryview) -> dict[str, Tensor
 
 
 def _check(tensors: Mapping[str, Tensor], settings: HandlerSettings) -> None:
-    """Refuse undeclared inputs, and inputs with different item counts."""
     known = {one.name: one for one in settings.inputs}
     for name, tensor in tensors.items():
         if name not in known:

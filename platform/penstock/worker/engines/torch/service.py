@@ -47,8 +47,7 @@ class Sharing:
 
     @contextmanager
     def of(self, tenant: TenantId, share: Share | None) -> Iterator[None]:
-        """Count the tenant as present, and bound its list's ``share`` meanwhile. The platform itself is no tenant here.
-        """
+        """Count the tenant as present, and bound its list's ``share`` meanwhile. The platform itself does not count."""
         if tenant == PLATFORM:
             yield
             return
@@ -137,7 +136,6 @@ class Compute:
         self._handler, self._numbers, self._clock = handler, numbers, clock
 
     def __call__(self, items: Sequence[Item]) -> list[Computed]:
-        """Compute a batch; raises ``OutOfMemory``, or the model's own error."""
         rows, began_at = [_features(item) for item in items], self._clock.monotonic()
         self._numbers.running += len(rows)
         try:
@@ -257,7 +255,6 @@ class Service:
         return row, prepared.tokens, replace(batches[-1], computed_s=done.seconds) if batches else None
 
     async def _told(self, row: Features) -> Features:
-        """Return a row's postprocessed answer; without postprocessing no thread is used."""
         if not _has_postprocess(self._handler):
             return row
         return await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, row)

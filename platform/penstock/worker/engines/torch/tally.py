@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Numbers:
-    """Counts since the engine's start. ``running``: items in a batch; ``waiting``: items that wait for one."""
-
     running: int = 0
     waiting: int = 0
     batches: int = 0

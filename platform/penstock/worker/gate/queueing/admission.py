@@ -253,8 +253,7 @@ class AdmissionQueue:
         return fit if until is None else Fit.AFTER_YOU
 
     def _may_join(self, adapter: VersionId, tenant: TenantId, now: float) -> bool:
-        """Tell whether an adapter may join the batch; before it is ready only the platform's test requests may use it.
-        """
+        """Tell whether an adapter may join the batch; before it is ready only the platform's tests may use it."""
         return self.adapters is None or not adapter or self.adapters.ask(adapter, now, checks=tenant == PLATFORM)
 
     def _share_anew(self) -> None:

@@ -69,15 +69,14 @@ class Expected:
         habit.pause_s = usual_s + LEARNING * (pause_s - usual_s)
 
     def soon(self, most_s: float, now: float) -> Iterator[Absent]:
-        """Yield the absent tenants whose usual pause is short, until ``most_s`` after their last request ended."""
+        """Yield the absent tenants with a short usual pause, until ``most_s`` after their last request ended."""
         for one in self._away.values():
             if now < one.left_at + most_s and one.pause_s <= ANTICIPATION_PART * most_s:
                 yield one
 
 
 class Patience:
-    """The time left for delays: it shrinks during a delay and grows otherwise, so delays take at most half of all time.
-    """
+    """The time left for delays: it shrinks during a delay and grows otherwise, so delays take half of all time at most."""
 
     def __init__(self) -> None:
         self._spent_s, self._at, self._waits = 0.0, 0.0, False

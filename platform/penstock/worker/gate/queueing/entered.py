@@ -45,7 +45,6 @@ class Entered:
         self._tenants[work.tenant].entered[work.standing] += 1
 
     def gone(self, work: Work) -> None:
-        """End a request; with its last one, the tenant is removed."""
         tenant = self._tenants[work.tenant]
         tenant.here -= 1
         if not tenant.here:

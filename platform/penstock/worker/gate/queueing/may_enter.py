@@ -137,8 +137,7 @@ class MayEnter:
         return self._beside_others(left) if work.standing <= Standing.BATCH else left
 
     def _beside_others(self, left: Room) -> Room:
-        """Bound the slots of batch work while other work runs; it keeps at least one slot, so that it does not starve.
-        """
+        """Bound the slots of batch work while other work runs; at least one stays, so that it does not starve."""
         slots, batch = self.slots, self.slots.held_up_to(Standing.BATCH).slots
         if slots.batch_slots is None or slots.held.slots <= batch:
             return left

@@ -84,8 +84,6 @@ class Room(NamedTuple):
 
 
 class Mix(NamedTuple):
-    """The expected tokens of all requests in the engine: prompts, outputs."""
-
     prompt_tokens: int = 0
     output_tokens: int = 0
 
@@ -160,8 +158,7 @@ class Slots:
         return Room(work.sequences, self.size.blocks_of(work, work.expected_output_tokens))
 
     def places_for(self, work: Work) -> float:
-        """Return the number of requests like this one that an empty engine holds: KV blocks may be scarcer than slots.
-        """
+        """Return the number of requests like this one that an empty engine holds, by slots or KV blocks."""
         need = self.need(work)
         return min(self.whole.slots, self.whole.blocks / max(1.0, need.blocks) * need.slots)
 
@@ -218,7 +215,6 @@ class Slots:
         slot.work, slot.blocks = work, blocks
 
     def leave(self, request: RequestId) -> None:
-        """Free the request's slots; a second call has no effect."""
         self.prefilled(request)
         slot = self._slots.pop(request, None)
         if slot is not None:

@@ -22,7 +22,6 @@ class StepForecast:
         self._last = initial
 
     def pace_per_s(self) -> float:
-        """Return the tokens of service per second with the requests inside; with none, the last pace."""
         slots = self._slots
         inside, sequences, mix = len(slots), slots.held.slots, slots.mix
         if not inside or not mix.output_tokens:
@@ -38,7 +37,6 @@ class StepForecast:
         return self._last
 
     def reading_s(self, work: Work) -> float:
-        """Return the seconds from a request's entry to its first token."""
         slots, prompt = self._slots, max(1, work.prompt_at_once)
         decoding, context, ahead = slots.held.slots, slots.mix.context_tokens, slots.prefill_tokens
         in_a_step = max(1, slots.size.prefill_tokens - decoding)
