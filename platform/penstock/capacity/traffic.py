@@ -15,8 +15,6 @@ MINUTE_S = 60.0
 
 
 class Asked(NamedTuple):
-    """A past request: its Unix second, prompt tokens that were not cached, output tokens."""
-
     at: float
     prompt_tokens: int
     output_tokens: int

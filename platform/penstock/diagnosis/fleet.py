@@ -108,7 +108,7 @@ def _is_loading(sample: Sample) -> bool:
 
 
 def _times(samples: Sequence[Sample], where: distribution.Where) -> float | None:
-    """Return the number of events that match; 0 if pages count only other events, None if none counts any."""
+    """Return the number of events that match; 0 if pages count only others, None if none counts any."""
     taken = [one for one in samples if where(one)]
     return total(taken) if taken else 0.0 if samples else None
 

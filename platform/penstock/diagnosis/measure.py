@@ -143,7 +143,6 @@ def _over_limit(recording: Recording) -> list[Sample]:
 
 
 def _service(recording: Recording) -> Mapping[str, float]:
-    """Return each tenant's tokens, output weighted by its cost to an engine."""
     served: dict[str, float] = {}
     for metric, weight in ((names.PROMPT_TOKENS, PROMPT_WEIGHT), (names.OUTPUT_TOKENS, OUTPUT_WEIGHT)):
         for name, found in by(Label.TENANT, recording.of(metric)).items():

@@ -47,7 +47,6 @@ class ShareGate:
     """The floor is a promise, and applies even if the incumbent's own share is unknown."""
 
     def mean(self, known: float | None, over: float) -> float | None:
-        """Return the tolerated share, ``over`` above the incumbent's; None without an incumbent to compare with."""
         if known is None:
             return self.floor if self.stands_alone else None
         return min(_MOST, max(self.floor, self.times * known, known + over))

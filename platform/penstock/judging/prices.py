@@ -28,7 +28,6 @@ class Prices:
         return found
 
     def answers(self) -> tuple[Counter[TenantId], Counter[TenantId]]:
-        """Return candidate's and incumbent's answers by tenant; the candidate's include shadow copies."""
         mine = Counter({tenant: sum(scores.values()) for tenant, scores in self.copies.items()})
         mine.update(_many(self.candidate))
         return mine, _many(self.incumbent)

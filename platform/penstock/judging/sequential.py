@@ -110,7 +110,6 @@ class RankTest:
         )
 
     def _harm(self, verdict: Verdict, bets: EProcess, odds: float, said: str) -> MetricFinding:
-        """Return a finding of harm; a price aborts only if the evidence holds without any one tenant."""
         enough = math.log(self._odds.abort), math.log(self._odds.brake)
         if (
             verdict is Verdict.ABORT

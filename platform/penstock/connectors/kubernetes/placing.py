@@ -20,7 +20,6 @@ class Placed:
 
 
 def place(served: Served, devices: tuple[Device, ...]) -> Placed | None:
-    """Return the device for a version; None if no device holds one of its workers."""
     fitting = [
         Placed(served=served, device=device, size=size)
         for device in devices

@@ -58,7 +58,6 @@ class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def read(file: Path) -> Pools:
-    """Read a file's pools; raises ``CommandError`` for one that is not valid."""
     do = "It is made by the infrastructure; deploy it anew, or correct PENSTOCK_POOLS_FILE."
     try:
         found = msgspec.convert(json_of(file.read_bytes()), Pools)

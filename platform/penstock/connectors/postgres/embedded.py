@@ -61,8 +61,6 @@ def dsn_of(data: Path, database: str = "postgres") -> str:
 
 
 class EmbeddedPostgres:
-    """The server of one data folder (``$PENSTOCK_HOME/postgres``)."""
-
     def __init__(self, data: Path, log: Path) -> None:
         self.data = data.resolve()
         self._log = log

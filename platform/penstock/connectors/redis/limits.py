@@ -118,9 +118,6 @@ def _listed(values: Value) -> list[Value]:
 
 
 def _retry_after_s(draw: Draw, wait_ms: int) -> float:
-    """Return the seconds until a bucket is refilled, a window ends, or a slot is probably free; 0 if waiting will not
-    help.
-    """
     if draw.kind is MeterKind.BUDGET:
         return draw.window_ends_in_s
     if draw.kind is MeterKind.SLOTS:

@@ -131,7 +131,6 @@ def need(
 
 
 def batch_slots(load: Load, ready: int, growth: float) -> int:
-    """Return the slots of an engine that interactive work at the target load leaves to batch work."""
     used = load.work * growth / (c.TARGET_LOAD * ready) if ready else 1.0
     return max(0, math.floor(load.speed.batch * (1.0 - used)))
 

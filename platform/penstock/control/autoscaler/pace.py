@@ -43,7 +43,6 @@ class Pace:
         return self.noting(self.workers / (1.0 + c.DEAD_BAND), ready, now)
 
     def is_settled(self, now: float) -> bool:
-        """Tell whether the present workers gave all answers of the last ``JUDGED_S``."""
         return now - self.ready_at >= c.JUDGED_S
 
     def lowest(self) -> int:

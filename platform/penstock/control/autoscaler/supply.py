@@ -41,7 +41,6 @@ class Supply:
         return sum(now - one.started_at > OVERDUE_TIMES * start_s for one in self.unheard)
 
     def starts_s(self, since: float) -> Iterator[float]:
-        """Yield the durations of starts that ended after ``since``, without wakes."""
         for one in self.ready:
             if one.since > since and one.report.phases and one.report.phases[0].phase is not _WAKING:
                 yield sum(phase.seconds for phase in one.report.phases)

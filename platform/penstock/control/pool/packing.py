@@ -159,7 +159,7 @@ class _Room:
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
     def _gather(self, claim: PlaceClaim, now: float) -> None:
-        """Reserve free bytes for the claim; put residents to sleep if those already going to sleep don't free enough."""
+        """Reserve free bytes for the claim; if residents going to sleep don't free enough, put more to sleep."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short)
         if chosen is None:

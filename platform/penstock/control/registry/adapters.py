@@ -13,7 +13,6 @@ HEARD_S = 5.0
 
 
 def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> None:
-    """Raise ``ArtifactRefused`` if the manifest contradicts the registered versions."""
     settings = manifest.adapter
     if settings is None:
         return

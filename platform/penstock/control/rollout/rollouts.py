@@ -46,7 +46,7 @@ class RolloutStore(Protocol):
     async def history(self, rollout: str) -> tuple[Change, ...]: ...
 
     async def begin(self, step: Step, act: Act) -> None:
-        """Store a new rollout with its first change; ``Conflict`` if its alias has a live one."""
+        """Store a rollout with its first change; ``Conflict`` if its alias has a live one."""
         ...
 
     async def go_on(self, step: Step, act: Act) -> None:

@@ -24,7 +24,6 @@ class RolloutMetrics:
         self._live: dict[str, Alias] = {}
 
     def show(self, live: Iterable[Rollout], judgements: Mapping[str, Judgement | None]) -> frozenset[str]:
-        """Set the gauges of live rollouts, and return the ids of those that ended since the last call."""
         now = {one.id: one for one in live}
         for one in now.values():
             if one.id not in self._live:

@@ -52,7 +52,6 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
-    """Return the check of refusals for lack of a worker; refusals by full workers don't count."""
     return at_least(
         "requests found no worker",
         f'{names.REFUSALS.name}{{code="{NoCapacity.code}"}}',

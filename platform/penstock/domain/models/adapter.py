@@ -22,7 +22,7 @@ _SLOTS = "manifest.engine.adapter_slots"
 
 
 def check_slots(engine: EngineSettings, *, generates: bool) -> None:
-    """Raise ``ArtifactRefused`` unless the settings for adapters, slots and rank, are sound for this model or both 0."""
+    """Raise ``ArtifactRefused`` unless the settings for adapters (slots, rank) suit this model, or both are 0."""
     slots, rank = engine.adapter_slots, engine.adapter_rank
     if not slots and not rank:
         return

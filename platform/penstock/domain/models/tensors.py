@@ -155,7 +155,7 @@ def joined(elements: Iterable[bytes | memoryview]) -> bytes:
 
 
 def packed(spec: TensorSpec, values: Sequence[Scalar]) -> bytes:
-    """Return numbers in binary form, or raise ``InvalidField``; JSON has no numbers for ``BF16`` and ``BYTES``."""
+    """Encode numbers, or raise ``InvalidField``; JSON has no numbers for ``BF16`` and ``BYTES``."""
     code = _CODES.get(spec.datatype)
     if code is None:
         raise InvalidField(f"{spec.name}: {spec.datatype} can't be sent as numbers: send it binary", param=spec.name)

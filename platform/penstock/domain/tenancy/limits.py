@@ -84,9 +84,7 @@ class LimitStore(Protocol):
         """
         ...
 
-    async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
-        """Extend the holds of running leases by ``hold_s``."""
-        ...
+    async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None: ...
 
     async def free(self, lease: RequestId) -> None:
         """Release the slots of a lease after its request has ended, while its usage is still unknown; ``settle``

@@ -104,7 +104,6 @@ class Life:
         self.restart_s = self.restart_s or self._expected_wake_s(self._expected_s)
 
     def will_end(self, why: WorkerEnd) -> None:
-        """Record the reason of the worker's end; the first one counts."""
         self.end = self.end or why
 
     def say(self, detail: str) -> None:

@@ -1,7 +1,4 @@
-"""The agent's small HTTP client: one call per connection.
-
-Tokens don't pass here: the gateways speak to the engine directly.
-"""
+"""The agent's small HTTP client: one call per connection. Tokens don't pass here."""
 
 import asyncio
 import socket

@@ -13,8 +13,6 @@ _OFFLINE = frozenset({Standing.SHADOW, Standing.BATCH, Standing.OVER_QUOTA})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """The properties that all items of a batch must share."""
-
     version: VersionId
     dtype: str = ""
     bucket: int = 0

@@ -107,7 +107,6 @@ class Policy:
         self._tenants.came(waiting.item.tenant, waiting.came_at)
 
     def leave(self, waiting: Waiting) -> bool:
-        """Remove an item; return whether it was waiting, in which case other items may start sooner."""
         group = self._busy.get(waiting.item.key)
         if group is None or not group.withdraw(waiting):
             return False

@@ -115,9 +115,7 @@ class Files:
 
 class Launcher(Protocol):
     @property
-    def is_warm(self) -> bool:
-        """True if an engine can start without waiting for imports."""
-        ...
+    def is_warm(self) -> bool: ...
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess: ...
 

@@ -37,7 +37,6 @@ class Meters:
 
     @contextmanager
     def metered(self, ticket: Ticket, clock: Clock) -> Iterator[Meter]:
-        """Yield a request's meter; tasks started meanwhile find it as ``current``."""
         meter = self.open(ticket.request, in_engine(ticket.standing, ticket.weight))
         putting = current.set(meter)
         try:

@@ -24,8 +24,6 @@ WORD_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class QueueRefusal:
-    """A request's refusal by the queue: the reason (None if its client left), and the expected wait."""
-
     why: Shed | None
     wait_s: float = 0.0
     reason: str | None = None

@@ -119,7 +119,6 @@ class AdmissionQueue:
         return again_s
 
     def leave(self, request: RequestId, now: float) -> None:
-        """End a request; its bookings are released. A second call has no effect."""
         entry = self._entries.pop(request, None)
         if entry is None:
             return

@@ -76,7 +76,7 @@ class Expected:
 
 
 class Patience:
-    """The time left for delays: it shrinks during a delay and grows otherwise, so delays take half of all time at most."""
+    """The time left for delays: it shrinks during a delay and grows otherwise, so half of all time is the most."""
 
     def __init__(self) -> None:
         self._spent_s, self._at, self._waits = 0.0, 0.0, False

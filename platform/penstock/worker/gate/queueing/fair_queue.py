@@ -21,7 +21,6 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 
 def in_engine(standing: Standing, weight: float) -> float:
-    """Return a tenant's weight in the engine: its level's weight times its own."""
     return LEVEL_WEIGHT[standing] * weight
 
 

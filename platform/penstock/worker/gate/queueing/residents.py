@@ -58,8 +58,6 @@ class _Pause:
 
 
 class Residents:
-    """One engine's adapters. Times are the queue's seconds."""
-
     def __init__(self, most: int, uses: Uses | None = None) -> None:
         self.most, self.uses = most, uses or Uses()
         self.load_s = FIRST_LOAD_S

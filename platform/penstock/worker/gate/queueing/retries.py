@@ -34,8 +34,6 @@ class _Line:
 
 
 class Retries:
-    """Times are seconds of the queue's clock, costs tokens of service."""
-
     def __init__(self) -> None:
         self._lines: OrderedDict[tuple[Standing, TenantId], _Line] = OrderedDict()
         self._cost = 0.0

@@ -130,7 +130,6 @@ class Reserved:
             self._divide()
 
     def owed(self) -> Sequence[TenantId]:
-        """Return tenants with fewer slots than reserved, the smallest part first."""
         if not self._parts:
             return ()
         self._resize()

@@ -76,7 +76,6 @@ class Room(NamedTuple):
         return Room(self.slots * part, self.blocks * part)
 
     def takes(self, need: "Room") -> bool:
-        """Tell whether ``need`` fits; part of the last slot suffices."""
         return need.slots - 1 < self.slots and need.blocks <= self.blocks
 
     def takes_one_more(self, held: "Room", need: "Room") -> bool:
