@@ -51,7 +51,7 @@ class AdapterRefused(PenstockError):
 
 
 class NoRoom(PenstockError):
-    """All adapter slots are in use, and none can be freed now."""
+    """All adapter slots are in use: none can be freed now."""
 
 
 class BaseSpoiled(PenstockError):
