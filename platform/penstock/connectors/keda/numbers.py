@@ -27,7 +27,7 @@ class ToldNumbers:
             self._gauge.labels(name).set(number)
 
     def forget(self) -> None:
-        """Forget all numbers, since another controller decides now. Their metric is removed, which differs from 0."""
+        """Forget all numbers, since another controller decides now; their metric is removed, since 0 would be wrong."""
         known = {name for numbers in self._sources.values() for name in numbers}
         self._sources = {}
         self._remove(known)

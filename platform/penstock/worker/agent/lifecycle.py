@@ -50,7 +50,7 @@ early.
 
 
 class Life:
-    """One worker's states and phase durations so far. Times are monotonic seconds."""
+    """One worker's states and the durations of its phases. Times are monotonic seconds."""
 
     def __init__(self, now: float, expected_s: Mapping[WorkerState, float] | None = None) -> None:
         self.state = WorkerState.FETCHING

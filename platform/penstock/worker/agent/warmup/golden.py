@@ -1,4 +1,4 @@
-"""Golden prompts: questions with known answers. An engine that answers wrong must not serve (G1).
+"""Golden prompts: questions with known answers. An engine that answers one wrong must not serve (G1).
 
 Checks are coarse: a substring of a greedy answer, an order of two similarities. Rounding differs between machines and
 batches, so they detect only a wrong kernel, a damaged file or a lost chat template.
