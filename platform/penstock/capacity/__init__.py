@@ -1,1 +1,1 @@
-"""What a version, a traffic and a machine need: bytes, replicas, GPUs, and the use of workers. Pure."""
+"""How many bytes a version needs, how many replicas and GPUs its traffic needs, and how well workers are used. Pure."""

@@ -1,8 +1,8 @@
-"""The GPUs that given traffic needs: formulas from a peak to machines and money, each factor once. Pure.
+"""The GPUs that given traffic needs: formulas from a peak to machines and money. Pure.
 
 Prefill and decode are sized separately and combined in one step: a batch in balance starts as many prompts as it ends
-answers. KV memory bounds the batch, the ITL objective bounds the step. Headroom is applied once, in the target load; a
-lost zone once, over the zones; another region's traffic once, before both.
+answers. KV memory bounds the batch, the ITL objective bounds the step. Each margin is applied once: headroom in the
+target load, a lost zone over the zones, another region's traffic before both.
 
 Trade-off: one mean length and a steady peak are assumed. Target load covers bursts within the peak, the autoscaler
 longer ones.
@@ -109,7 +109,7 @@ def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float =
 
 
 def sizes(demand: Demand, memory: MemoryPlan) -> list[tuple[float, int]]:
-    """Return the replicas at parts of the peak, up to half as much again: the points of a plot."""
+    """Return points of a plot: rates up to one and a half times the peak, each with its replicas."""
     rate, _, _ = _replica(demand, memory)
     peaks = [demand.requests_per_s * part / STEPS for part in range(1, STEPS + STEPS // 2 + 1)]
     return [(peak, _replicas(peak + demand.other_region_per_s, rate, demand)) for peak in peaks]

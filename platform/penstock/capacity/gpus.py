@@ -1,8 +1,8 @@
 """GPUs for plans: memory, bandwidth, arithmetic, and MIG slices.
 
-Figures are the makers' data sheets and ``nvidia-smi``'s memory, as of 2026-11-27. The reachable parts of these figures
-are fitted to published runs: H100 and A100 to Vidur's kernel profiles, L40S, L4 and A10G to runs of BLIS and
-databasemart. They are for planning; a measured curve replaces them.
+Figures are the makers' data sheets and ``nvidia-smi``'s memory, as of 2026-11-27. The parts of these figures that
+engines reach are fitted to published runs: H100 and A100 to Vidur's kernel profiles, L40S, L4 and A10G to runs of BLIS
+and databasemart. The figures are for planning; a measured curve replaces them.
 """
 
 from dataclasses import dataclass

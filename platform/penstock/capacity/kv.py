@@ -53,7 +53,9 @@ class Layout:
         return self.pool_blocks(pool_bytes) / self.blocks(tokens)
 
     def told_tokens(self, pool_bytes: int) -> int:
-        """Return "GPU KV cache size" as vLLM logs it: concurrency at the longest context, times that context."""
+        """Return the tokens that vLLM logs as "GPU KV cache size": concurrency at the longest context, times that
+        context.
+        """
         longest = self.settings.context_tokens
         return int(self.concurrency(pool_bytes, longest) * longest)
 

@@ -20,7 +20,7 @@ edges, and weights with their areas. An upper bound: SmolLM2-135M has 37, Llama 
 
 
 def worker_bytes(manifest: Manifest) -> int:
-    """Return the memory of an awake worker of this version; 0 for an adapter, which has no worker."""
+    """Return the bytes of an awake worker of this version; 0 for an adapter, which has no worker."""
     if manifest.adapter is not None:
         return 0
     engine = manifest.engine

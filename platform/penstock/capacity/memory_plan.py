@@ -32,8 +32,6 @@ LEAST_STEP, STEP_MULTIPLE = 256, 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A part of one GPU's memory, with its reason."""
-
     name: str
     size_bytes: int
     because: str
@@ -56,8 +54,6 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The context, lengths and objective that an engine is planned for."""
-
     context_tokens: int
     lengths: Lengths
     itl_s: float
@@ -102,7 +98,7 @@ class MemoryPlan:
 
 
 def stored_bytes(model: Architecture) -> int:
-    """Return the bytes of the weights computed from the architecture, for a model without its files."""
+    """Return the bytes of a model's weights computed from its architecture, if its files are not there."""
     held = model.parameters
     wide = (held.embedding + held.head) * 16.0
     return math.ceil((wide + held.dense * model.bits + held.experts * model.expert_bits) / 8)
@@ -215,7 +211,7 @@ def _step_tokens(steps: StepModel, target: Target, typical: int) -> tuple[int, s
 
 
 def _surely(cache: Layout, pool_bytes: int, lengths: Lengths) -> int:
-    """Return the concurrent requests that fit the pool in 99 of 100 moments, if their lengths are independent."""
+    """Return the concurrent requests that fit in the pool 99 % of the time, if their lengths are independent."""
     blocks = [cache.blocks(held) for held in lengths.held()]
     mean = sum(blocks) / len(blocks)
     spread = math.sqrt(sum((one - mean) ** 2 for one in blocks) / len(blocks))
@@ -244,7 +240,7 @@ EXCHANGE_S = 24e-6
 
 
 def from_datasheet(model: Architecture, on: Gpu, *, tensor_parallel: int = 1, kv_bytes: float = 2.0) -> StepModel:
-    """Return an unmeasured GPU's step model: a default for planning, never a promise."""
+    """Return the step model of a GPU by its data sheet: unmeasured, a default for planning."""
     stored = model.parameters
     weight_bytes = (stored.dense * model.bits + stored.active_experts * model.expert_bits) / 8
     computed = stored.dense + stored.active_experts

@@ -1,8 +1,4 @@
-"""Alternatives for running a model: precisions side by side, slices of the GPU, and the nearest that fits if a plan
-does not.
-
-Pure.
-"""
+"""Alternatives for running a model: precisions compared, slices of the GPU, and the nearest plan that fits. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

@@ -1,6 +1,7 @@
-"""A version's peak, from the requests that the ledger holds: its busiest minute, and mean lengths. Pure.
+"""A version's peak by the ledger: the requests of its busiest minute, and their mean lengths. Pure.
 
-Trade-off: requests that were refused are in no ledger, so a fleet that was too small shows a peak that was served.
+Trade-off: refused requests are not in the ledger, so the peak of a fleet that was too small is only the part that it
+served.
 """
 
 from collections import Counter
@@ -14,8 +15,6 @@ MINUTE_S = 60.0
 
 
 class Asked(NamedTuple):
-    """A request of the past: Unix seconds, prompt tokens that no cache had, output tokens."""
-
     at: float
     prompt_tokens: int
     output_tokens: int
@@ -30,7 +29,7 @@ class Traffic(NamedTuple):
 
 
 def busiest(requests: Iterable[Asked], version: str) -> Traffic:
-    """Return the peak; raises ``ArtifactRefused`` without a request that gave an answer."""
+    """Return the peak; raises ``ArtifactRefused`` if no request of the version had an answer."""
     minutes, prompts, outputs = Counter[int](), 0, 0
     for one in requests:
         if one.output_tokens > 0:

@@ -1,11 +1,11 @@
 """A worker's use according to its heartbeats, and the time since its last change of state. Pure.
 
-Each begin of work counts 1, and half as much after ``HALF_S`` (LRFU, ``fairness/fading.py``). A recently used worker is
-probably in a conversation and counts more.
+Each time that a worker becomes busy counts 1, which halves every ``HALF_S`` (LRFU, ``fairness/fading.py``). A recently
+used worker is probably in a conversation and counts more.
 
-Trade-off: With LRU alone one scan evicts everything, with LFU alone a model is evicted in the middle of a conversation.
-``tests/simulation/test_pool.py`` compares their sum with Belady's bound. Work between two heartbeats is not seen; a
-wake is.
+Trade-off: with LRU alone one use of each model evicts all others, with LFU alone a model is evicted during a
+conversation. ``tests/simulation/test_pool.py`` compares their sum with Belady's bound. Work between two heartbeats is
+not seen; a wake is.
 """
 
 import math

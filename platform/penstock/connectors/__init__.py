@@ -1,1 +1,3 @@
-"""Connectors to outside systems: one folder per system; each satisfies ports by shape and imports no other."""
+"""Connectors to outside systems: one folder per system. Each fits the ports that it serves, and imports no other
+connector.
+"""

@@ -1,4 +1,4 @@
-"""The log of the controller's decisions: each recorded once, not again at each tick that repeats it."""
+"""The log of the controller's decisions: a decision that each tick repeats is recorded once."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -5,11 +5,12 @@ are cordoned) → fleet (workers to start and to drain) → pool (awake workers,
 ``RoutingTable(number + 1)``
 
 Each number has one author: the autoscaler for versions with bounds, a person or a rollout for others. If memory is
-short, the pool decides which workers are awake, and the autoscaler's wakes are claims there; else the autoscaler does.
+short, the pool decides which workers are awake, and takes the autoscaler's wakes as claims; else the autoscaler
+decides.
 
-Fleet, pool and publish are pure: the loop reads their ports before and acts on their results after
-them. Rollouts (``Advance`` in ``control/rollout``) read and store during the tick: changes stored before a failure
-hold, and the next tick continues.
+Fleet, pool and publish are pure: the loop reads their ports before and acts on their results after them. Rollouts
+(``Advance`` in ``control/rollout``) read and store during the tick: changes stored before a failure hold, and the next
+tick continues.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +31,10 @@ class RegistryReader(Protocol):
 
 
 class RolloutStage(Protocol):
-    """Rollouts in progress and their shares: ``control/rollout/advance.py``."""
+    """The rollouts in progress, a stage of the tick: ``control/rollout/advance.py``."""
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> Sequence[Decision]:
-        """Return the rollouts' decisions, which may have changed the catalogue."""
+        """Advance the rollouts, which may change the catalogue; return their decisions."""
         ...
 
     def moving(self) -> frozenset[VersionId]:
@@ -59,11 +60,11 @@ class ScaleStage(Protocol):
     ) -> Scaling: ...
 
     def keep(self, done: Scaling) -> None:
-        """Take over a published tick's decisions; those of a failed tick are made again."""
+        """Adopt the decisions of a published tick; those of a failed tick are made again."""
         ...
 
     def forget(self) -> None:
-        """Forget the numbers and the cordoned workers, since another controller leads."""
+        """Forget numbers and cordoned workers, since another controller leads."""
         ...
 
 

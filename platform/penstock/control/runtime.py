@@ -1,4 +1,4 @@
-"""The leader's loop: it ticks periodically, and at once on news.
+"""The leader's loop: it ticks periodically, and at once when something changed.
 
 A failed tick is counted and publishes no table. A leader without a good tick for ``stale_s`` isn't ready; gateways keep
 the last table. If the store is unavailable no controller leads, nothing is started or stopped, and heartbeats are still
@@ -28,7 +28,9 @@ from penstock.telemetry.metrics import Metrics
 
 class Leadership(Protocol):
     async def is_mine(self) -> bool:
-        """Take or confirm the leadership; ``StoreUnavailable`` if the store can't tell."""
+        """Tell whether this controller leads, becoming the leader if there is none; ``StoreUnavailable`` if the store
+        can't tell.
+        """
         ...
 
     async def resign(self) -> None: ...
@@ -36,7 +38,7 @@ class Leadership(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopIntervals:
-    """Seconds between ticks, between attempts to lead, between saves of heartbeats, and the minimum between two
+    """Seconds between ticks, between attempts to lead, between saves of heartbeats, and the least time between two
     ticks.
     """
 
@@ -115,7 +117,7 @@ class Runtime:
             await self._parts.leadership.resign()
 
     async def _forever(self, step: Callable[[], Awaitable[float]]) -> None:
-        """A step returns the seconds until the next."""
+        """Repeat a step, which returns the seconds until the next; an error is logged, and ends nothing."""
         while True:
             try:
                 wait_s = await step()

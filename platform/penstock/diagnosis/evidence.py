@@ -50,9 +50,9 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A metric's value, and the limit to reach or stay below.
+    """A metric's value and its limit. A case is ruled out if any check fails.
 
-    A check that is not ``needed`` rules the case out if it fails; if unknown, the case can still be found.
+    A case is not found while a ``needed`` check has no value; another check may have none.
     """
 
     says: str
@@ -71,7 +71,7 @@ class Check:
 
     @property
     def strength(self) -> float:
-        """Return the value relative to its threshold; 1 for upper limits, which only separate cases."""
+        """Return the value relative to its limit; 1 if the limit is an upper one."""
         if self.value is None or self.sense is Sense.BELOW or not self.limit:
             return 1.0
         return min(MOST_STRENGTH, self.value / self.limit)
@@ -91,7 +91,7 @@ def below(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyOf:
-    """Checks of which one is enough."""
+    """Checks that hold together if any one of them holds."""
 
     checks: tuple[Check, ...]
     needed: bool = True
@@ -147,7 +147,7 @@ class Judgement:
 
     @property
     def state(self) -> State:
-        """Found if all needed evidence holds and none fails; ruled out only by known values."""
+        """The case's state: found if all needed evidence holds and none fails; ruled out if some fails."""
         found = [(one.holds, one.needed) for one in self.evidence]
         if any(holds is False for holds, _ in found):
             return State.RULED_OUT

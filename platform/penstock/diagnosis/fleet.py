@@ -1,4 +1,4 @@
-"""Workers and engines of a recording, by their own pages of metrics."""
+"""Figures of workers and engines, from a recording of their own metrics pages."""
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -68,7 +68,7 @@ def _engine(recording: Recording, version: str, *, alone: bool) -> EngineFigures
 
 
 def _device(recording: Recording) -> float | None:
-    """Return the GPUs' busy ratio, only of a single version: the metric does not name it."""
+    """Return the GPUs' busy ratio. The metric names no version, so it is used only if there is a single one."""
     percent = _mean(recording.levels.get(DEVICE_BUSY_PERCENT, ()))
     return None if percent is None else percent / PERCENT
 
@@ -108,7 +108,7 @@ def _is_loading(sample: Sample) -> bool:
 
 
 def _times(samples: Sequence[Sample], where: distribution.Where) -> float | None:
-    """Return the number of events: 0 if other pages count them, None if no page does."""
+    """Return the number of events that match; 0 if pages count only others, None if none counts any."""
     taken = [one for one in samples if where(one)]
     return total(taken) if taken else 0.0 if samples else None
 

@@ -1,4 +1,4 @@
-"""Turns a recording into a snapshot: arithmetic, without a judgement.
+"""Computes a snapshot's figures from a recording.
 
 A counter without events has no series. So a missing series means 0 only if its process answered; otherwise it is
 unknown.
@@ -133,7 +133,7 @@ def _tenants(recording: Recording) -> tuple[TenantFigures, ...]:
 
 
 def _waiting(recording: Recording, tenant: str) -> float | None:
-    """Return the mean number of a tenant's waiting requests: its seconds of wait per second (Little's law)."""
+    """Return the mean number of a tenant's waiting requests: its seconds of waiting, per second (Little's law)."""
     found = distribution.of(recording, names.TENANT_QUEUE_SECONDS, has(Label.TENANT, tenant))
     return found.sum / recording.seconds if found is not None and recording.seconds else None
 
@@ -143,7 +143,6 @@ def _over_limit(recording: Recording) -> list[Sample]:
 
 
 def _service(recording: Recording) -> Mapping[str, float]:
-    """Return each tenant's tokens, output weighted by its cost to an engine."""
     served: dict[str, float] = {}
     for metric, weight in ((names.PROMPT_TOKENS, PROMPT_WEIGHT), (names.OUTPUT_TOKENS, OUTPUT_WEIGHT)):
         for name, found in by(Label.TENANT, recording.of(metric)).items():
@@ -212,7 +211,7 @@ def _losses(recording: Recording) -> list[Sample]:
 
 
 def _lost(recording: Recording) -> tuple[LostWorker, ...]:
-    """Return the last lost worker of each version and reason that lost any in this time."""
+    """Return a lost worker for each version and reason with losses in the window, named if the recording names one."""
 
     def which(one: Sample) -> tuple[str, str]:
         return one.labels[Label.VERSION], one.labels[Label.REASON]

@@ -1,4 +1,4 @@
-"""The degree to which each objective was met in a window, by the events that its rules and alerts count."""
+"""How far each objective was met in a window, by the same events that its alerts count."""
 
 from functools import partial
 

@@ -76,7 +76,9 @@ class Recording:
     """The source of the recording, for people."""
 
     def of(self, metric: Metric, suffix: str = "") -> tuple[Sample, ...]:
-        """Return a counter's growth, a gauge's mean, or a part (``_sum``) of a histogram's growth."""
+        """Return a metric's samples: a gauge's mean, a counter's growth, or the growth of a histogram's part
+        (``_sum``).
+        """
         if metric.kind is MetricKind.GAUGE:
             return self.levels.get(metric.name, ())
         return self.increases.get(f"{metric.name}{suffix or '_total'}", ())
@@ -112,7 +114,7 @@ def as_json(recording: Recording) -> str:
 
 
 def of_json(text: str) -> Recording:
-    """Raise ``ValueError`` if the JSON is no recording."""
+    """Parse a recording; raise ``ValueError`` if the JSON is none."""
     try:
         told = json.loads(text)
         return Recording(

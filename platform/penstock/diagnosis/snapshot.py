@@ -23,7 +23,7 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPromise:
-    """A promise and the share of good events, None if too few."""
+    """An objective, and the share of good events; None if there are too few."""
 
     tier: str
     indicator: Indicator
@@ -122,7 +122,7 @@ class VersionFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneFigures:
-    """The mean time to a stream's first token, by gateways."""
+    """A zone's mean time to a stream's first token, as gateways measured it."""
 
     name: str
     streams: float
@@ -182,7 +182,7 @@ class Snapshot:
 
     @property
     def loudest(self) -> TenantFigures | None:
-        """The named tenant with most of all waiting requests; None if no tenant has more than half."""
+        """The named tenant with more than half of all waiting requests; None if there is none."""
         waits = [one for one in self.tenants if one.waiting]
         most = max(waits, key=lambda one: one.waiting or 0.0, default=None)
         whole = sum(one.waiting or 0.0 for one in waits)
@@ -191,7 +191,7 @@ class Snapshot:
         return most
 
     def is_called(self, version: str) -> bool | None:
-        """Tell whether requests came for a version: some were refused, wait or were served; None if unknown."""
+        """Tell whether requests came for a version: refused, waiting or served ones; None if unknown."""
         if self.faults.unserved is None:
             return None
         engine = next((one for one in self.engines if one.version == version), EngineFigures(version=version))
@@ -213,7 +213,7 @@ class Snapshot:
         return min(known, default=None)
 
     def sum_of(self, count: Callable[[WorkerFigures], float | None], version: str = "") -> float | None:
-        """Sum over all workers, or a version's; None if a part is unknown."""
+        """Return a figure's sum over all workers, or a version's; None if it is unknown for one of them."""
         counts = [count(one) for one in self.workers if version in ("", one.version)]
         known = [one for one in counts if one is not None]
         return sum(known) if counts and len(known) == len(counts) else None

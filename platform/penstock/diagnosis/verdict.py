@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """The first finding is the bottleneck, if ``word`` says that there is one."""
+    """A window's findings; the first one is the bottleneck if ``word`` says that there is one."""
 
     word: Word
     findings: tuple[Finding, ...]
@@ -61,7 +61,7 @@ def judge(snapshot: Snapshot) -> Diagnosis:
 
 
 def timed(now: Diagnosis, whole: Diagnosis, ended_s: Callable[[Case], float | None]) -> Diagnosis:
-    """Return the present findings at the window's end, then earlier ones with the seconds since their end."""
+    """Return the findings of the window's end (``now``), then those that ended before it, with the seconds since."""
     held = {one.judgement.case for one in now.findings}
     past = [
         replace(one, ended_s=ended_s(one.judgement.case)) for one in whole.findings if one.judgement.case not in held

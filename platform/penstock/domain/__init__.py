@@ -1,4 +1,4 @@
-"""The nouns of the platform: frozen values from the standard library only.
+"""The platform's basic values: frozen classes from the standard library only.
 
 Nothing here waits, logs, measures or reads a clock.
 """

@@ -17,7 +17,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock; the one place that reads it."""
+    """The machine's own clock; only this class reads it."""
 
     def monotonic(self) -> float:
         return time.monotonic()

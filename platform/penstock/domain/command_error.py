@@ -1,4 +1,4 @@
-"""Errors for a person at the terminal: what happened, next step, where to look.
+"""Errors for a person at the terminal: the fault, the next step, the place to look.
 
 API clients get the error tree of ``domain/errors.py`` instead.
 """

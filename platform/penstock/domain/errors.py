@@ -1,8 +1,8 @@
-"""One error tree, by what the caller may do next.
+"""One tree of errors, ordered by the caller's next step.
 
-``BadRequest``: change it. ``Rejected``: it never started, come back later. ``Evicted``: it waited and never ran, try
-again. ``Failed``: it may have run, don't blindly retry (of these only ``WorkerLost`` may be sent again: no part of an
-answer exists).
+``BadRequest``: change the request. ``Rejected``: it never started, retry later. ``Evicted``: it waited and never ran,
+try again. ``Failed``: it may have run, so don't retry blindly; of these only ``WorkerLost`` may be sent again, since no
+part of an answer exists.
 
 An exception's docstring is its default message. Only the APIs map these to HTTP.
 """
@@ -17,7 +17,7 @@ MAX_PARAM_CHARS = 512
 
 
 def printable(text: str) -> str:
-    """Return the text with each control character replaced: callers' names stand in errors, and errors in terminals."""
+    """Return the text with each control character replaced: errors quote callers' names, and terminals show errors."""
     return text if text.isprintable() else "".join(one if one.isprintable() else "?" for one in text)
 
 

@@ -1,4 +1,4 @@
-"""Identifiers, as distinct types so that one can't be passed for another."""
+"""Identifiers, as distinct types, so that one can't be passed for another."""
 
 from typing import NewType
 

@@ -44,13 +44,15 @@ class Price:
         )
 
     def output_for(self, amount: int, most: int) -> int:
-        """Return the output tokens that this amount (micro-dollars) pays, at most ``most``."""
+        """Return the number of output tokens, at most ``most``, that this amount (micro-dollars) pays."""
         if not self.output_per_mtok:
             return most
         return min(most, max(0, amount) * TOKENS_PER_UNIT // self.output_per_mtok)
 
     def uncached(self, *, prompt: int, output: int) -> int:
-        """Return tokens times price, undivided, without prefix cache discount: the basis for comparing versions."""
+        """Return tokens times price, undivided and without discount for cached tokens: the basis for comparing
+        versions.
+        """
         return prompt * self.prompt_per_mtok + output * self.output_per_mtok
 
     def of(self, *, prompt: int, cached: int, output: int) -> MicroUsd:

@@ -43,7 +43,7 @@ class Outcome(StrEnum):
 def outcome_of(outcome: Outcome, reason: str | None = None, *, is_own: bool = False) -> Outcome:
     """Return the outcome under which metrics, ledger, records and SLOs count this end.
 
-    A refusal because the tenant's own queue is full counts as a limit's; ``is_own``: the caller caused the end.
+    A refusal because the tenant's own queue is full counts as one by a limit; ``is_own``: the caller caused the end.
     """
     if reason == TENANT_QUEUE and outcome in _BY_QUEUES:
         return Outcome.OVER_LIMIT

@@ -15,7 +15,7 @@ OUTPUT_WEIGHT = 2.0
 class Usage:
     """Tokens of a request; ``cached_tokens`` are prompt tokens found in the prefix cache.
 
-    ``exact`` is False if the engine's count never came and the stream was counted instead.
+    ``exact`` is False if the engine's count never arrived, and the gateway counted the stream instead.
     """
 
     prompt_tokens: int = 0

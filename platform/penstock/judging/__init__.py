@@ -1,4 +1,1 @@
-"""Whether a version may go on beside another: sequential tests over counts of both, from nouns alone.
-
-It knows neither rollouts' steps nor where counts come from.
-"""
+"""Sequential tests that decide from counts whether a candidate version may go on beside the incumbent. Pure."""

@@ -1,8 +1,8 @@
 """A/A check: the candidate's comparison, run permanently between the incumbent's own workers.
 
-These workers should be equal. So the variance of their mean ranks shows how many of a second's requests are
-independent, and a rejection shows that the judge is unfit. With one worker nothing is measured, and the cap assumes
-moderate noise.
+These workers run the same version, so they should be equal. The variance of their mean ranks shows how many of a
+second's requests are independent, and a rejection shows that the judge is unfit. With one worker nothing is measured:
+the cap on independent requests assumes moderate noise.
 """
 
 from collections import deque
@@ -42,7 +42,9 @@ class AACheck:
         """How many requests of a second count at most."""
 
     def observe(self, at: int, workers: Mapping[WorkerId, Iterable[Times]], mean: float) -> None:
-        """Add a second of the incumbent's times by worker; ``mean`` is the mean rank that the judge tolerates."""
+        """Add a second of the incumbent's times by worker; ``mean`` is the mean rank that the judge tolerates in a
+        candidate.
+        """
         given = {worker: tuple(times) for worker, times in workers.items()}
         if at // BIN_S != self._bin:
             self._close(at // BIN_S)

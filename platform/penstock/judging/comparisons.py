@@ -1,8 +1,8 @@
-"""A judge for each version that shares an alias: A/B reports that may be read at any moment.
+"""A judge for each version that shares an alias: its A/B report is valid at any moment.
 
 The first version with the largest share is the incumbent; each other version with a share is judged against it. A
-rollout's two versions are compared whatever their shares. Judges of unchanged pairs are kept; other evidence is
-dropped.
+rollout's two versions are compared whatever their shares. When shares change, judges of pairs that remain are kept,
+others dropped with their evidence.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -68,7 +68,7 @@ class Comparisons:
             judge.next_stage()
 
     def take(self, second: ArmSecond, told_at: float) -> bool:
-        """Give a second to the judges; False only if every judge dropped it."""
+        """Give a gateway's second of evidence to the judges; return False only if all judges dropped it."""
         self._now = max(self._now, told_at)
         arms: dict[Alias, list[ArmCounts]] = {}
         for arm in second.arms:

@@ -1,9 +1,9 @@
-"""E-processes: anytime-valid evidence, by betting that scores in [0, 1] have a mean above a tolerated one.
+"""E-processes: evidence that is valid at any time, by bets that scores in [0, 1] have a mean above a tolerated one.
 
 If the mean is not above it, each bet's wealth is a supermartingale, and wealth 1/a is ever reached with probability at
 most a (Ville's inequality; Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2021).
-Several bets run in parallel: large ones win soon if much is wrong, small ones if little is. A test for harm forgets
-losses (e-CUSUM; Shin, Ramdas and Rinaldo, "E-detectors", 2022).
+Several bets run in parallel: large ones gain fastest on a large difference, small ones on a small one. A test for harm
+forgets losses (e-CUSUM; Shin, Ramdas and Rinaldo, "E-detectors", 2022).
 
 Requests close in time are correlated, so the weight of a slot is capped; a weight below 1 is only more conservative.
 """
@@ -29,7 +29,7 @@ class EProcess:
         self._evidence: float | None = None
 
     def observe(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
-        """Add the counts by score of one time slot; ``mean`` is the tolerated score, in (0, 1)."""
+        """Add a time slot's counts by score, of weight ``cap`` at most; ``mean`` is the tolerated score, in (0, 1)."""
         many = sum(counts.values())
         if many:
             fractions = self._fractions
@@ -107,8 +107,8 @@ def mirrored(counts: Mapping[float, int]) -> dict[float, int]:
 def expected_s(
     per_s: Mapping[float, float], mean: float, cap: float, odds: float, fractions: tuple[float, ...] = FRACTIONS
 ) -> float:
-    """Return the expected seconds until these odds are reached, infinite if never; single runs may take half or
-    twice as long.
+    """Return the expected seconds until these odds are reached, infinite if never; single runs may take half or twice
+    that.
 
     ``per_s`` are requests per second by score.
     """

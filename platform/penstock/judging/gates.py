@@ -1,5 +1,5 @@
-"""Tolerances of rollout judges as data: differences that hold or abort a candidate, and differences to rule out
-before a promotion.
+"""Tolerances of rollout judges as data: the differences for which a candidate is held or aborted, and those that must
+be ruled out before a promotion.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class ScoreGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGate:
-    """Tolerated shares of events, relative to the incumbent's and never below the floor."""
+    """Tolerated shares of events: relative to the incumbent's share, and never below ``floor``."""
 
     floor: float
     times: float
@@ -47,7 +47,6 @@ class ShareGate:
     """The floor is a promise, and applies even if the incumbent's own share is unknown."""
 
     def mean(self, known: float | None, over: float) -> float | None:
-        """Return the tolerated share, ``over`` above the incumbent's; None without an incumbent to compare with."""
         if known is None:
             return self.floor if self.stands_alone else None
         return min(_MOST, max(self.floor, self.times * known, known + over))
@@ -65,7 +64,7 @@ class Odds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerSecond:
-    """The maximum of independent requests that one second counts as, by decision."""
+    """The most independent requests that one second's evidence counts as, by decision."""
 
     abort: float
     brake: float

@@ -1,8 +1,8 @@
-"""The judge of one candidate: seconds of evidence in, a judgement out at any moment.
+"""The judge of one candidate: it takes evidence by the second, and gives a judgement at any moment.
 
-It compares the candidate's requests with similar ones of the incumbent, by tolerances that are data. Missing evidence
-is no evidence: a silent gateway, an idle candidate or a lost controller neither promotes nor aborts. If the A/A check
-rejects, the judge is unfit for times: these findings wait, and promotion with them; bad outcomes still count.
+It compares the candidate's requests with similar ones of the incumbent. Missing evidence decides nothing: a silent
+gateway, an idle candidate or a lost controller neither promotes nor aborts. If the A/A check rejects, response times
+can't be judged: their findings and promotion wait; bad outcomes still count.
 
 Trade-off: a second is judged three seconds late, so that several gateways' reports of it are combined.
 """
@@ -59,7 +59,7 @@ class Judge:
         self._said_of = (False, False)
 
     def next_stage(self) -> None:
-        """Require new proofs, since another share is another load; evidence of harm is kept."""
+        """Require new proofs for the next stage, since another share is another load; evidence of harm is kept."""
         self._said = None
         for ranked in self._ranked.values():
             ranked.next_stage()
@@ -82,7 +82,7 @@ class Judge:
         return True
 
     def follow_clock(self, now: float) -> None:
-        """Begin to count no later than ``now`` by the store's clock: the rollout's own clock may be ahead."""
+        """Count from ``now`` at the latest, by the store's clock: the rollout may have started ahead of that clock."""
         if self._judged_to > now + AHEAD_S:
             self._judged_to = math.floor(now)
 
@@ -180,7 +180,9 @@ def _by_worker(times_of: TimesOf, arms: Iterable[ArmCounts]) -> dict[WorkerId, l
 
 
 def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
-    """Return the number of events and the total, in the order of ``SHARES``."""
+    """Return, for each metric of ``SHARES`` in order, the number of its events and of the requests that they are
+    counted from.
+    """
     good = bad = refused = empty = cut = answers = broken = asked = 0
     for arm in arms:
         good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
@@ -197,7 +199,7 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
 
 
 def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
-    """Return a metric's events by tenant; those of unnamed tenants count as one tenant's."""
+    """Return a metric's events by tenant; events of unnamed tenants count as those of one tenant."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
         return NO_TENANTS

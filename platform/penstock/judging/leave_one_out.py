@@ -2,9 +2,9 @@
 
 A caller sees the version that answers, and may send the candidate alone requests that end badly or answer long. So for
 each tenant an e-process runs without that tenant's requests, and an abort needs the evidence of every one. Prices are
-ranked among the incumbent's answers, so the tenant's are left out there too.
-Trade-off: only a tenant's bad events are left out, which favours the candidate; of many tenants those with the smallest
-parts are not checked; and two cooperating tenants can still decide.
+ranked among the incumbent's answers, so the tenant's answers are left out there too. Trade-off: only a tenant's bad
+events are left out, which favours the candidate; of many tenants those with the smallest parts are not checked; and two
+cooperating tenants can still decide.
 """
 
 from collections import Counter
@@ -28,13 +28,13 @@ _CLEARLY = 2.0
 
 
 class EventLeaveOneOut:
-    """One e-process for each tenant with bad events, without them; it starts as a copy of that of all."""
+    """For each tenant with bad events, an e-process without them; it starts as a copy of the one with all tenants."""
 
     def __init__(self) -> None:
         self._without: dict[TenantId, EProcess] = {}
 
     def observe(self, before: EProcess, so: Mapping[TenantId, int], all_: int, mean: float, cap: float) -> None:
-        """Add a slot's bad events; ``before`` is the e-process of all tenants before this slot."""
+        """Add a time slot's bad events; ``before`` is the e-process with all tenants before this slot."""
         if not before.has_gained:
             self._without.clear()
         for tenant in so:
@@ -90,8 +90,8 @@ class PriceLeaveOneOut:
     def observe(
         self, at: int, before: tuple[Ranks, EProcess, EProcess], given: Prices, caps: tuple[float, float]
     ) -> None:
-        """Add a second's prices; ``before`` are the ranks and e-processes of all tenants before it, ``caps`` the
-        caps by e-process.
+        """Add a second's prices. ``before`` are the ranks and e-processes with all tenants before it, ``caps`` the
+        e-processes' caps.
         """
         ranks, abort, brake = before
         if not abort.has_gained and not brake.has_gained:
@@ -114,9 +114,9 @@ class PriceLeaveOneOut:
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 
     def _admitted(self, at: int, answers: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
-        """Return the tenants that get an e-process now, each in place of a tenant with far fewer answers.
+        """Return the tenants that now get an e-process, each in place of a tenant with far fewer answers.
 
-        The largest contributor is never replaced: its evidence stays in the others' e-processes.
+        The tenant with most answers is never replaced: its evidence stays in the others' e-processes.
         """
         self._parts.add(at, answers)
         found = list[TenantId]()

@@ -1,8 +1,8 @@
-"""A rollout's plan before it starts: real traffic in, each stage's duration and detection times out. Pure.
+"""A rollout's plan before it starts: from real traffic to each stage's duration and detection times. Pure.
 
-It asks the judge's own e-processes what equal and worse candidates would gain a second. It assumes that strata have
-comparable requests, as if the candidate's workers were loaded like the incumbent's, and times spread as in public
-traces.
+It computes with the judge's own e-processes how fast an equal and a worse candidate would gain evidence. It assumes
+that strata have comparable requests, as if the candidate's workers were loaded like the incumbent's, and times spread
+as in public traces.
 """
 
 import math
@@ -56,7 +56,7 @@ class PlannedStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The stages and their total seconds without a fault; None if one of them never ends."""
+    """The stages, and their total seconds without a fault: None if one of the stages never ends."""
 
     stages: tuple[PlannedStage, ...]
     takes_s: float | None
@@ -101,7 +101,7 @@ def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incum
 
 
 def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gates: Gates) -> str:
-    """Return the reason for which the stage will not be proven within its patience; empty if it will be."""
+    """Describe why the stage would not be proven within its patience; empty if it would be."""
     if stage.watched:
         return ""
     if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * STRATA:

@@ -1,4 +1,4 @@
-"""A second's prices by tenant: of both versions' answers, and of copies relative to their originals. Pure."""
+"""A second's prices by tenant: of both versions' answers, and of shadow copies relative to their originals. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,6 @@ class Prices:
         return found
 
     def answers(self) -> tuple[Counter[TenantId], Counter[TenantId]]:
-        """Return the answers by tenant, of candidate and incumbent; the candidate's include shadow copies."""
         mine = Counter({tenant: sum(scores.values()) for tenant, scores in self.copies.items()})
         mine.update(_many(self.candidate))
         return mine, _many(self.incumbent)

@@ -50,7 +50,7 @@ class RankTest:
         cap: float,
         prices: Prices = NO_PRICES,
     ) -> None:
-        """Add a second's times; ``cap`` is the A/A check's, ``prices`` are for the price metric."""
+        """Add a second's times; ``cap`` comes from the A/A check, ``prices`` are given for the price metric only."""
         theirs = tuple(incumbent)
         caps = min(cap, self._caps.abort), self._caps.brake * min(1.0, cap)
         if self._leave_one_out is not None:
@@ -110,7 +110,6 @@ class RankTest:
         )
 
     def _harm(self, verdict: Verdict, bets: EProcess, odds: float, said: str) -> MetricFinding:
-        """Return a finding of harm; a price aborts only if the evidence holds without any one tenant."""
         enough = math.log(self._odds.abort), math.log(self._odds.brake)
         if (
             verdict is Verdict.ABORT
@@ -132,7 +131,7 @@ class ScoreTest:
         self._sample, self._sum = 0, 0.0
 
     def observe(self, percents: Sequence[tuple[int, int]]) -> None:
-        """Add pairs of percent and count, each an independent request."""
+        """Add counts by score, as pairs of percent and count; each counted request is independent."""
         if not percents:
             return
         counts = dict[float, int]()
@@ -145,7 +144,7 @@ class ScoreTest:
         self._proof.observe(mirrored(counts), 1.0 - self._gate.promote)
 
     def finding(self, *, is_needed: bool) -> MetricFinding | None:
-        """Return the finding; None if there is no evidence and no proof is needed. A proof holds at every share."""
+        """Return the finding; None without evidence if no proof is needed. A proof stays valid at every share."""
         mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
         tests = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))
@@ -238,7 +237,7 @@ class ShareTest:
         return self._known_so / self._known_all if self._known_all >= LEAST_KNOWN else None
 
     def _remember(self, at: int, so: int, all_: int) -> bool:
-        """Add a second's events and drop expired seconds; True if the totals changed."""
+        """Add a second's events and drop expired seconds; return True if the totals changed."""
         before = len(self._known)
         while self._known and self._known[0][0] <= at - KNOWN_S:
             _, gone, of = self._known.popleft()

@@ -2,9 +2,9 @@
 
 An idle candidate looks fast, and a tenant with long prompts makes its version look slow. So requests are compared
 within strata of prompt length and of requests running beside them: with the incumbent's last minute, or in a thin
-stratum with its last few of ten minutes. If these are too few, two adjacent strata on opposite sides are added with
-equal weights, so that their bias cancels.
-Trade-off: a request without comparable ones is no evidence; with little traffic times of minutes ago still count.
+stratum with its last few of ten minutes. If these are too few, the adjacent strata on both sides are added with equal
+weights, so that their bias cancels. Trade-off: a request without comparable ones is no evidence; with little traffic
+times of minutes ago still count.
 """
 
 from collections import deque
@@ -95,10 +95,10 @@ class Ranks:
             self._sweep()
 
     def scores(self, times: Iterable[Times], forgiven: int = 0) -> tuple[dict[float, int], int]:
-        """Return counts by rank in [0, 1], and the requests without comparable ones.
+        """Return counts by rank in [0, 1], and the number of requests without comparable ones.
 
-        ``forgiven`` buckets are subtracted, so that with little spread an unnoticeable difference does not change the
-        rank.
+        ``forgiven`` buckets are subtracted from ``times``, so that a negligible difference does not change the rank if
+        times vary little.
         """
         (found,), unmatched = self.scores_by(times, (forgiven,))
         return found, unmatched

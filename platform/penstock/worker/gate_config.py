@@ -10,7 +10,7 @@ TICKET = "penstock.ticket"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateConfig:
-    """``ticket_key`` (hex) is the key of the tickets that gateways seal for this worker.
+    """A gate's settings. ``ticket_key`` (hex) is the key with which gateways seal tickets for this worker.
 
     ``preempts``: the engine takes slots back from tenants above their share. ``time_shares``: tenants share the engine
     by time.
@@ -35,7 +35,7 @@ _installed: list[GateConfig] = []
 
 
 def install(config: GateConfig) -> None:
-    """Set the settings of this process's next gate, which vLLM constructs with the app alone."""
+    """Set the settings of this process's next gate: vLLM constructs that with the app as its only argument."""
     _installed[:] = [config]
 
 

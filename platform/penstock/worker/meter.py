@@ -1,8 +1,9 @@
 """A request's real use of its engine, counted independently of its API's answer, also after its caller has left.
 
-The engine's side first declares that it fills meters (``fill``): otherwise a count of 0 would mean nothing. The gate
-makes a ``Meter`` for each request and sets ``current``, which the tasks of the engine's server inherit. The engine's
-side fills it, once for each prompt and once for each step of each sequence. The two sides don't import each other.
+The engine's side first declares that it fills meters (``fill``): without that, a count of 0 means "not counted". The
+gate makes a ``Meter`` for each request and sets ``current``, which the tasks of the engine's server inherit. The
+engine's side adds to the meter once for each prompt and once for each step of each sequence. The two sides don't import
+each other.
 """
 
 from collections.abc import Callable
@@ -32,7 +33,7 @@ def _nobody(_: int) -> None:
 
 
 class Meter:
-    """One request's counts. The filling side calls the methods below ``the engine's side``; they only count."""
+    """One request's counts. The engine calls the methods under ``the engine's side``, which only count."""
 
     __slots__ = (
         "_report",
@@ -92,11 +93,13 @@ class Meter:
 
     @property
     def lacks_grammar(self) -> bool:
-        """True if its output must follow a grammar and none was compiled: a failure is then the grammar's."""
+        """True if the output must follow a grammar and has not begun: a failure is then a fault of the grammar."""
         return self.has_grammar and not self.output_tokens
 
     def watch(self, report: Callable[[int], None], every: int) -> None:
-        """Call ``report`` every ``every`` output tokens, and at the first step even without output: prompts are in."""
+        """Call ``report`` every ``every`` output tokens, and at the first step, which shows that the prompt is
+        prefilled.
+        """
         self._report, self._report_every, self._report_at = report, every, 0
 
     def flush(self) -> None:
@@ -105,7 +108,6 @@ class Meter:
         self._report(fresh)
 
     def close(self) -> None:
-        """End the request; later counts are not reported."""
         self.is_over, self._report = True, _nobody
         if self.share is not None:
             self.share.close()
@@ -113,7 +115,7 @@ class Meter:
     # -- the engine's side ---------------------------------------------------------------
 
     def prompt(self, tokens: int, search: str = "") -> bool:
-        """Count a prompt; False for later steps of a (named) beam search, each of which has its own prompt."""
+        """Count a prompt. Return False for a later step of the beam search ``search``: its prompt is not a new one."""
         if search in self._searches:
             return False
         if search:
@@ -129,7 +131,7 @@ class Meter:
         self.running += 1
 
     def cached(self, tokens: int, created: int = 0) -> None:
-        """Count a prompt's tokens found in the prefix cache, and those ``created`` there."""
+        """Count a prompt's tokens found in the prefix cache, and the tokens newly stored there (``created``)."""
         self.cached_tokens += tokens
         self.created_tokens += created
 
@@ -139,13 +141,15 @@ class Meter:
             self.flush()
 
     def shared(self, sequences: int, seconds: float) -> None:
-        """Count a step of one of its sequences: the number of sequences in it, and this one's part of its time."""
+        """Count a step of one of the request's sequences: the step's number of sequences, and this sequence's part of
+        its time.
+        """
         self.steps += 1
         self.beside += sequences
         self.engine_s += seconds
 
     def read(self, seconds: float) -> None:
-        """Count one of its prompts' part of a step's time, for a step without output of that prompt."""
+        """Count a prompt's part of the time of a step in which that prompt had no output yet."""
         self.engine_s += seconds
 
     def leave(self) -> None:

@@ -9,7 +9,7 @@ from collections import deque
 
 
 class Share:
-    """A counter of free sequences, first come, first served. Used on one event loop."""
+    """Counts a request's running sequences; waiting prompts enter first come, first served. Used on one event loop."""
 
     __slots__ = ("_inside", "_is_closed", "_most", "_waiting", "_wide")
 
@@ -38,17 +38,15 @@ class Share:
             raise
 
     def give(self, sequences: int) -> None:
-        """Return these sequences' room: the next prompts may enter."""
         self._inside -= sequences
         self._admit()
 
     def widen(self, most: int) -> None:
-        """Admit this many from now on, if that is more than the share; 0 restores the share."""
+        """Raise the limit of concurrent sequences to ``most`` if that is above the share; 0 restores the share."""
         self._wide = most
         self._admit()
 
     def close(self) -> None:
-        """End the request: waiting prompts are not admitted any more."""
         self._is_closed = True
         while self._waiting:
             self._waiting.popleft()[1].cancel()

@@ -3,8 +3,8 @@
 A request that fails on a reused connection before any byte of an answer is sent once more on a new one: the worker
 closed the idle connection at the same time (RFC 9112, section 9.3.1).
 
-A refused connection is certain, and raised at once. A connection attempt without an answer is repeated once: a lost
-packet, or a full backlog, looks the same. The time limit counts only seconds in which this process ran.
+If the worker refuses a connection, the error is raised at once. A connection attempt without an answer is repeated
+once: a lost packet, or a full backlog, looks the same. The time limit counts only seconds in which this process ran.
 """
 
 import asyncio
@@ -41,7 +41,9 @@ class _Origin:
 
 
 class HttpClient:
-    """``tls`` returns a new connection's context; with it every connection is encrypted."""
+    """Keep-alive connections to workers. ``tls`` returns a new connection's context; with it every connection is
+    encrypted.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """One connection to a worker, and one request on it.
 
 Bytes go from the socket through the parser into the receiver's callbacks within one iteration of the event loop: no
-queue, no task switch, no copy. So a streamed token costs microseconds. It does not interpret the bytes.
+queue, no task switch, no copy. So a streamed token costs microseconds.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _FIRST_FINAL_STATUS = 200
 
 
 class WorkerExchange:
-    """An exchange stays valid, and without effect, after the connection runs the next one.
+    """One request and its answer. After the connection runs the next exchange, calls to this one have no effect.
 
     ``request`` is kept until the answer's first byte, because a stale connection requires sending it again.
     """
@@ -53,7 +53,7 @@ class WorkerExchange:
 
 class Connection(asyncio.Protocol):
     """Runs exchanges one after another. ``on_free``: the connection is usable again, or closed. ``on_stale``: the
-    connection died unused; send this request again.
+    connection was closed before any byte of the answer; the request must be sent again.
     """
 
     __slots__ = (
@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         return self._is_waiting
 
     def _pass_slices(self) -> None:
-        """Pass on slices while this turn of the loop has time for them; keep the others."""
+        """Pass slices on while this iteration of the event loop has time for them; keep the others."""
         while self._kept and not self._paused and self._reads.takes(min(SLICE_BYTES, len(self._kept[0]))):
             self._read(self._slice())
         if self._kept or self._paused:
@@ -271,7 +271,9 @@ class Connection(asyncio.Protocol):
             self._pieces.append(data)
 
     def on_message_complete(self) -> None:
-        """Record the end; it is processed after the parser, since the receiver may send again at once."""
+        """Record the end of the answer. It is processed after the parser, since the receiver may send a new request at
+        once.
+        """
         if self._parser is None or self.exchange is None:
             return
         if self._parser.get_status_code() < _FIRST_FINAL_STATUS:

@@ -1,8 +1,8 @@
 """Processes answers in slices, so that fast streams do not delay another stream's next token.
 
-One read can be 256 KiB, a thousand tokens, and the event loop reads all ready connections before anything else runs. So
-any but a small read, and the rest of a large one, is deferred once this iteration has read enough. Deferred bytes are
-passed on slice by slice, one connection after another, and these connections are not read meanwhile.
+One read can be 256 KiB, a thousand tokens, and the event loop reads all ready connections before anything else runs.
+Once an iteration has read enough, all but small reads are deferred, and so is the rest of a large one. Deferred bytes
+are passed on slice by slice, one connection after another, and these connections are not read meanwhile.
 
 Trade-off: an answer of megabytes takes some more iterations. Small reads are never deferred: a stream of tokens
 consists of them.
@@ -23,7 +23,7 @@ BUSY_S = 0.002
 
 class Deferred(Protocol):
     def pass_slice(self) -> bool:
-        """Pass a slice on; tell whether another one may follow at once."""
+        """Pass one slice on; return whether another one may follow at once."""
         ...
 
 

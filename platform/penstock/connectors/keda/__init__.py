@@ -1,1 +1,1 @@
-"""KEDA as a client: the numbers of a controller's decisions, served over its protocol of external scalers."""
+"""The replicas that a controller decided, served to KEDA over its protocol of external scalers."""

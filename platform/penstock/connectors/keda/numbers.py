@@ -1,6 +1,7 @@
-"""The replicas that KEDA is told, by ScaledObject: of this controller's last ticks while it leads, and nothing else.
+"""The replicas that KEDA gets, by ScaledObject: those of this controller's last tick while it leads.
 
-Trade-off: nothing is stored. A new leader tells nothing until its first tick, and KEDA holds the replicas that run.
+Trade-off: nothing is stored. A new leader has no numbers until its first tick; meanwhile KEDA keeps the present
+replicas.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,9 @@ from penstock.telemetry.metrics import Metrics
 
 
 class ToldNumbers:
-    """Each source tells all its objects at once: an object that it no longer tells is unknown."""
+    """Replicas by object, from several sources. A source sets all its objects at once: one that it leaves out is
+    unknown.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._sources: dict[str, Mapping[str, int]] = {}
@@ -24,7 +27,7 @@ class ToldNumbers:
             self._gauge.labels(name).set(number)
 
     def forget(self) -> None:
-        """Forget all numbers: another controller tells them now. Their metric ends, which differs from 0."""
+        """Forget all numbers, since another controller decides now; their metric is removed, since 0 would be wrong."""
         known = {name for numbers in self._sources.values() for name in numbers}
         self._sources = {}
         self._remove(known)

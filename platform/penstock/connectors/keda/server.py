@@ -1,8 +1,8 @@
-"""The external push scaler: KEDA asks for the replicas of a ScaledObject, and hears at once if they leave 0.
+"""The external push scaler: KEDA asks for the replicas of a ScaledObject, and is notified at once when they leave 0.
 
-It serves only while this controller leads and its ticks succeed; on its standby the port is closed, so that a client
-that connects to all addresses of the Service uses the leader alone. What is not known is an error, on which KEDA and
-its HPA hold the replicas that run; it is never 0. ``StreamMetricSpec`` is left out: the target is always 1.
+It serves only while this controller leads and its ticks succeed; on a standby the port is closed, so that a client that
+connects to all addresses of the Service uses the leader alone. An unknown number is an error, never 0: on an error KEDA
+and its HPA keep the present replicas. ``StreamMetricSpec`` is left out: the target is always 1.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ class PushScaler:
         return server
 
     async def _closed(self, server: grpc.aio.Server) -> None:
-        """Close at once: streams of a controller that leads no more must end, so that their clients ask the leader."""
+        """Close the server at once: its streams must end, so that their clients ask the new leader."""
         self._numbers.forget()
         await server.stop(grace=None)
         self.port = 0
@@ -143,7 +143,7 @@ class PushScaler:
         return message("GetMetricsResponse", metricValues=[value])
 
     async def _stream(self, raw: bytes, context: Context) -> AsyncIterator[bytes]:
-        """Send whether there are to be replicas, now and on change; end with an error once that is not known."""
+        """Send whether the object has replicas, now and on each change; end with an error once that is unknown."""
         reference = await self._read("ScaledObjectRef", raw, context)
         told: bool | None = None
         while True:
@@ -182,7 +182,7 @@ async def _refuse(context: Context, code: grpc.StatusCode, says: str) -> NoRetur
 
 
 def _not_admitted(shown: Mapping[str, Any], mutual: Mutual) -> str:
-    """Return the reason why the caller's verified certificate may not ask; empty if it may."""
+    """Return why the caller may not ask, by its verified certificate; empty if it may."""
     names = [bytes(one).decode(errors="replace") for one in shown.get("x509_subject_alternative_name", ())]
     uris = [one for one in names if one.startswith("spiffe:")]
     if why := stranger({"subjectAltName": tuple(("URI", one) for one in uris)}, mutual.identity.trust_domain):
@@ -194,7 +194,7 @@ def _not_admitted(shown: Mapping[str, Any], mutual: Mutual) -> str:
 
 
 def _credentials(mutual: Mutual) -> grpc.ServerCredentials:
-    """Return credentials that read the files again at each handshake: a certificate lives for a day."""
+    """Return credentials that read the files again at each handshake, since a certificate is valid for a day only."""
     newest = _configuration(mutual)
 
     def fetch() -> grpc.ServerCertificateConfiguration:

@@ -1,1 +1,3 @@
-"""Kubernetes as the host of workers: the controller says versions and numbers, KEDA holds the numbers (ADR 0120)."""
+"""Kubernetes as the host of workers: the controller decides each version's replicas, KEDA applies the number (ADR
+0120).
+"""

@@ -1,4 +1,4 @@
-"""Decides which node scaler brings the machine of a gated pod, so that exactly one answers it. Pure.
+"""Decides which node scaler adds the machine for a gated pod, so that exactly one does. Pure.
 
 A pod is made behind a scheduling gate, and no scaler looks at a gated pod. The rule: the scalers of the pod's device
 are asked in the shipped order, each for the places that it may bring, counted over all versions. A scaler that brought
@@ -25,7 +25,7 @@ Pods = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admit:
-    """Open a pod's gate, for one scaler's nodes alone."""
+    """The step that opens a pod's gate, for the nodes of one scaler."""
 
     name: str
     scaler: str
@@ -33,13 +33,13 @@ class Admit:
 
 @dataclass(slots=True, kw_only=True)
 class Admission:
-    """Remembers the scalers that brought no machine, by device; a new leader begins without."""
+    """Remembers, by device, the scalers that added no machine in time; a new leader starts without that memory."""
 
     devices: tuple[Device, ...]
     _passed_until: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def admitted(self, pods: Pods, now: float) -> Iterator[Admit]:
-        """Yield the gates to open, the oldest pod first; a pod without a free place waits behind its gate."""
+        """Yield the gates to open, for the oldest pods first; a pod without a free place stays gated."""
         waiting, held = self._counted(pods)
         for name in waiting:
             device, needed = self._asks(pods[name])
@@ -52,7 +52,7 @@ class Admission:
                 yield Admit(name=name, scaler=scaler)
 
     def overdue(self, pods: Pods, now: float) -> Iterator[str]:
-        """Yield the pods without a machine in time, and pass their scalers over for the next ones."""
+        """Yield the pods that got no machine in time, and pass over their scalers for the next pods."""
         for name, pod in pods.items():
             scaler = pod["metadata"].get("labels", {}).get(names.SCALER, "")
             at = float(pod["metadata"].get("annotations", {}).get(names.ADMITTED, "inf"))
@@ -61,7 +61,7 @@ class Admission:
                 yield name
 
     def _counted(self, pods: Pods) -> tuple[list[str], Counter[tuple[str, str]]]:
-        """Return the gated pods by age, and the devices that admitted ones hold by device and scaler."""
+        """Return the gated pods by age, and the number of devices that admitted pods hold, by device and scaler."""
         waiting, held = [], Counter[tuple[str, str]]()
         for name, pod in pods.items():
             if running(pod) is None or not any(one.name == _device_of(pod) for one in self.devices):

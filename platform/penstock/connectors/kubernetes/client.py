@@ -1,7 +1,4 @@
-"""The official client with the platform's bounds: short timeouts, no retries, errors with a retry time.
-
-It knows HTTP and the API's conventions, not the meaning of objects.
-"""
+"""The official client with the platform's bounds: short timeouts, no retries, errors with a retry time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence

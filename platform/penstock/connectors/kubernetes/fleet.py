@@ -1,7 +1,7 @@
 """The Kubernetes fleet: observes workers and applies plans; fits `control.fleet.orders.Host`.
 
-It starts no process and sets no replicas: it tells the number of each Deployment, which KEDA asks for. View and apply
-return at once, from the mirrored state and into the background writer: an unresponsive cluster delays no routing table.
+It sets no replicas: KEDA asks it for the number of each Deployment. ``view`` reads the mirrored state and ``apply``
+passes the plan to the background writer: both return at once, so that an unresponsive cluster delays no routing table.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Selects a version's device: the smallest that holds a worker of it, whatever machines carry it. Pure.
+"""Selects a version's device: the smallest that holds one of its workers, on any kind of machine. Pure.
 
 Trade-off: a small model never uses an expensive GPU while its own kind is full; its queue shows the wait.
 """
@@ -20,7 +20,6 @@ class Placed:
 
 
 def place(served: Served, devices: tuple[Device, ...]) -> Placed | None:
-    """Return the device for a version; None if no device holds a worker of it."""
     fitting = [
         Placed(served=served, device=device, size=size)
         for device in devices

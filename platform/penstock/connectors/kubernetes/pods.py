@@ -53,7 +53,7 @@ def running(pod: Json) -> Running | None:
 
 
 class Deaths:
-    """Records unordered ends of workers: failed pods and restarted containers."""
+    """Records ends of workers without an order: failed pods and restarted containers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Devices that the infrastructure ships as a mounted file: their numbers, and a pod template each.
+"""The devices of the cluster, each with its limits and a pod template, from a mounted file of the infrastructure.
 
 Pods are complete except for placeholders (`FILLED`), which the controller fills; no version is known here. Unknown
 fields are refused: a misspelt one would leave its default in force.
@@ -35,9 +35,8 @@ class ScalerLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A kind of GPU or slice, whatever pools have it. ``bytes`` is its memory, ``start_s`` the longest start.
-
-    ``places`` has the node scalers in the order in which they are asked.
+    """A kind of GPU or slice, whatever pools have it. ``bytes`` is its memory, ``start_s`` the longest time that a
+    machine takes to start, ``places`` the node scalers in the order in which they are asked.
     """
 
     name: str
@@ -49,7 +48,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``scaler`` is the address, host and port, by which KEDA reaches the controllers."""
+    """The file's content. ``scaler`` is the address, host and port, by which KEDA reaches the controllers."""
 
     edition: int
     namespace: str
@@ -59,7 +58,6 @@ class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def read(file: Path) -> Pools:
-    """Return the devices of a file; raises ``CommandError``."""
     do = "It is made by the infrastructure; deploy it anew, or correct PENSTOCK_POOLS_FILE."
     try:
         found = msgspec.convert(json_of(file.read_bytes()), Pools)

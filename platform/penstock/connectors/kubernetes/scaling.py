@@ -1,8 +1,8 @@
-"""How KEDA gets a version's replicas: its ScaledObject, and replicas that are not the number. Pure.
+"""How KEDA gets a version's replicas: its ScaledObject; also reports Deployments that don't follow their number. Pure.
 
-The controller tells the number over KEDA's push protocol, and KEDA holds it. The HPA passes it through: no tolerance,
-no window and no slow policy of its own, since the autoscaler has them. Two things hold if the controller is away: the
-last number that Prometheus saw, for an hour, and then the replicas that run.
+The controller sends the number over KEDA's push protocol. The HPA passes it on without tolerance, window or slow policy
+of its own, since the autoscaler has them. While the controller is away, the last number that Prometheus scraped applies
+for an hour; after that the present replicas stay.
 """
 
 from collections.abc import Iterable, Mapping
@@ -63,7 +63,7 @@ def _pushed(scaler: str) -> dict[str, object]:
 
 
 def _floor(server: str, name: str) -> dict[str, object]:
-    """Return the trigger of the number that Prometheus saw last; an answer is an error if it saw none for an hour."""
+    """Return the trigger with the last number that Prometheus scraped; it fails if there was none for an hour."""
     told = f'{SCALE_REPLICAS.name}{{object="{name}"}}'
     return {
         "type": "prometheus",
@@ -80,7 +80,7 @@ def _floor(server: str, name: str) -> dict[str, object]:
 
 
 def unfollowed(numbers: Mapping[str, int], replicas: Mapping[str, int]) -> Iterable[tuple[str, str]]:
-    """Yield Deployments with other replicas than are told, each with the remedy."""
+    """Yield the Deployments with other replicas than decided, each with the remedy."""
     for name, number in numbers.items():
         if (found := replicas.get(name, number)) != number:
             do = f"if it was scaled by hand, KEDA sets it back; else `kubectl describe scaledobject {name}` tells why"

@@ -28,7 +28,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """Drain a pod, and remove it first on scale-in."""
+    """The step that drains a pod, and marks it to be removed first on scale-in."""
 
     name: str
 
@@ -62,10 +62,10 @@ def steps(
 
 
 def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterator[Step]:
-    """Yield the drained pods to delete: those that a smaller number does not take by itself.
+    """Yield the drained pods to delete, without those that a smaller number of replicas removes anyway.
 
-    A Deployment with more replicas than its number is about to lose its cheapest ones, which are the drained; deleted
-    here, each would be started anew.
+    A Deployment with more replicas than its number will lose its cheapest pods, the drained ones. Deleted here, each
+    would be started anew.
     """
     spare = Counter(workload_of(pod) for pod in pods.values() if counts(pod))
     spare.subtract(numbers)
@@ -80,7 +80,7 @@ def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterat
 
 
 def told_numbers(served: Iterable[Served], pods: Objects, pools: Pools) -> dict[str, int]:
-    """Return the replicas of each version's Deployment, by its name: the number, within what there is room for.
+    """Return the replicas of each version's Deployment, by name: the decided number, bounded by the machines' room.
 
     Of a scaled version, pods that serve and are not drained stay, whatever the number.
     """

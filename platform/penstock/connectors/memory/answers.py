@@ -40,8 +40,8 @@ class _Room:
 
 
 class MemoryAnswers:
-    """Recorded answers of one process. A tenant above its quota loses its oldest records; above ``max_bytes`` in all,
-    the largest tenant does.
+    """Recorded answers of one process. A tenant above its quota loses its oldest records. If all records exceed
+    ``max_bytes``, the largest tenant loses some.
     """
 
     def __init__(self, clock: Clock, quota: AnswerQuota = USUAL_QUOTA, *, max_bytes: int = 256 << 20) -> None:
@@ -110,7 +110,9 @@ class MemoryAnswers:
         return room, room.records.get(key.name)
 
     def _has_room(self, room: _Room, *, more_bytes: int = 0, records: int = 0) -> bool:
-        """Drop old records until the addition fits; False if growing records take all the memory."""
+        """Drop a tenant's oldest records until the addition fits; return False if its records that still grow leave no
+        room.
+        """
         quota = self._quota
         while room.size_bytes + more_bytes > quota.max_bytes or len(room.records) + records > quota.max_records:
             oldest = room.oldest()

@@ -1,7 +1,6 @@
 """A reconnecting pool of Postgres connections, and the only translation of its errors.
 
-An unreachable database raises ``StoreUnavailable`` within seconds and works again once it is back. It does not know the
-meaning of a query.
+An unreachable database raises ``StoreUnavailable`` within seconds and works again once it is back.
 """
 
 import asyncio
@@ -53,14 +52,14 @@ _NOUNS = {"org": "organisation", "api_key": "API key"}
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A database's address, and the file of its password if there is one."""
+    """A database's address, and a reader of its password if that is in a file."""
 
     dsn: str
     password: Callable[[], str] | None
 
 
 def way(dsn: str) -> Way:
-    """Return the connection parameters; ``password_file`` is read at each connection."""
+    """Return the database's address; ``password_file`` is read at each connection."""
     parts = urlsplit(dsn)
     parameters = parse_qsl(parts.query, keep_blank_values=True)
     files = [value for name, value in parameters if name == PASSWORD_FILE]
@@ -113,8 +112,8 @@ _ACTING: ContextVar[tuple["Database", Session] | None] = ContextVar("act", defau
 
 
 class Database:
-    """A connection pool that opens even if the database is unavailable; ``slower`` multiplies the timeouts on a slow
-    machine.
+    """A connection pool that opens even if the database is unavailable; on a slow machine timeouts are multiplied by
+    ``slower``.
     """
 
     def __init__(self, dsn: str, *, max_connections: int = 8, slower: float = 1.0) -> None:

@@ -1,10 +1,10 @@
 """Gateways' reports of demand, sent to controllers by notifications; nothing is stored.
 
-Every controller that listens hears every gateway, so that a new leader knows the demand. While the database is
-unavailable no report arrives: gateways are silent, and nothing wakes or scales.
+Every controller receives every gateway's reports, so that a new leader knows the demand. While the database is
+unavailable no report arrives: gateways count as silent, and no version wakes or scales.
 
-Trade-off: a notification holds at most 8,000 bytes, so a report of many versions is sent in parts. A report of which a
-part is missing is left out: its counters come again with the next.
+Trade-off: a notification holds at most 8,000 bytes, so a report of many versions is sent in parts. A report with a
+missing part is dropped: the next report repeats its counters.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class PostgresDemandTeller:
 
 
 def parts(report: GatewayReport) -> list[str]:
-    """Return the notifications of a report: ``GATEWAY NUMBER PART PARTS TEXT``."""
+    """Split a report into notifications of the form ``GATEWAY NUMBER PART PARTS TEXT``."""
     text = b85encode(zlib.compress(msgspec.json.encode(report))).decode()
     texts = [text[at : at + PART_BYTES] for at in range(0, len(text), PART_BYTES)]
     name = report.gateway.replace(" ", "-")
@@ -53,15 +53,12 @@ def parts(report: GatewayReport) -> list[str]:
 
 
 class Assembly:
-    """The parts of each gateway's newest report."""
-
     def __init__(self) -> None:
         self._parts: dict[str, tuple[str, dict[int, str]]] = {}
         self.refused = 0
         """Notifications that were no part of a report."""
 
     def take(self, payload: str) -> GatewayReport | None:
-        """Return the report that this part completes."""
         try:
             name, number, at, count, text = payload.split(" ")
             if not 0 <= int(at) < int(count) <= MOST_PARTS:

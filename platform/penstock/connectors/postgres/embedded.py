@@ -61,8 +61,6 @@ def dsn_of(data: Path, database: str = "postgres") -> str:
 
 
 class EmbeddedPostgres:
-    """The server of one data folder (``$PENSTOCK_HOME/postgres``)."""
-
     def __init__(self, data: Path, log: Path) -> None:
         self.data = data.resolve()
         self._log = log
@@ -123,7 +121,6 @@ class EmbeddedPostgres:
         leftovers.kill(self.data)
 
     def _becomes_healthy(self) -> bool:
-        """Wait until the server has recovered; tell whether it accepts connections."""
         for _ in range(int(_START_WITHIN_S / _POLL_S)):
             if not self.is_running():
                 return False

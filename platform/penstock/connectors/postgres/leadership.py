@@ -1,6 +1,6 @@
 """Leader election by an advisory lock, which Postgres releases when its holder's connection ends.
 
-A confirmation is one round trip on the locking connection: a leader that was disconnected learns it before it decides.
+A confirmation is one round trip on the locking connection: so a leader that was disconnected notices before it decides.
 """
 
 from contextlib import suppress
@@ -20,15 +20,13 @@ NAME_BYTES = 63
 async def leader(database: Database) -> str:
     """Return the leader's name, empty without one.
 
-    It never uses a candidate's own connection: a query cancelled there would cost it the lead.
+    The query never runs on a candidate's own connection: cancelled there, it would cost the candidate the lead.
     """
     row = await database.row(_SQL["holder"])
     return str(row["name"]) if row else ""
 
 
 class PostgresLeadership:
-    """A candidate under this name, which is its connection's ``application_name``."""
-
     def __init__(self, dsn: str, name: str) -> None:
         self._way, self._name = way(dsn), name[:NAME_BYTES]
         self._connection: asyncpg.Connection | None = None

@@ -34,7 +34,6 @@ class Migration:
 
 
 def known(folder: Path = FOLDER) -> tuple[Migration, ...]:
-    """Return the migrations in order; numbers start at 1 without gaps."""
     found = tuple(
         Migration(number=int(path.stem.partition("_")[0]), name=path.stem.partition("_")[2], sql=path.read_text())
         for path in sorted(folder.glob("*.sql"))

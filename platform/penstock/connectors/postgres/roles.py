@@ -39,7 +39,6 @@ async def _let_in(session: Session, role: str, password: str) -> None:
 
 
 def verifier(password: str, salt: bytes) -> str:
-    """Return the SCRAM verifier of an ASCII password (RFC 5803)."""
     salted = hashlib.pbkdf2_hmac("sha256", password.encode("ascii"), salt, ITERATIONS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
     server = hmac.digest(salted, b"Server Key", "sha256")

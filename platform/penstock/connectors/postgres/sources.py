@@ -1,7 +1,7 @@
 """The gateways' sources of routing table and keys, each a loop that survives outages of the database.
 
 ``LISTEN`` on a separate connection delivers changes at once; polling covers lost notifications. A value is validated
-before use. The last good one stays on disk and is served while the database is unavailable.
+before use. The last good value stays on disk and is served while the database is unavailable.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 
 class _Source(Generic[T]):
-    """One value of the database, with its last good copy in ``snapshot_path``. ``name`` selects its queries and
-    channel.
+    """Follows one value of the database, and keeps its last good copy in ``snapshot_path``. ``name`` selects its
+    queries and channel.
     """
 
     def __init__(
@@ -63,9 +63,10 @@ class _Source(Generic[T]):
         return float("inf") if self._confirmed_at is None else self._clock.monotonic() - self._confirmed_at
 
     async def run(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Deliver the copy on disk, then each new value; an unavailable database raises nothing.
+        """Deliver the copy on disk, then each new value. While the database is unavailable it retries; any other error
+        ends it.
 
-        Any other error ends the run. A second run delivers no copy.
+        A second run does not deliver the copy again.
         """
         self._stamp = -1
         if not self._is_restored:
@@ -165,7 +166,6 @@ async def _keys(data: bytes) -> KeyRing:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    """Write the last good copy atomically, readable by its owner alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:

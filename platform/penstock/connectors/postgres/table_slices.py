@@ -36,7 +36,6 @@ _FIELDS = tuple(field.name for field in fields(VersionEntry) if field.name != "w
 
 
 async def decode(data: bytes) -> RoutingTable:
-    """Return the routing table; raise ``msgspec.MsgspecError`` if the data is none."""
     raw = _TABLE.decode(data)
     await asyncio.sleep(0)
     versions = [await _version(version) for version in raw.versions]

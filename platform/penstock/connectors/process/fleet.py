@@ -20,8 +20,8 @@ from penstock.telemetry.logs import logger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostConfig:
-    """Settings of a host of workers: ``environment`` None inherits the controller's; ``grace_s`` after a drain order
-    the worker's process group is killed.
+    """Settings of a host of workers. With ``environment`` None workers inherit the controller's; ``grace_s`` are the
+    seconds from a drain order until the worker's process group is killed.
     """
 
     run: Path

@@ -31,7 +31,6 @@ async def drain(run: Path, grace_s: float) -> int:
 
 
 def kill(records: Sequence[ProcessRecord]) -> None:
-    """Kill workers at once; their engines end with them."""
     for record in records:
         identity.kill_group(record.pid, record.start)
 

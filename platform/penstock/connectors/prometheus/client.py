@@ -1,6 +1,6 @@
 """A client of Prometheus's HTTP API: instant and range queries with typed results.
 
-Foreign errors are translated to ``CommandError`` here. It does not know the meaning of the queries.
+Foreign errors are translated to ``CommandError`` here.
 """
 
 import math

@@ -1,6 +1,6 @@
 """Prometheus's configuration files: scrape targets, rules, alert receivers.
 
-JSON, which is YAML too. It knows their formats, not the source of the targets.
+They are written as JSON, which is YAML too.
 """
 
 import json

@@ -1,6 +1,7 @@
-"""Increase of a counter over a time, from its values at some points. Pure.
+"""The increase of a counter over a time, from its values at some points. Pure.
 
-A counter without a value at the start is either new, and counts whole, or was not scraped: unknown, never 0.
+A counter without a value at the start is either new, and its value is the increase, or was not scraped: then the
+increase is unknown, never 0.
 """
 
 from collections.abc import Iterable

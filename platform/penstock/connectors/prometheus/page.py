@@ -35,7 +35,7 @@ def parse(text: str, instance: str) -> Page:
 def read(
     addresses: Iterable[str], at: float, transport: httpx.BaseTransport | None = None, *, timeout_s: float = TIMEOUT_S
 ) -> Reading:
-    """A process without a readable page is named and left out."""
+    """Read the metrics pages; a process without a readable page is listed in ``silent``."""
     pages: dict[str, Page] = {}
     silent: list[str] = []
     with httpx.Client(timeout=timeout_s, trust_env=False, transport=transport) as http:

@@ -71,7 +71,7 @@ class PrometheusWindow:
         return tuple(Sample(labels=_own(one.labels), value=one.value) for one in found)
 
     def values(self, name: str) -> tuple[Series, ...]:
-        """Return a metric's values, which are queried once."""
+        """Return a metric's values over the window; each metric is queried only once."""
         if name not in self._ranges:
             self._ranges[name] = self._prometheus.range(name, self._span)
         return self._ranges[name]
@@ -127,8 +127,8 @@ class PagesWindow:
     def increases(self, name: str) -> tuple[Sample, ...]:
         """Return each counter's increase.
 
-        A counter that fell was restarted and counts whole. A new counter began at 0, unless its page was not read at
-        the start: then its age is unknown. A page that was not listed at the start belongs to a new process.
+        A counter that fell was restarted at 0. A new counter began at 0, unless its page was not read at the start:
+        then its increase is unknown. A page that was not listed at the start belongs to a new process.
         """
         grown: dict[Key, float | None] = {}
         known: dict[str, Mapping[Key, float | None] | None] = dict.fromkeys(self._readings[0].silent)
@@ -165,7 +165,6 @@ def watch(
 
 
 def reading(addresses: Callable[[], Sequence[str]], clock: Clock) -> Reading:
-    """Read all metrics pages once; raise ``CommandError`` if no process answers."""
     found = read(addresses(), clock.monotonic())
     if not found.pages:
         raise CommandError(

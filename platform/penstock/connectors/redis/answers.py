@@ -1,6 +1,6 @@
 """``AnswerStore`` on Valkey or Redis: a claim, and a stream of sealed pieces per record.
 
-It should be separate from the limits' store: a day of answers must not fill that store. The store sees each record's
+Answers should have a server of their own: a day of them must not fill the limits' store. The server sees each record's
 tenant, size and age, and no content.
 """
 

@@ -24,7 +24,7 @@ def _script(name: str) -> str:
 
 
 class RedisLimits:
-    """Meters in Redis, on a connection that fails early: no admission may hang on a dead store. ``prefix`` keeps
+    """Meters in Redis. Their connection fails early, so that no admission hangs on a dead server. ``prefix`` keeps
     platforms apart.
     """
 
@@ -118,9 +118,6 @@ def _listed(values: Value) -> list[Value]:
 
 
 def _retry_after_s(draw: Draw, wait_ms: int) -> float:
-    """Return the seconds until a bucket is refilled, a window ends, or a slot is likely free; 0 if waiting will not
-    help.
-    """
     if draw.kind is MeterKind.BUDGET:
         return draw.window_ends_in_s
     if draw.kind is MeterKind.SLOTS:

@@ -1,9 +1,9 @@
 """A small Redis client for decisions: one pipelined connection that detects a silent server early.
 
-A general client costs ten times the decision. Calls of one event loop iteration are sent in one write; answers arrive
-in order. The store counts as unavailable if calls wait and no byte arrived for ``patience_s``, or one call waited
-``SLOW`` times as long, in awake seconds. Then the connection is closed for all calls at once, and calls fail
-immediately for ``REST_S``. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
+A general client takes ten times as long as the decision. Calls of one event loop iteration are sent in one write;
+answers arrive in order. The store counts as unavailable if calls wait and no byte arrived for ``patience_s``, or one
+call waited ``SLOW`` times as long, in awake seconds. Then the connection is closed for all calls at once, and calls
+fail immediately for ``REST_S``. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
 """
 
 import asyncio
@@ -138,8 +138,6 @@ class Wire:
 
 
 class _Link(asyncio.Protocol):
-    """One connection; answers come in the order of the calls."""
-
     def __init__(self, turn_s: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._turn_s = turn_s
@@ -215,7 +213,7 @@ class _Link(asyncio.Protocol):
             self._transport.write(b"".join(out))
 
     def _look(self) -> None:
-        """Check for arrived data, and for the age of the oldest call."""
+        """Close the connection if the server has been silent, or the oldest call has waited, for too long."""
         self._timer = None
         if not self._waiting:
             return
@@ -259,7 +257,7 @@ def _greeting(where: dict[str, object], password: str) -> list[tuple[Argument, .
 
 
 def _encoded(parts: Sequence[Argument]) -> bytes:
-    """Return a command's bytes; in one step if all arguments are ASCII, like every decision's."""
+    """Return a command's bytes, in one step if all arguments are ASCII, as in every decision."""
     try:
         texts = [part if type(part) is str else str(part) for part in parts if type(part) is not bytes]
         if len(texts) == len(parts):
@@ -271,7 +269,6 @@ def _encoded(parts: Sequence[Argument]) -> bytes:
 
 
 def _parsed(data: bytes, at: int) -> tuple["Value | ReplyError", int]:
-    """Return the value at ``at``, and the offset after it."""
     end = data.find(b"\r\n", at)
     if end < 0:
         raise _Incomplete

@@ -51,7 +51,6 @@ class PublicKeyVerifier:
                 raise ArtifactRefused(f"{error}; push the model again") from error
 
     def _key_of(self, signature: bytes) -> Path:
-        """Return the public key that the signature names, or raise ``ArtifactRefused``."""
         if not self._public_key.is_file():
             raise ArtifactRefused(f"there is no public key at {self._public_key} to verify versions with")
         named, ours = _named_key(signature), _fingerprint(self._public_key)

@@ -1,1 +1,1 @@
-"""The local disk between a gateway and the ledger: no row is lost with a process or a database."""
+"""The local disk between a gateway and the ledger: no row is lost if a process or the database fails."""

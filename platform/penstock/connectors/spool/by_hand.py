@@ -1,6 +1,5 @@
-"""Delivers by hand the spool of a gateway that will not start again.
-
-A gateway that starts in the folder delivers it by itself; this is for a folder without one.
+"""Delivers, on an operator's command, the spool of a gateway that will not start again. A gateway that starts in the
+folder delivers it itself.
 """
 
 import asyncio

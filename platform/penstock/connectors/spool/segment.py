@@ -16,7 +16,7 @@ from penstock.domain.tokens import Usage
 
 
 class DeliveredTokens(msgspec.Struct, tag="progress", frozen=True):
-    """Tokens delivered so far, by request; only requests with a changed count."""
+    """A line with the tokens delivered so far, by request; it lists only requests with a changed count."""
 
     at: float
     tokens: dict[RequestId, int]

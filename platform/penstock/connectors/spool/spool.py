@@ -1,9 +1,9 @@
 """The spool: gateways append ledger rows here on the hot path; a loop delivers whole segments to the ledger.
 
 Delivery is at least once and the ledger keeps one row per request: together exactly once. The next process in the home
-finishes a dead process's segments, open requests included. ``write`` survives the process; ``fsync`` once a second, in
-a thread, bounds the loss with a node. A row refused for its content is moved to a separate file, and retried after the
-process has ended.
+finishes a dead process's segments, open requests included. A written line survives the process; ``fsync`` once a
+second, in a thread, bounds the loss if the machine fails. A row refused for its content is moved to a separate file,
+and retried after the process has ended.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Spool:
 
     @property
     def is_full(self) -> bool:
-        """True while the disk refuses lines: new work must be refused, loudly."""
+        """True while the disk refuses lines: new requests must then be refused."""
         return self._full_since is not None
 
     def used_ratio(self) -> float:
@@ -93,7 +93,7 @@ class Spool:
             self._note_progress()
 
     async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
-        """Sync, then deliver sealed segments and dead processes'; return the number of rows.
+        """Sync, then deliver sealed segments and those of dead processes; return the number of rows.
 
         ``heir`` gets a dead process's rows first, perhaps more than once: it settles their leases.
         """
@@ -124,7 +124,7 @@ class Spool:
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
     async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None, took: Took | None) -> int:
-        """Deliver a dead process's segments; nothing if the process lives or another one delivers them."""
+        """Deliver a dead process's segments; return 0 if the process lives or another one delivers them."""
         lock = self._folder / f"{name}.lock"
         try:
             fd = _lock(lock)

@@ -28,7 +28,7 @@ class AdminCaller:
         return self.is_operator or tenant == self.key.tenant
 
     def visible(self, ring: KeyRing) -> KeyRing:
-        """Return the visible keys; only operators see organisations."""
+        """Return the part of the key ring that the caller may see; only operators see organisations."""
         if self.is_operator:
             return ring
         return KeyRing(
@@ -49,7 +49,7 @@ class AdminCaller:
             raise Forbidden("this key is of another tenant")
 
     def check_models(self, models: tuple[Alias, ...]) -> None:
-        """Raise ``Forbidden`` if a new key would reach more models than this one."""
+        """Raise ``Forbidden`` if a new key would reach more models than the caller's own key."""
         mine = set(self.key.models)
         if mine and not (models and mine.issuperset(models)):
             raise Forbidden(f"this key gives keys for some of {', '.join(sorted(mine))} only")

@@ -1,5 +1,4 @@
-"""Bounds on operators' input: every text, list and number has one, and texts hold only characters that a terminal
-shows.
+"""Bounds on operators' input: each text, list and number has a bound, and texts contain only printable characters.
 
 Bounds apply by field name, so a new field has the narrowest ones until it gets its own. The OpenAPI document shows the
 bounds.
@@ -91,7 +90,7 @@ def _write(shape: dict[str, Any], field: str) -> None:
 
 
 def _named(value: object, shapes: Mapping[str, Any], seen: set[str] | None = None) -> Iterator[str]:
-    """Yield the names of referenced schemas, and of those inside them."""
+    """Yield the names of the schemas that a schema refers to, directly or through others."""
     seen = set() if seen is None else seen
     if isinstance(value, list):
         for one in value:

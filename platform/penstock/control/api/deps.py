@@ -38,7 +38,7 @@ from penstock.telemetry.metrics import Metrics
 
 @dataclass(slots=True, kw_only=True)
 class Secrets:
-    """Keys for checking credentials, the newest first; replaced while the controller runs, never shown."""
+    """Keys for checking credentials, newest first; they may change while the controller runs, and are never shown."""
 
     peppers: tuple[bytes, ...]
     platform_keys: tuple[bytes, ...]

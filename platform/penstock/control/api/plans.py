@@ -20,7 +20,7 @@ MOST_FACTOR = 1000.0
 
 
 def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
-    """Raise ``InvalidField`` with ``param`` before the field's name."""
+    """Return the plan, or raise ``InvalidField``, which names the field after the prefix ``param``."""
     if not 1 <= plan.weight <= MOST:
         raise InvalidField("a weight is at least 1", param=f"{param}weight")
     for name in (*CAPS, "degrade_output_tokens"):

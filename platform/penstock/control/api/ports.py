@@ -15,11 +15,11 @@ class TenancyStore(Protocol):
     async def tenants(self) -> tuple[Tenant, ...]: ...
 
     async def add_tenant(self, tenant: Tenant, act: Act) -> None:
-        """Raise ``Conflict`` if the id is taken or the organisation does not exist."""
+        """Store a tenant; raise ``Conflict`` if the id is taken or the organisation does not exist."""
         ...
 
     async def move_tenant(self, tenant: TenantId, org: OrgId, act: Act) -> Tenant | None:
-        """None if there is no such tenant, ``Conflict`` if no such organisation."""
+        """Move a tenant; None if there is no such tenant. Raise ``Conflict`` if there is no such organisation."""
         ...
 
     async def orgs(self) -> tuple[Org, ...]:
@@ -27,11 +27,11 @@ class TenancyStore(Protocol):
         ...
 
     async def add_org(self, org: Org, act: Act) -> None:
-        """Raise ``Conflict`` if the id is taken."""
+        """Store an organisation; raise ``Conflict`` if the id is taken."""
         ...
 
     async def change_plan(self, whose: ScopeId, change: Callable[[Plan], Plan], act: Act) -> Plan | None:
-        """Change a plan under a lock, None if there is no such scope; ``change`` may raise."""
+        """Change a plan under a lock; None if there is no such scope. If ``change`` raises, the plan stays."""
         ...
 
     async def keys(self) -> tuple[ApiKey, ...]: ...
@@ -39,11 +39,11 @@ class TenancyStore(Protocol):
     async def key(self, key_id: KeyId) -> ApiKey | None: ...
 
     async def add_key(self, key: ApiKey, act: Act) -> None:
-        """Raise ``Conflict`` if its tenant does not exist."""
+        """Store a key; raise ``Conflict`` if its tenant does not exist."""
         ...
 
     async def revoke_key(self, key_id: KeyId, act: Act) -> bool:
-        """False if there is no such working key."""
+        """Revoke a key; return False if no valid key has this id."""
         ...
 
     async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
@@ -58,7 +58,7 @@ class TableHistory(Protocol):
     async def latest(self) -> RoutingTable: ...
 
     async def publish(self, table: RoutingTable) -> None:
-        """Raise ``Conflict`` if the number is not the newest."""
+        """Publish the table; raise ``Conflict`` if its number is not the newest."""
         ...
 
     async def numbered(self, number: int) -> RoutingTable | None: ...
@@ -72,7 +72,7 @@ class AuditLog(Protocol):
         ...
 
     async def note_threshold(self, act: Act) -> bool:
-        """Write a ``budget.threshold`` unless its target has one; True if this call wrote it."""
+        """Write a ``budget.threshold`` row unless its target has one; return whether this call wrote it."""
         ...
 
     async def newest(self, limit: int, *, tenant: TenantId | None = None, of: Selection = ALL) -> tuple[Act, ...]:

@@ -1,7 +1,7 @@
 """JSON bodies: read after the caller is authenticated, within the intake's bounds, strict in types and names.
 
-FastAPI would validate the result of ``json.loads``, in which a list is no tuple and a word no enum. So pydantic gets
-the bytes: its parser is strict, and bounds nesting.
+FastAPI would validate the result of ``json.loads``, in which strict pydantic takes no list for a tuple and no text for
+an enum. So pydantic gets the bytes: its own parser does, and bounds nesting.
 """
 
 import re
@@ -33,8 +33,8 @@ T = TypeVar("T")
 
 
 def _sound(raw: object) -> object:
-    """Refuse values that pydantic's parser accepts: ``NaN``, ``Infinity``, ``1e999``, one name twice in an object,
-    values out of bounds.
+    """Return the bytes unchanged; refuse input that pydantic's parser accepts: ``NaN``, ``Infinity``, ``1e999``, a name
+    twice in an object, values out of bounds.
     """
     if isinstance(raw, bytes):
         try:
@@ -47,7 +47,7 @@ def _sound(raw: object) -> object:
 
 
 class _FromJson:
-    """Parses JSON bytes; the OpenAPI document shows the type itself."""
+    """Makes FastAPI parse the raw JSON bytes into the annotated type, and show that type in the OpenAPI document."""
 
     def __init__(self, check: Callable[[object], object]) -> None:
         self._check = check
@@ -89,7 +89,7 @@ def check_address(request: Request) -> None:
 
 
 class _Unparsed(Request):
-    """A request that gives its route the body unparsed."""
+    """A request that passes the raw body to its route."""
 
     async def json(self) -> bytes:
         return await self.body()

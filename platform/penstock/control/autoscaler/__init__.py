@@ -1,1 +1,1 @@
-"""The number of workers of each version: asked work against measured speed, in and out as values."""
+"""Decides the number of workers of each version, from the work that requests ask for and the measured speed. Pure."""

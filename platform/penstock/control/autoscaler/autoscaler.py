@@ -1,10 +1,10 @@
 """The autoscaler's stage of the loop: bounds, curves and demand in; targets, cordoned workers and records out.
 
-It is the one author of a scaled version's number of workers, from zero on. A version without bounds in the scale file
-keeps the number that a person or a rollout set. A new state counts only once its tick is published (``keep``): what a
-failed tick decided is decided again, and no worker ends that the table still offers.
+Only it changes a scaled version's number of workers, from zero on. A version without bounds in the scale file keeps the
+number that a person or a rollout set. A new state counts only once its tick's table is published (``keep``): decisions
+of a failed tick are made again, and no worker ends that the table still offers.
 
-Trade-off: the state is in memory. A new leader takes cordoned workers back and holds what runs for a window.
+Trade-off: the state is in memory. A new leader uncordons the workers, and removes none for a window.
 """
 
 import math
@@ -43,7 +43,7 @@ class CurveStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleSettings:
-    """The versions that are scaled are those that a pattern of ``bounds`` matches; without bounds there is none."""
+    """Settings of the autoscaler: it scales the versions that a pattern of ``bounds`` matches, without bounds none."""
 
     tiers: Mapping[Tier, SloTier]
     bounds: tuple[Bounds, ...] = ()
@@ -56,7 +56,7 @@ class ScaleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """A tick's decisions; they hold from ``Autoscaler.keep`` on."""
+    """A tick's decisions; they take effect with ``Autoscaler.keep``."""
 
     state: State = field(default_factory=State)
     targets: Mapping[VersionId, Target] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Scaling:
     """None while the gateways' number is not decided."""
 
     def applied(self, deployments: Iterable[Deployment]) -> tuple[Deployment, ...]:
-        """Return the deployments with the numbers of this tick; cordoned and sleeping workers are not counted."""
+        """Return the deployments with this tick's numbers of workers, cordoned and sleeping ones not counted."""
         numbers = {one.version: one.after for one in self.records}
         return tuple(replace(one, replicas=numbers.get(one.version, one.replicas)) for one in deployments)
 
@@ -94,7 +94,7 @@ class Autoscaler:
     async def step(
         self, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, demand: Demand, now: float
     ) -> Scaling:
-        """Decide at Unix second ``now``; of workers nothing if the host can't say what runs."""
+        """Decide at Unix second ``now``. No number of workers changes if the host can't list its processes."""
         self._began = min(self._began, now)
         processes = self._gateways(demand, now)
         if not self._settings.bounds or not view.is_known:
@@ -119,7 +119,7 @@ class Autoscaler:
         return Scaling(state=done.state, targets=targets, records=done.records, gateways=processes)
 
     def _gateways(self, demand: Demand, now: float) -> Pace | None:
-        """Adopt the gateways that speak, once all had time to: until then their number is not known."""
+        """Return the gateways' pace; None until all had time to report, since their number is unknown before."""
         bounds, pace = self._settings.gateways, self.gateways
         if bounds is None or (pace is None and not (demand.gateways and now - self._began >= RATE_S)):
             return None

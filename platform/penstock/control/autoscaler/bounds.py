@@ -1,7 +1,7 @@
 """The bounds of scaling by version: least and most workers, floors by clock, idle time, price. Parsed, or refused.
 
-A floor by clock is on from its ``start`` line's last firing until its ``end`` line's: a level, so the hour that summer
-time repeats changes nothing.
+A floor by clock is on if its ``start`` line fired after its ``end`` line last did. So the hour that the clock repeats
+in autumn changes nothing.
 """
 
 from collections.abc import Iterator
@@ -36,13 +36,12 @@ class ClockFloor:
     least: int
 
     def is_on(self, now: float) -> bool:
-        """Tell whether the floor is on at Unix second ``now``."""
         return _is_on(self, int(now // _MINUTE_S))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """``versions`` is a pattern of version ids; the first that matches binds."""
+    """Bounds of the versions that match the pattern ``versions``; of several bounds the first that matches counts."""
 
     versions: str
     least: int
@@ -58,7 +57,7 @@ class Bounds:
         return min(self.most, max((self.least, *(one.least for one in self.clock if one.is_on(now)))))
 
     def within(self, places: int) -> "Bounds":
-        """Return the bounds on a host that has no more places than these."""
+        """Return the bounds, lowered to a host that has only ``places`` workers' places."""
         return replace(self, least=min(self.least, places), most=min(self.most, places))
 
 
@@ -68,7 +67,7 @@ def of(version: VersionId, known: tuple[Bounds, ...]) -> Bounds | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleBounds:
-    """A scale file: the versions' bounds in order, and the gateways' (None: they are not scaled)."""
+    """A scale file: versions' bounds in order, and the gateways' bounds (None: gateways are not scaled)."""
 
     versions: tuple[Bounds, ...] = ()
     gateways: GatewayBounds | None = None
@@ -150,14 +149,17 @@ def _line(spec: SpecReader, key: str, zone: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _is_on(floor: ClockFloor, minute: int) -> bool:
-    """Compare the last firings. A firing in this very minute counts: lines are asked from the next one backwards."""
+    """Tell whether the start line fired last. A firing within ``minute`` counts."""
     zone = ZoneInfo(floor.zone)
     after = datetime.fromtimestamp((minute + 1) * _MINUTE_S, UTC).astimezone(zone)
     return _last(floor.start, after) > _last(floor.end, after)
 
 
 def _last(line: str, before: datetime) -> float:
-    """Return the last firing, forwards from the noon of the day before: backwards a repeated hour is lost."""
+    """Return the line's last firing before a time.
+
+    It counts forwards from noon of the day before: counted backwards, the hour that the clock repeats would be lost.
+    """
     noon = (before - timedelta(days=1)).replace(hour=12, minute=0, second=0, microsecond=0, fold=0)
     last, until = _first(CronSim(line, noon, reverse=True)), before.timestamp()
     for fired in CronSim(line, noon):

@@ -1,7 +1,7 @@
 """The number of gateway processes: requests a second against a process's measured rate, and its loop's delay. Pure.
 
-Apart from the engines: a gateway has no GPU, starts within seconds, and is bound by its own event loop. A missing
-gateway's requests have gone to the others, so what is known is whole enough to add, and never enough to take away.
+Gateways are scaled apart from engines: they have no GPU, start within seconds, and are bound by their event loops. If a
+gateway is silent, its requests have gone to the others: their reports justify more gateways, never fewer.
 """
 
 import math
@@ -14,7 +14,9 @@ from penstock.domain.fleet.demand import Demand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayBounds:
-    """``rate_per_s``: requests of one process a second, as ``make bench-gateway`` measured on such a machine."""
+    """Bounds of gateway processes. ``rate_per_s``: requests a second of one process, measured by ``make
+    bench-gateway``.
+    """
 
     least: int
     most: int
@@ -22,7 +24,7 @@ class GatewayBounds:
 
 
 def gateways(pace: Pace, demand: Demand, bounds: GatewayBounds, now: float) -> Pace:
-    """Return the pace after a tick: out at once, in as workers go."""
+    """Return the pace after a tick: it adds gateways at once, and removes them as slowly as workers."""
     requests = sum(rate.requests for one in demand.versions.values() for rate in one.rates.values())
     need = requests / (bounds.rate_per_s * GATEWAY_TARGET_LOAD)
     if demand.loop_lag_s > GATEWAY_LAG_MOST_S:

@@ -1,7 +1,8 @@
 """The quantile of demand's growth over a start, learned from the last hour. Pure.
 
-No forecast: the last value times that quantile covers 93 % of ten-minute windows of ServeGen's fortnight, and no
-predictor of the mean did better (ADR 0110). Floors by clock serve what no history knows.
+There is no other forecast: the last value times that quantile covers 93 % of ten-minute windows of ServeGen's
+fortnight, and no predictor of the mean did better (ADR 0110). Floors by clock cover growth that the last hour does not
+show.
 """
 
 import math
@@ -18,7 +19,7 @@ from penstock.control.autoscaler.constants import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Asked work, one sample each ``SAMPLE_S``; a tick that came late leaves its samples out."""
+    """Samples of asked work, one each ``SAMPLE_S``; a late tick leaves samples out."""
 
     samples: tuple[float, ...] = ()
     sampled_at: float = -math.inf
@@ -34,7 +35,7 @@ class History:
 
 
 def quantile(samples: tuple[float, ...], lead_s: float) -> float:
-    """Return the growth over ``lead_s`` that all but 5 % of the samples stayed within, from 1 to ``GROWTH_MOST``."""
+    """Return the factor within which 95 % of the samples grew over ``lead_s``, from 1 to ``GROWTH_MOST``."""
     ahead = max(1, round(lead_s / SAMPLE_S))
     grown = sorted(after / before for before, after in zip(samples, samples[ahead:], strict=False) if before > 0.0)
     if len(grown) < GROWTH_LEAST_SAMPLES:

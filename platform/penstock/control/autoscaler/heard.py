@@ -1,4 +1,4 @@
-"""What gateways report, as demand at one time; in memory, in seconds in which this process ran.
+"""Merges gateways' reports into the present demand; in memory, in seconds in which this process ran.
 
 Trade-off: nothing is stored. A new leader learns held requests within a second, and rates within ``RATE_S``.
 """
@@ -11,7 +11,7 @@ from penstock.domain.fleet.demand import Demand, GatewayReport
 
 
 class HeardDemand:
-    """Implements the loop's ``DemandReader``. ``on_news``: a version is waited for that was not before."""
+    """Implements the loop's ``DemandReader``. ``on_news`` is called when requests begin to be held for a version."""
 
     def __init__(self, awake: Clock, on_news: Callable[[], None] = lambda: None) -> None:
         self._awake = awake

@@ -1,10 +1,10 @@
-"""The law of scaling: the workers that a version's demand needs, and the guards that only add. Pure.
+"""The rule of scaling: the workers that a version's demand needs, and guards that can only raise the number. Pure.
 
 need = max(asked work x growth / target load, asked work + backlog / drain budget)
 
-Asked work is of standings that buy capacity; the headroom of the first term also drains the backlog. A backlog beside
-free slots is no missing worker: a rule keeps it, and a GPU would idle beside it. For the same reason no guard adds to
-workers that are not full.
+Only standings that buy capacity count as asked work; the headroom of the first term also drains the backlog. Requests
+that wait although slots are free are no backlog: a limit holds them, and one more GPU would idle. For the same reason
+no guard adds a worker while the present ones are not full.
 """
 
 import math
@@ -23,8 +23,6 @@ from penstock.domain.tenancy.standing import Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engines:
-    """What the serving workers of a version report together."""
-
     ready: int
     fill_ratio: float
     """Running requests over the batch that the objectives allow."""
@@ -42,7 +40,7 @@ class Engines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A version's asked work: its mean request, worker-seconds a second, and the speed that they are counted at."""
+    """A version's asked work: its mean request, a worker's speed for it, and ``work`` in worker-seconds a second."""
 
     shape: Shape
     speed: Speed
@@ -51,7 +49,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Workers, with fractions. ``guard`` is a whole number to have at least; 0 if no guard adds."""
+    """The needed workers, with fractions. ``guard`` is a whole number to have at least; 0 if no guard adds."""
 
     workers: float
     reason: str
@@ -72,7 +70,7 @@ def buying(rates: Mapping[Standing, Rate]) -> Rate:
 
 
 def load_of(curve: Curve, demand: VersionDemand, tier: SloTier, last: Shape | None) -> Load:
-    """Return the asked work; without arrivals the last known shape prices requests that are held or wait."""
+    """Return the asked work; without arrivals the last known mean request stands for those that are held or wait."""
     rate = buying(demand.rates)
     shape = shape_of(rate, demand.uncached_ratio) if rate.requests > 0.0 else last or _held_shape(demand)
     at = speed(curve, shape, tier.within_s(Indicator.ITL))
@@ -80,7 +78,7 @@ def load_of(curve: Curve, demand: VersionDemand, tier: SloTier, last: Shape | No
 
 
 def engines_of(ready: Sequence[Seen], load: Load, curve: Curve) -> Engines:
-    """Return the engines' state against the batch that the objectives allow."""
+    """Return the engines' state, relative to the batch that the objectives allow."""
     batch, count = load.speed.batch, max(1, len(ready))
     running, waits, kv_used, backlog = [], [], 0.0, 0
     for one in ready:
@@ -105,7 +103,7 @@ def engines_of(ready: Sequence[Seen], load: Load, curve: Curve) -> Engines:
 def need(
     load: Load, engines: Engines, demand: VersionDemand, tier: SloTier, growth: float, *, is_settled: bool
 ) -> Need:
-    """Return the workers that the demand needs. ``is_settled``: late answers are of the workers that serve now."""
+    """Return the workers that the demand needs. ``is_settled``: recent late answers are of the present workers."""
     ttft_s = tier.within_s(Indicator.TTFT) or tier.within_s(Indicator.LATENCY)
     drain_s = max(c.DRAIN_LEAST_S, ttft_s - load.speed.prefill_s)
     waiting = engines.backlog + demand.held_requests
@@ -133,13 +131,12 @@ def need(
 
 
 def batch_slots(load: Load, ready: int, growth: float) -> int:
-    """Return the slots of an engine that interactive work leaves to batch work, at the target load."""
     used = load.work * growth / (c.TARGET_LOAD * ready) if ready else 1.0
     return max(0, math.floor(load.speed.batch * (1.0 - used)))
 
 
 def _guards(engines: Engines, demand: VersionDemand, tier: SloTier, *, is_settled: bool) -> Iterator[tuple[str, float]]:
-    """Yield each guard that is beyond its bound, with the factor."""
+    """Yield the name and factor of each guard that is beyond its bound."""
     ttft_s, itl_s = tier.within_s(Indicator.TTFT), tier.within_s(Indicator.ITL)
     if ttft_s and engines.ttft_p90_s > c.PREDICTED_MOST * ttft_s:
         yield "predicted_ttft", engines.ttft_p90_s / ttft_s
@@ -153,9 +150,9 @@ def _guards(engines: Engines, demand: VersionDemand, tier: SloTier, *, is_settle
 
 
 def _burn(demand: VersionDemand, tier: SloTier) -> float:
-    """Return late answers over the error budget; 0 if too few were answered to say.
+    """Return the late answers relative to the error budget; 0 if there are too few answers to tell.
 
-    More than 5 % late first tokens are a TTFT p95 beyond the objective, and a deadline missed is late.
+    More than 5 % late first tokens mean a TTFT p95 beyond the objective; a missed deadline counts as late.
     """
     judged = (
         tier.objective(Indicator.TTFT) or tier.objective(Indicator.LATENCY) or tier.objective(Indicator.AVAILABILITY)

@@ -1,7 +1,7 @@
-"""From needs to a number over time: out at once, in slowly, never on missing numbers. Pure.
+"""From needs to a number over time: more workers at once, fewer slowly, never fewer on missing numbers. Pure.
 
-Trade-off: the largest wish of five minutes holds what a crowd brought for five minutes after it, at its price. Without
-that the next crowd of the same size meets a start.
+Trade-off: the largest need of the last five minutes sets the number, so a peak's workers stay, and cost, for five
+minutes after it. Without that the next peak of the same size would wait for starts.
 """
 
 import math
@@ -14,7 +14,7 @@ from penstock.domain.ids import WorkerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """A version's number over time: what it wants, the largest needs lately, and when it last changed."""
+    """A version's number over time: the present one, the largest recent needs, and when it last changed."""
 
     workers: int
     deployed: int = 0
@@ -30,7 +30,7 @@ class Pace:
 
     @classmethod
     def adopting(cls, workers: int, now: float, deployed: int = 0) -> Self:
-        """Return the pace of a new leader: what runs is held for a window, as its needs were not seen."""
+        """Return a new leader's pace: the present workers are kept for a window, since earlier needs are unknown."""
         return cls(workers=workers, deployed=deployed, in_at=now + c.IN_WINDOW_S - c.IN_EVERY_S)
 
     def noting(self, need: float, ready: int, now: float) -> "Pace":
@@ -39,20 +39,19 @@ class Pace:
         return replace(self, needs=(*recent, (now, need)), ready=ready, ready_at=ready_at)
 
     def holding(self, ready: int, now: float) -> "Pace":
-        """Count the present number as needed now: what is missing is no reason to have fewer."""
+        """Record the present number as needed now, because missing reports are no reason for fewer workers."""
         return self.noting(self.workers / (1.0 + c.DEAD_BAND), ready, now)
 
     def is_settled(self, now: float) -> bool:
-        """Tell whether all answers of the window of judgement are of the workers that serve now."""
         return now - self.ready_at >= c.JUDGED_S
 
     def lowest(self) -> int:
-        """Return the number that the largest recent need allows: its dead band is within."""
+        """Return the least number that the largest recent need allows, its dead band included."""
         largest = max((need for _, need in self.needs), default=0.0)
         return math.ceil(largest * (1.0 + c.DEAD_BAND) - 1e-9)
 
     def steps_in(self, now: float, floor: int) -> int:
-        """Return the workers that may go now: a tenth, not below the floor or the largest recent need."""
+        """Return how many workers may go now: a tenth of all, none below the floor or the largest recent need."""
         if now - self.in_at < c.IN_EVERY_S:
             return 0
         least = max(floor, self.lowest())

@@ -1,9 +1,10 @@
-"""Gateways' reports, merged into demand: increments by second, silent gateways by name. Pure but for its own memory.
+"""Merges gateways' reports into demand: increments of counters by second, and the names of silent gateways.
 
 Seconds are the controller's: a gateway's clock can't place its requests in the past or the future. Counters that begin
 anew count from zero; a report that is not newer counts nothing. Increments of a gap are spread over it.
 
-Trade-off: nothing is stored. A new leader's rates are too low for ``RATE_S``, and it holds what runs for longer.
+Trade-off: nothing is stored. A new leader's rates are too low for ``RATE_S``; it removes no worker for longer than
+that.
 """
 
 import math
@@ -23,8 +24,6 @@ Key = tuple[VersionId, Standing]
 
 
 class _Added(NamedTuple):
-    """Increments of one version's and standing's counters in one second."""
-
     requests: float = 0.0
     prompt_tokens: float = 0.0
     output_tokens: float = 0.0
@@ -54,7 +53,9 @@ class Reports:
     """Reports that counted nothing: repeated, late, unsound, or of one gateway too many."""
 
     def take(self, report: GatewayReport, now: float) -> bool:
-        """Take a report at ``now``, in awake seconds; return whether it counts."""
+        """Take a report at ``now``, in awake seconds; return False if it is refused as unsound or not newer than the
+        last.
+        """
         known = self._known.get(report.gateway)
         if not _is_sound(report) or (known is None and len(self._known) >= MOST_GATEWAYS) or _is_old(known, report):
             self.refused += 1
@@ -72,7 +73,7 @@ class Reports:
         return True
 
     def demand(self, now: float) -> Demand:
-        """Return what is asked at ``now``; increments and gateways beyond their time are dropped."""
+        """Return the demand at ``now``, without increments and gateways that are too old."""
         self._known = {name: one for name, one in self._known.items() if now - one.heard_at < GONE_S}
         self._forget(now)
         silent = tuple(sorted(name for name, one in self._known.items() if now - one.heard_at >= SILENT_S))

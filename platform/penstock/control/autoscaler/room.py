@@ -1,7 +1,7 @@
-"""The engines that one machine has room for beside those awake: by cores and by memory. Pure.
+"""The engines that a machine has room for beside the awake ones: by cores and by memory. Pure.
 
-Trade-off: bytes are computed from manifests, and each process as the larger of two measured ones. A wish beyond the
-machine is cut and said; engines that are started all the same would slow all others.
+Trade-off: bytes are computed from manifests, and each process counts as the larger of two measured ones. A number that
+exceeds the machine is cut, and the record says so: more engines would slow all others.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -28,14 +28,13 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRoom:
-    """What is free now. ``sizes`` are bytes of a worker by version."""
+    """The machine's free cores and bytes. ``sizes`` are bytes of a worker by version."""
 
     engines: int
     free_bytes: int
     sizes: Mapping[VersionId, int]
 
     def more(self, version: VersionId) -> int:
-        """Return the workers of this version that still fit."""
         return max(0, min(self.engines, self.free_bytes // self._needs(version)))
 
     def less(self, version: VersionId, workers: int) -> "MachineRoom":
@@ -50,7 +49,7 @@ class MachineRoom:
 def room_of(
     machine: Machine, sizes: Mapping[VersionId, int], running: Iterable[Running], asleep: Collection[WorkerId]
 ) -> MachineRoom:
-    """Return the room beside the workers that have a process and do not sleep."""
+    """Return the room beside the workers with a process, except sleeping ones."""
     room = MachineRoom(engines=machine.cores, free_bytes=int(machine.memory_bytes * USED_RATIO), sizes=sizes)
     for one in running:
         if one.worker not in asleep:

@@ -1,4 +1,4 @@
-"""The two phases of scale-in: cordon (out of the table), then end, once nothing runs. Pure.
+"""The two phases of scale-in: cordon a worker (it leaves the routing table), then end it once no request runs. Pure.
 
 A worker with a running stream is never ended, however long its stream is: a cordoned worker costs its price until then.
 """
@@ -12,7 +12,7 @@ from penstock.domain.ids import WorkerId
 
 
 def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tuple[WorkerId, ...]:
-    """Return the workers to cordon: each the idlest of the zone that has most then; none before its residency."""
+    """Return the workers to cordon, one at a time the idlest of the largest zone; none that started too recently."""
     stayed = [one for one in ready if now - one.since >= RESIDENCY_TIMES * start_s]
     zones = Counter(one.report.zone for one in ready)
     idlest = sorted(stayed, key=lambda one: (work(one), one.report.load.queued_tokens, one.report.worker), reverse=True)
@@ -27,7 +27,7 @@ def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tup
 
 
 def drained(cordoned: Iterable[Seen], since: Mapping[WorkerId, float], heard_after: float) -> tuple[WorkerId, ...]:
-    """Return the cordoned workers that were idle in a fresh report, made after all gateways knew."""
+    """Return the cordoned workers that can end: idle in a report made after all gateways stopped sending to them."""
     return tuple(
         one.report.worker
         for one in cordoned
@@ -36,7 +36,7 @@ def drained(cordoned: Iterable[Seen], since: Mapping[WorkerId, float], heard_aft
 
 
 def taken_back(cordoned: Sequence[Seen], count: int) -> tuple[WorkerId, ...]:
-    """Return the workers to take back: the busiest first, as they would end last."""
+    """Return the draining workers to keep after all: the busiest first, since they would be the last to become idle."""
     busiest = sorted(cordoned, key=lambda one: (-work(one), one.report.worker))
     return tuple(one.report.worker for one in busiest[:count])
 

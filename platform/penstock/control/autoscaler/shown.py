@@ -1,6 +1,6 @@
 """Metrics of scaling: numbers, wishes and cordoned workers by version, price, silent gateways.
 
-Only the leader knows them; after it stops leading the gauges are removed, which differs from 0.
+Only the leader sets these gauges; it removes them when it stops leading, since 0 would be wrong.
 """
 
 from penstock.control.autoscaler.autoscaler import Scaling

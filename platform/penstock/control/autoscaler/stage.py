@@ -1,6 +1,7 @@
-"""The autoscaler's stage of a tick: state, demand and workers in; state, targets and records out. Pure.
+"""The autoscaler's stage of a tick: from state, demand and workers to state, targets and records. Pure.
 
-Out in one step, in slowly and in two phases. Missing numbers hold: what is known may add, and nothing scales in.
+It adds workers in one step, and removes them slowly, in two phases. If numbers are missing, the known ones may add
+workers, and none is removed.
 """
 
 import math
@@ -44,8 +45,6 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracked:
-    """What a tick keeps of a version for the next."""
-
     pace: Pace
     at: float
     history: History = field(default_factory=History)
@@ -70,8 +69,6 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetScene:
-    """Heartbeats, processes and demand, for all versions that are scaled."""
-
     scaled: Sequence[Scaled]
     seen: Sequence[Seen]
     running: Sequence[Running]
@@ -94,7 +91,7 @@ class Step:
 
 
 def scale(state: State, scene: FleetScene, now: float) -> Step:
-    """Decide at ``now`` (Unix seconds). A version that is scaled no more leaves nothing behind."""
+    """Decide at ``now`` (Unix seconds). The state of a version that is no longer scaled is dropped."""
     heard_after = scene.heard_after(now)
     found = supplies(scene.seen, scene.running, state.cordoned, heard_after)
     versions: dict[VersionId, Tracked] = {}
@@ -115,7 +112,7 @@ def scale(state: State, scene: FleetScene, now: float) -> Step:
 
 
 def _follow(before: Tracked | None, scaled: Scaled, supply: Supply, now: float) -> Tracked:
-    """Return what is known of a version now; a new leader adopts what runs, and holds it for a window."""
+    """Return a version's state at ``now``; a new leader takes the present workers as the number, for a window."""
     if before is None:
         counted = supply.counted(now, c.START_DEFAULT_S) or scaled.deployed
         pace = Pace.adopting(counted, now, scaled.deployed)
@@ -128,8 +125,6 @@ def _follow(before: Tracked | None, scaled: Scaled, supply: Supply, now: float) 
 
 
 class _VersionScene(NamedTuple):
-    """One version's workers, demand and history at the present tick."""
-
     scaled: Scaled
     supply: Supply
     demand: VersionDemand
@@ -185,7 +180,7 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
 
 
 def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
-    """Return what is tracked, the workers that are needed, and the slots that batch work may hold."""
+    """Return the version's state, the workers that it needs, and the slots that batch work may hold."""
     scaled, supply, tracked, now = look.scaled, look.supply, look.tracked, look.now
     if look.is_used:
         tracked = replace(tracked, used_at=now)
@@ -213,7 +208,7 @@ def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
 
 
 def _least(look: _VersionScene, tracked: Tracked) -> tuple[int, bool]:
-    """Return the floor, and whether the version goes to zero: no request came in its idle time."""
+    """Return the floor, and whether the version goes to zero because no request came in its idle time."""
     floor = look.scaled.bounds.floor(look.now)
     is_idle = floor == 0 and look.all.is_known and look.now - tracked.used_at >= look.scaled.bounds.idle_s
     return max(floor, 0 if is_idle or not tracked.pace.workers else 1), is_idle
@@ -262,7 +257,7 @@ def _out(look: _VersionScene, pace: Pace, number: int, reason: str) -> tuple[Pac
 
 
 def _in(look: _VersionScene, pace: Pace, count: int, start_s: float, reason: str) -> tuple[Pace, Act, str]:
-    """Cordon workers; those that still start have nothing to lose and are drained by their number alone."""
+    """Cordon workers. Workers that still start are not cordoned: the smaller number drains them."""
     chosen = scale_in.chosen(look.supply.ready, count, look.now, start_s)
     spare = min(count - len(chosen), max(0, pace.workers - len(look.supply.ready)))
     if not chosen and not spare:

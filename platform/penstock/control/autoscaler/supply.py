@@ -1,7 +1,7 @@
 """The workers of each version as supply: serving, coming, parked, cordoned, silent. Pure.
 
-A worker that starts and reports is coming, however slow. One that never reported is coming until it is overdue; a
-silent one is neither supply nor a reason to scale in.
+A worker that starts and reports counts as coming, however slow; one that never reported, until it is overdue. A silent
+one is neither supply nor a reason to scale in.
 """
 
 import math
@@ -41,13 +41,14 @@ class Supply:
         return sum(now - one.started_at > OVERDUE_TIMES * start_s for one in self.unheard)
 
     def starts_s(self, since: float) -> Iterator[float]:
-        """Yield the seconds of starts, wakes apart, that ended after ``since``."""
         for one in self.ready:
             if one.since > since and one.report.phases and one.report.phases[0].phase is not _WAKING:
                 yield sum(phase.seconds for phase in one.report.phases)
 
     def lead_s(self, now: float, start_s: float) -> float:
-        """Return the seconds until one more worker serves: a wake's, a start's, or those of a start that goes on."""
+        """Return the seconds until one more worker would serve: a wake's if one sleeps, else a start's, or the present
+        start's if longer.
+        """
         waking = [one.report.restart_s for one in self.parked if one.report.restart_s]
         return min(waking) if waking else max(start_s, now - self.oldest_start)
 

@@ -1,8 +1,8 @@
 """Asked work in worker-seconds a second, from the step model at the largest batch that objectives and memory allow.
 Pure.
 
-Work and not utilisation: a busy GPU says that it has work, not how much more it could take (ADR 0113).
-Trade-off: mean lengths stand for all requests; target load covers their spread.
+Utilisation is not used: a busy GPU does not show how much more work it could take (ADR 0113). Trade-off: mean lengths
+stand for all requests; target load covers their spread.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,6 @@ from penstock.domain.models.steps import StepModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """A version's speed on its hardware and with its engine's settings."""
-
     steps: StepModel
     seqs_most: int
     """The engine's ``max_num_seqs``."""
@@ -26,7 +24,9 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A mean request: ``prompt`` tokens that the prefix cache lacks, ``output`` tokens, ``context`` held meanwhile."""
+    """A mean request: ``prompt`` tokens to compute (without cached ones), ``output`` tokens, mean ``context`` in the
+    cache.
+    """
 
     prompt: float
     output: float
@@ -35,7 +35,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """A worker's pace at a shape: the batch, the step's seconds, and worker-seconds of one request."""
+    """A worker's speed for a mean request: the batch, its step's seconds, and worker-seconds per request."""
 
     batch: int
     step_s: float

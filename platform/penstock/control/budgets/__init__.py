@@ -1,1 +1,1 @@
-"""Budgets in the controller: alarms, and counters that agree with the ledger. Admission is the gateways'."""
+"""Budgets in the controller: alarms, and the counters by which gateways admit requests, corrected from the ledger."""

@@ -1,8 +1,8 @@
 """Error budgets for rollouts: availability by the ledger, other objectives by a Prometheus.
 
-The ledger has outcomes, but no times. Failures reported as caused by callers are not counted; unreported ones are bad,
-so that the budget is underestimated rather than overestimated. An unavailable Prometheus's last answer holds for an
-hour: a rollout that it froze must stay frozen meanwhile.
+The ledger has outcomes, but no response times. Failures that gateways report as caused by callers are not counted; all
+others are bad, so that the remaining budget is rather underestimated. If Prometheus is unavailable, its last answer
+holds for an hour, so that a rollout frozen by it stays frozen.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ KEPT_S = 3600.0
 
 @dataclass(slots=True, kw_only=True)
 class RecordedBudgets:
-    """Budgets read from a Prometheus in a thread, periodically; none without one."""
+    """Budgets read periodically from a Prometheus, in a thread; without a Prometheus there are none."""
 
     read: Callable[[], tuple[Budget, ...]]
     clock: Clock
@@ -41,7 +41,7 @@ class RecordedBudgets:
     _told: tuple[Budget, ...] = ()
 
     async def of(self, tier: Tier) -> tuple[Budget, ...]:
-        """None after an hour without an answer."""
+        """Return the tier's budgets; empty after an hour without an answer."""
         now = self.clock.monotonic()
         if now - self._asked_at >= REREAD_S:
             self._asked_at = now
@@ -64,7 +64,7 @@ async def _unrecorded(_: Tier) -> tuple[Budget, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class LedgerBudgets:
-    """Error budgets by the ledger; while it is unavailable there is no data, and the policy decides."""
+    """Error budgets by the ledger; while that is unavailable there is no data, and the rollout's policy decides."""
 
     ledger: LedgerReader
     clock: Clock

@@ -24,7 +24,6 @@ class BudgetComparison:
 
 
 async def compare(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> tuple[BudgetComparison, ...]:
-    """Compare each budget's meter with the ledger; raises ``StoreUnavailable``."""
     lines = await budget.read(reader, ring, now)
     counted = await store.spent([line.budget.meter for line in lines])
     return tuple(BudgetComparison(line=line, counted=MicroUsd(counted[line.budget.meter])) for line in lines)

@@ -1,8 +1,8 @@
 """A periodic check of all budgets: an alarm per threshold, gauges of use, shared counters.
 
 It runs at its own interval, so that a slow ledger does not delay a tick, and reads the ledger's sums. The audit row is
-the lasting alarm; the log event follows it. Counters are only raised, which adds spend that a killed gateway never
-settled.
+the lasting alarm; the log event follows it. Shared counters are only raised, which adds the spend that a killed gateway
+never settled.
 
 Trade-off: an alarm is raised once per scope, window, cap and threshold; a changed cap makes a new budget.
 """
@@ -34,7 +34,7 @@ class Crossing:
 
     @property
     def name(self) -> str:
-        """The alarm's identity: alarms of the same name are the same alarm."""
+        """The alarm's identity: an alarm with the same name is not raised again."""
         return f"{self.line.budget.meter}/{self.line.budget.cap}@{self.percent}"
 
 

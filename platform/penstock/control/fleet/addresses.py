@@ -1,5 +1,4 @@
-"""Worker addresses that the controller accepts: gateways send prompts there, so an address must lead to that
-worker. Pure.
+"""Checks the addresses that workers report: gateways send prompts there, so an address must lead to that worker. Pure.
 
 A worker may report the address its heartbeat comes from; on one machine, any loopback address. One that listens on all
 addresses reports ``0.0.0.0`` or ``::``, which is replaced by the sender's. If a proxy changes the sender's address,
@@ -38,7 +37,7 @@ class WorkerAddresses:
         return cls(networks=networks, domains=domains, secure=secure)
 
     def reached_at(self, url: str, peer: str) -> str:
-        """Return the URL by which gateways reach it, or raise ``Forbidden``."""
+        """Return the URL by which gateways reach the worker, or raise ``Forbidden``."""
         match = _URL.fullmatch(url)
         if match is None or int(match[4]) not in _PORTS:
             raise Forbidden("a worker's address is http://HOST:PORT and no more", param="url")

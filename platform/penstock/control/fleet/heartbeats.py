@@ -1,7 +1,7 @@
 """Heartbeats: kept in memory, saved periodically, merged with those that other controllers saved.
 
-If the store is unavailable they stay in memory and nothing is lost: each worker reports again within a second. Ages
-exclude seconds in which this process did not run: a suspended controller received no heartbeats.
+If the store is unavailable, heartbeats stay in memory and nothing is lost: each worker reports again within a second.
+Ages exclude seconds in which this process did not run: a suspended controller received no heartbeats.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ class LeaseStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """The retention of heartbeats: a silent worker stays visible for ``keep_s``, to show why it failed."""
+    """A silent worker's heartbeat is kept for ``keep_s``, so that operators see why the worker failed."""
 
     keep_s: float = 600.0
 
@@ -97,7 +97,7 @@ class Heartbeats:
         self._seen = {worker: one for worker, one in self._seen.items() if one.at >= oldest}
 
     async def seen(self) -> tuple[Seen, ...]:
-        """Without the store, only the heartbeats in memory."""
+        """Return the heartbeats of all controllers; if the store is unavailable, only those in memory."""
         self._leave_out_sleep()
         oldest = self._clock.now() - self._memory.keep_s
         try:
@@ -112,7 +112,7 @@ class Heartbeats:
         return self.known
 
     def _leave_out_sleep(self) -> None:
-        """Shift heartbeats' times by the seconds since the last call in which this process did not run."""
+        """Move heartbeats' times forward by the seconds since the last call in which this process did not run."""
         slept_s, now = self._clock.monotonic() - self._awake.monotonic(), self._clock.now()
         lost_s, self._slept_s = slept_s - self._slept_s, slept_s
         if lost_s > 0.0:

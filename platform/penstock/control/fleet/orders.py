@@ -33,7 +33,7 @@ class Orders:
         """What the host could not bring about when it was last asked, in words."""
 
     def listen_from(self, now: float) -> None:
-        """Ignore workers' silence before Unix second ``now``: this controller was not listening."""
+        """Ignore workers' silence before Unix second ``now``, since this controller did not listen then."""
         self._since = now
 
     def forget(self) -> None:
@@ -54,7 +54,7 @@ class Orders:
         return self._batch_slots.get(version)
 
     def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
-        """Without an order, to keep the state."""
+        """Return the order to a worker; without one, the order to keep its state."""
         if worker in self._draining:
             return WorkerOrder.DRAIN
         as_it_is = WorkerOrder.SLEEP if state is WorkerState.SLEEPING else WorkerOrder.SERVE
@@ -64,7 +64,7 @@ class Orders:
         return worker in self._draining
 
     async def view(self) -> FleetView:
-        """Return the host's workers; drains ordered by an earlier controller are included."""
+        """Return the host's workers; one that an earlier controller ordered to drain counts as draining."""
         view = replace(await self._host.view(), since=self._since, orders=dict(self._told))
         self.held = view.held
         for running in view.running:

@@ -35,10 +35,10 @@ _WITHOUT_STREAMS = frozenset({state for state in WorkerState if state.is_startin
 class FleetPolicy:
     """Thresholds in seconds.
 
-    The last word of a worker silent for ``lease_s`` is old. A process silent for ``start_timeout_s`` at its start, or
-    ``silence_s`` later, is replaced; one that dies at once. One that served goes on until its successor is proven, for
-    ``start_timeout_s`` at most: its engine may serve, and gateways see whether it does. The ``n``-th accident within
-    ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
+    A worker silent for ``lease_s`` is no longer judged by its last report. One silent for ``start_timeout_s`` during
+    its start, or for ``silence_s`` later, is replaced; a process that ended is replaced at once. A silent worker that
+    served goes on until its successor is proven, for ``start_timeout_s`` at most: its engine may still serve, which
+    gateways see. The ``n``-th accident within ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
     """
 
     lease_s: float = 5.0
@@ -87,7 +87,7 @@ class _Deaths(NamedTuple):
 
 
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
-    """Return the starts and drains due at ``now`` (Unix seconds); none if the host can't say what runs."""
+    """Return the starts and drains due at ``now`` (Unix seconds); none if the host can't list its processes."""
     if not view.is_known:
         return FleetPlan()
     fleet = _by_version(seen, view, now, policy)
@@ -119,7 +119,7 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
 
 
 def _kept(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica]) -> set[WorkerId]:
-    """Return the silent workers that may serve: as many as proven ones are missing."""
+    """Return silent workers to keep, since they may serve: as many as there are too few proven workers."""
     missing = max(0, wanted.replicas - sum(replica.is_proven for replica in counted))
     return {replica.worker for replica in [one for one in replicas if one.must_end and one.may_serve][:missing]}
 
@@ -150,15 +150,17 @@ def _coming(
 
 
 def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) -> int:
-    """Count the workers to start: up to the deployed number, and one for a replacement if none is draining."""
+    """Return the number of workers to start: up to the deployed one, plus one for a replacement if none is draining."""
     is_renewing = not is_draining and any(_is_outdated(wanted, replica) for replica in counted)
     target = wanted.replicas + (SURGE if is_renewing and wanted.replicas else 0)
     return max(0, target - len(counted))
 
 
 def _superfluous(wanted: Deployment, counted: list[_Replica], target: Target | None) -> list[_Replica]:
-    """Return the workers to drain: outdated ones once their successors are proven, else surplus ones, unproven and
-    sleeping first, then the idlest; of a scaled version only named ones and those without streams.
+    """Return the workers to drain: outdated ones once their successors are proven, else surplus ones.
+
+    Of surplus workers, unproven and sleeping ones go first, then the idlest; of a scaled version only named ones and
+    those without streams.
     """
     if len(counted) <= wanted.replicas:
         return []
@@ -204,7 +206,7 @@ def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
 
 
 def _bursts(deaths: list[float]) -> int:
-    """Count deaths, those within ``BURST_S`` as one: one accident is no crash loop."""
+    """Return the number of accidents: deaths within ``BURST_S`` are one accident, and no crash loop."""
     count, began = 0, -math.inf
     for at in sorted(deaths):
         if at - began >= BURST_S:

@@ -1,6 +1,6 @@
 """Metrics of the fleet: deployed and existing workers by version, and reasons of workers' ends.
 
-Only the leader knows them; after it stops leading the gauges are removed, which differs from 0.
+Only the leader sets these gauges; it removes them when it stops leading, since 0 would be wrong.
 """
 
 from collections import Counter
@@ -86,6 +86,6 @@ class FleetMetrics:
             self._lost.remove(version, self._last_lost.pop((version, end)), end)
 
     def _begin(self, version: str) -> None:
-        """Create each reason's counter at 0: a rise from nothing to 1 is invisible to ``increase``."""
+        """Create each reason's counter at 0: Prometheus's ``increase`` would not see a counter that begins at 1."""
         for end in WorkerEnd:
             self._ends.labels(version, end)

@@ -2,7 +2,7 @@
 
 A version leaves in three steps: its workers are told to drain and leave the routing table, their streams end, the host
 drops the version. A worker to be replaced is drained in the same way, and the host starts its successor. A worker that
-scales in is drained once it is idle, and the number sinks only after the host knows which one that is.
+scales in is drained once it is idle, and the number falls only once the host knows which worker that is.
 
 Trade-off: a drained worker that can't be asked about its streams gets only ``silence_s``; the host grants each worker
 the drain time once more.
@@ -24,7 +24,7 @@ _ENDED = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 def plan_versions(
     catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> FleetPlan:
-    """An empty one if the host can't be asked."""
+    """Return the plan for such a host; an empty one if the host can't be asked."""
     if not view.is_known:
         return FleetPlan()
     wanted = {one.version: one for one in catalogue.staffed if one.replicas}
@@ -53,7 +53,10 @@ def _why(running: Running, deployment: Deployment | None) -> Decision:
 
 
 def _served(deployment: Deployment, version: ModelVersion, view: FleetView) -> Served:
-    """Count a worker that is to end until the host has drained it: else a smaller number would end another."""
+    """Return the version's number and resources for the host.
+
+    A worker that is to end counts until the host has drained it: else the smaller number would end another one.
+    """
     manifest, target = version.manifest, view.targets.get(version.id)
     marked = {one.worker for one in view.running if one.draining}
     return Served(
@@ -79,7 +82,7 @@ def _busy(version: VersionId, view: FleetView, free: set[WorkerId]) -> int:
 
 
 def _is_free(running: Running, last: Seen | None, since: float, now: float, policy: FleetPolicy) -> bool:
-    """Tell whether a drained worker has no streams; silence counts as none only after ``silence_s``."""
+    """Tell whether a drained worker has no streams; a silent one counts as such only after ``silence_s``."""
     if not running.draining:
         return False
     heard_at = max(running.started_at, since, last.at if last else 0.0)

@@ -1,1 +1,1 @@
-"""Memory for fewer versions than are deployed: decides the workers that are awake and those that sleep."""
+"""Decides which workers are awake and which sleep, if the deployed versions need more memory than there is."""

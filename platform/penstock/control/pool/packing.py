@@ -1,10 +1,10 @@
 """Chooses the awake workers if more versions are deployed than fit into the pool. Pure: claims and residents in, orders
 out.
 
-A claim is a worker that needs memory. It takes bytes from idle residents past their residency, at the least loss of
-use; only a claim puts a worker to sleep. After ``patience_s`` no other claim overtakes it; after ``turn_s`` busy
-residents are ordered to sleep as well, once their streams have ended. Pinned versions, those in a rollout, those with
-held requests and recent arrivals are never victims.
+A claim is a worker that needs memory, a resident one that has it. A claim takes the bytes of idle residents past their
+residency, those with the least use; only claims put workers to sleep. After ``patience_s`` no other claim overtakes it;
+after ``turn_s`` busy residents must sleep as well, once their streams have ended. Pinned versions, those in a rollout,
+those with held requests and recent arrivals are never victims.
 
 Trade-off: if more versions are always busy than fit, each turn costs the time of the longest stream and a wake. Without
 turns one tenant's steady use would keep another's model asleep forever.
@@ -66,7 +66,7 @@ _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceClaim:
-    """A sleeping ``worker`` that needs memory, or None to start one."""
+    """A claim on memory: to wake the sleeping ``worker``, or to start one if it is None."""
 
     version: VersionId
     size_bytes: int
@@ -159,7 +159,7 @@ class _Room:
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
     def _gather(self, claim: PlaceClaim, now: float) -> None:
-        """Put residents to sleep unless those already leaving free enough; reserve the free bytes for the claim."""
+        """Reserve free bytes for the claim; if residents going to sleep don't free enough, put more to sleep."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short)
         if chosen is None:

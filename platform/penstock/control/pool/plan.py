@@ -1,13 +1,13 @@
 """The pool's part of a plan: starts within the memory, wakes and sleeps. Pure.
 
 A new version is started, proven by its golden prompts and kept until another claim needs its memory: an unproven worker
-is no reserve. Sleeping workers count as existing: they are neither replaced nor started twice, and surplus ones are
-drained first. A sleeping worker larger than the whole pool ends, as it can never wake.
+can't be relied on when it is needed. Sleeping workers count as existing: they are neither replaced nor started twice,
+and surplus ones are drained first. A sleeping worker larger than the whole pool ends, as it can never wake.
 
-Of a version that is scaled, the number of workers is the autoscaler's: the workers that it wakes are claims, and no
-busy worker claims a second one.
+The autoscaler decides a scaled version's number of workers: the ones that it wakes are claims, and a busy worker does
+not claim a second one.
 
-Trade-off: only workers with a process here are in the pool; one that only reports is on another machine.
+Trade-off: only workers with a process on this host are in the pool; one that only reports is on another machine.
 """
 
 import math
@@ -158,7 +158,9 @@ def _bases(catalogue: Catalogue) -> Mapping[VersionId, VersionId]:
 
 
 def _waited_for(wanted: Iterable[Wanted], bases: Mapping[VersionId, VersionId]) -> Mapping[VersionId, Wanted]:
-    """Return held requests by serving version: the longest wait among a base and its adapters."""
+    """Return, by serving version, the held requests that have waited longest; requests for an adapter count for its
+    base.
+    """
     found: dict[VersionId, Wanted] = {}
     for one in wanted:
         version = bases.get(one.version, one.version)

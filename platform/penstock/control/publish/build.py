@@ -40,8 +40,8 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
 ) -> RoutingTable:
     """Return the next table, or ``latest`` itself if nothing urgent changed.
 
-    A worker silent for ``silence_s`` is left out once others have replaced it: it is the agent that is silent, and
-    gateways see for themselves whether its engine answers. 0 ``pool_bytes``: no pool.
+    A worker silent for ``silence_s`` is left out once other workers replace it: only its agent is silent, and gateways
+    notice themselves whether its engine answers. 0 ``pool_bytes``: no pool.
     """
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
     reports = _by_version(_heard(catalogue, seen, before, now - silence_s, view))
@@ -90,7 +90,7 @@ def _autos(catalogue: Catalogue) -> tuple[Auto, ...]:
 
 
 def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
-    """Return each version's longest complete start: several concurrent starts take longer than one."""
+    """Return each version's longest complete start, since several starts at once take longer than one."""
     longest: dict[VersionId, float] = {}
     for report in (one.report for one in seen):
         if report.phases and report.phases[-1].phase is WorkerState.WARMING and not _is_wake(report):
@@ -103,7 +103,7 @@ def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
 def kin_starts_s(
     versions: Iterable[ModelVersion], starts: Mapping[VersionId, float], owners: Mapping[VersionId, Owners]
 ) -> dict[VersionId, float]:
-    """Return, for versions without a measured start, the longest one of the same runtime and task.
+    """Return, for versions without a measured start, the longest start of a version of the same runtime and task.
 
     Only versions for all or the same tenants count, so that other tenants' start times are not disclosed.
     """
@@ -142,8 +142,8 @@ def _heard(
 ) -> list[WorkerReport]:
     """Return reports newer than ``after``, and older ones of workers that may still serve.
 
-    Those are all that were in the table if this controller did not listen then, and workers with a process of their own
-    until as many as are deployed serve without them.
+    If this controller did not listen then, those are all workers of the last table. Otherwise they are workers with a
+    process on this host, until as many as are deployed serve without them.
     """
     fresh, silent = list[WorkerReport](), list[WorkerReport]()
     for one in view.offered(seen):

@@ -1,6 +1,6 @@
-"""A new table's changes for callers, as decisions: workers that serve or no longer do, aliases. Pure.
+"""The changes of a new table that callers notice, as decisions: workers that serve or no longer do, aliases. Pure.
 
-A changed load is no decision: loads differ in every table.
+Loads differ in every table and are left out.
 """
 
 from collections.abc import Iterator

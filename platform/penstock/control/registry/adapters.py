@@ -13,7 +13,6 @@ HEARD_S = 5.0
 
 
 def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> None:
-    """Raise ``ArtifactRefused`` if the manifest contradicts the registered versions."""
     settings = manifest.adapter
     if settings is None:
         return
@@ -49,7 +48,7 @@ def base_of(version: VersionId, known: Iterable[ModelVersion]) -> VersionId:
 
 
 def check_scale(wanted: Deployment, known: Catalogue) -> None:
-    """Raise ``Conflict`` or ``InvalidField`` if the deployment would leave an adapter without its base."""
+    """Raise ``Conflict`` or ``InvalidField`` if the deployment would leave an adapter without workers of its base."""
     base = base_of(wanted.version, known.versions)
     if base == wanted.version:
         if not wanted.replicas and (left := _used_on(base, known)):

@@ -1,4 +1,4 @@
-"""Rules for auto aliases: sound, and each rule can match some request with the present models. Pure.
+"""Checks of auto aliases: they are sound, and each rule can match some request with the present models. Pure.
 
 A target may change later; gateways check it with every request and skip a rule that can't match.
 """

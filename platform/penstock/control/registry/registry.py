@@ -1,4 +1,4 @@
-"""The registry for operators: rules, then the store."""
+"""The registry for operators: it checks each change by the rules, then stores it."""
 
 from dataclasses import replace
 
@@ -25,10 +25,9 @@ class Registry:
         self._pool_bytes = pool_bytes
 
     async def register(self, manifest: Manifest, signature: str, act: Act, tenants: Owners = EVERYBODY) -> ModelVersion:
-        """Register a version, or return the stored one of this digest; ``ArtifactRefused`` if it may not be
-        registered.
+        """Register a version, or return the stored one with this digest.
 
-        ``Conflict`` if it is stored for other tenants.
+        Raises ``ArtifactRefused`` if it may not be registered, ``Conflict`` if it is stored for other tenants.
         """
         version = rules.version_of(manifest, signature, act.at)
         if manifest.adapter is not None:
@@ -42,7 +41,7 @@ class Registry:
         return stored
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> Owners:
-        """Set a version's tenants, None for every tenant; raises ``UnknownModel`` or ``InvalidField``."""
+        """Set the tenants of a version, None for every tenant; raises ``UnknownModel`` or ``InvalidField``."""
         await self.version(version)
         asked = rules.checked_owners(tenants)
         await self._store.put_owners(version, asked, replace(act, detail=f"for {said(asked)}"))
@@ -70,14 +69,16 @@ class Registry:
         return await self._store.curves(version)
 
     async def put_curve(self, version: VersionId, curve: Curve, act: Act) -> Curve:
-        """Set a version's curve of one hardware; raises ``UnknownModel``, or ``InvalidField`` for an impossible one."""
+        """Store a version's curve of one hardware; raises ``UnknownModel``, or ``InvalidField`` for an impossible
+        curve.
+        """
         await self.version(version)
         curves.check(curve, act.at)
         await self._store.put_curve(version, curve, replace(act, detail=curve.hardware))
         return curve
 
     async def may_ask(self, worker_of: VersionId, version: VersionId) -> bool:
-        """Tell whether a worker may read a version: the one that it serves, or an adapter of it."""
+        """Tell whether a worker of a version may read ``version``: its own one, or an adapter of it."""
         return version == worker_of or adapters.base_of(version, await self._store.versions()) == worker_of
 
     async def routes(self) -> tuple[Route, ...]:

@@ -1,5 +1,5 @@
-"""Rules of the registry: immutable, signed, priced, licensed versions without code in their files (F1, F2, B5); routes,
-tenants and deployments that can hold. Pure.
+"""Rules of the registry (F1, F2, B5): versions are immutable, signed, priced, licensed, and have no code in their
+files; routes, tenants and deployments must be consistent. Pure.
 
 Workers check the signature before every load, since they have the bytes.
 """
@@ -167,7 +167,7 @@ def check_pool(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
 
 
 def changes_to(routes: Iterable[Led], wanted: Iterable[Led]) -> tuple[tuple[Alias, Led | None], ...]:
-    """Return the changes from the present routes to the wanted ones: each set, or removed (None)."""
+    """Return the changes that lead from the present routes to the wanted ones, by alias; None removes an alias."""
     now, then = ({route.alias: route for route in side} for side in (routes, wanted))
     return tuple(
         (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)

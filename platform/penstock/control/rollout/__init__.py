@@ -1,1 +1,1 @@
-"""Rollouts: the evidence on a candidate, and the state machine driven by it. Pure; state is in memory alone."""
+"""Rollouts: the evidence on a candidate, and the state machine driven by it."""

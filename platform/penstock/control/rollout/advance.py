@@ -1,9 +1,10 @@
-"""The rollouts' part of a tick: judgement, workers and budget in, the next state and its route out.
+"""The rollouts' part of a tick: from judgements, workers and budgets to the next states and their routes.
 
-It runs before fleet and table, so that a verdict is in the table that the tick publishes. A person's concurrent change
-wins; the next tick evaluates again. An unavailable store ends the tick, and gateways keep the last table.
+It runs before fleet and table, so that a verdict is in the table that the tick publishes. If a person changes a rollout
+meanwhile, that change wins, and the next tick evaluates again. An unavailable store ends the tick, and gateways keep
+the last table.
 
-A proven candidate gets the workers for its next share before the share moves. A rollout that is over keeps its workers.
+A proven candidate gets the workers for its next share before the share grows. A rollout that is over keeps its workers.
 """
 
 import math
@@ -35,9 +36,7 @@ _OBJECTIVE = "a candidate goes on by proof alone, and evidence against it holds 
 class Judges(Protocol):
     def roll(self, rollouts: Sequence[Rollout], tiers: Mapping[VersionId, Tier]) -> None: ...
 
-    def judgement(self, rollout: Rollout) -> Judgement | None:
-        """Return the judgement on a rollout's candidate; None if the rollout has no judge."""
-        ...
+    def judgement(self, rollout: Rollout) -> Judgement | None: ...
 
     def next_stage(self, rollout: Rollout) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The reader of the gateways' evidence: each sound second once, for the judges.
+"""Reads the gateways' evidence, counts per second, and passes each sound second once to the judges.
 
 Every controller reads it, leading or not, at its own interval: a slow store must not delay a tick. At its start it
 reads the last minutes. Unreadable and impossible seconds are skipped and counted; an unavailable store gives no
@@ -25,7 +25,7 @@ FOLLOW_EVERY_S = 3.0
 
 
 class EvidenceStore(Protocol):
-    """The store of the gateways' seconds; every method may raise ``StoreUnavailable``."""
+    """The store of the gateways' evidence per second; every method may raise ``StoreUnavailable``."""
 
     async def since(self, after: int, within_s: float) -> Sequence[Told]:
         """Return the seconds stored after id ``after`` and at most ``within_s`` old, oldest first."""
@@ -62,8 +62,6 @@ class EvidenceReader:
 
 @dataclass(slots=True)
 class ComparisonWatch:
-    """Reads the evidence each second, and the routes every ``FOLLOW_EVERY_S``."""
-
     clock: Clock
     catalogue: Callable[[], Awaitable[Catalogue]]
     evidence: EvidenceReader

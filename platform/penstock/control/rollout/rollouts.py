@@ -1,4 +1,4 @@
-"""Rollouts for operators: rules, then the state machine, then the store.
+"""The operators' acts on rollouts: each is checked by the rules, run through the state machine, and stored.
 
 A spent error budget refuses starts and promotions, unless the caller overrides it with a reason, which is stored. An
 abort is refused only if the rollout is over.
@@ -46,7 +46,7 @@ class RolloutStore(Protocol):
     async def history(self, rollout: str) -> tuple[Change, ...]: ...
 
     async def begin(self, step: Step, act: Act) -> None:
-        """Store a new rollout with its first change; ``Conflict`` if its alias has a live one."""
+        """Store a rollout with its first change; ``Conflict`` if its alias has a live one."""
         ...
 
     async def go_on(self, step: Step, act: Act) -> None:
@@ -125,7 +125,7 @@ class Rollouts:
         return Stored(rollout=rollout, number=1)
 
     async def plan(self, asked: Rollout, now: float, hours: float) -> Planned:
-        """Return the stages' durations with the last hours' traffic, for a live rollout too.
+        """Return the stages' durations with the last hours' traffic; the rollout may be live already.
 
         Raises ``UnknownModel``, ``InvalidField`` or ``Conflict`` if such a rollout can't begin.
         """
@@ -142,7 +142,8 @@ class Rollouts:
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
         """Hold, resume, promote or abort; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``.
 
-        Repeated if automation changed the rollout first; two concurrent promotions advance one stage.
+        If automation changes the rollout first, the act is repeated on the new state; two concurrent promotions advance
+        one stage.
         """
         reason = _reason(consent.reason)
         if not reason:
@@ -178,7 +179,6 @@ class Rollouts:
         return tuple(one for one in found if alias in (None, one.rollout.alias))
 
     async def check_free(self, aliases: Iterable[Alias]) -> None:
-        """Raise ``Conflict`` if a live rollout controls one of these aliases."""
         wanted = set(aliases)
         for one in await self.store.live():
             if one.rollout.alias in wanted:

@@ -33,7 +33,6 @@ def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout])
 
 
 def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
-    """Raise ``InvalidField`` or ``Conflict`` if the rollout may not begin."""
     check_pair(rollout, known)
     if not any(one.version == rollout.candidate and one.replicas for one in known.deployments):
         do = f"penstock models scale {rollout.candidate} 1"
@@ -72,7 +71,7 @@ def _check_owners(rollout: Rollout, known: Catalogue) -> None:
 
 
 def dearer(incumbent: Price, candidate: Price) -> str:
-    """Return the raised prices, in dollars per million tokens; empty if none."""
+    """Describe the prices that the candidate raises, in dollars per million tokens; empty if none."""
     lines = (
         ("prompt", incumbent.prompt_per_mtok, candidate.prompt_per_mtok),
         ("cached", incumbent.cached_per_mtok, candidate.cached_per_mtok),

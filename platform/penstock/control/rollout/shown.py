@@ -1,6 +1,6 @@
 """Metrics of rollouts: each alias's candidate, whether its judge is fit, how rollouts ended.
 
-Only the leader knows them; after it stops leading the gauges are removed, which differs from 0.
+Only the leader sets these gauges; it removes them when it stops leading, since 0 would be wrong.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,6 @@ class RolloutMetrics:
         self._live: dict[str, Alias] = {}
 
     def show(self, live: Iterable[Rollout], judgements: Mapping[str, Judgement | None]) -> frozenset[str]:
-        """Return the ids of rollouts that ended since."""
         now = {one.id: one for one in live}
         for one in now.values():
             if one.id not in self._live:
@@ -50,7 +49,7 @@ class RolloutMetrics:
         self._live = {}
 
     def _begin(self, alias: Alias) -> None:
-        """Create each end's counter at 0: a rise from nothing to 1 is invisible to ``increase``."""
+        """Create each end's counter at 0: Prometheus's ``increase`` would not see a counter that begins at 1."""
         for state in _OVER:
             self._ends.labels(alias, state)
 

@@ -1,8 +1,8 @@
 """A rollout's state machine: the next state and its line of history, from the evidence. Pure.
 
 Automation holds, aborts, freezes on a spent error budget, and raises a share only by proof; the last stage ends by
-time. It does not undo a person's promotion unless the rollout allowed that (``guard``): it proposes the undo, once.
-Stages never go back: the only way back is an abort, possible from every live state.
+time. Unless the rollout allows it (``guard``), automation does not undo a person's promotion but proposes to, once. No
+stage returns to an earlier one: the only way back is an abort, possible from every live state.
 
 Trade-off: a share grows only when the candidate has the workers for it, so a slow fleet delays a good candidate.
 """
@@ -106,7 +106,7 @@ def abort(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step
 
 
 def _weights(rollout: Rollout) -> list[int]:
-    """Return the stages' shares, or the first fault: an invalid share, or a shadow stage without copies."""
+    """Return the stages' shares; raises for an invalid share, or a shadow stage without copies."""
     if fault := rollout.shadow.fault:
         raise InvalidField(f"copies: {fault}", param="shadow")
     first, *others = [stage.weight for stage in rollout.stages]
@@ -147,7 +147,6 @@ class _Act:
         return Step(rollout=after, change=self._change(after, says, judgement))
 
     def propose(self, verdict: Verdict, says: str, judgement: Judgement | None) -> Step:
-        """Record the change that automation would make, and change nothing else."""
         after = replace(self.rollout, proposed=True, proposes=verdict)
         return Step(rollout=after, change=self._change(after, says, judgement))
 
@@ -165,9 +164,7 @@ class _Act:
 
 
 def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str) -> Step | None:
-    """Abort or hold the rollout; after a person's promotion propose it instead, and again only if the verdict
-    worsens.
-    """
+    """Abort or hold the rollout; after a person's promotion only propose it, and again only if the verdict worsens."""
     rollout = act.rollout
     if not _may_undo(rollout):
         says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"

@@ -54,7 +54,6 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _begun(snapshot: Snapshot, worker: WorkerFigures) -> float | None:
-    """Return a worker's starts; 0 if no request came for its version."""
     return 0.0 if snapshot.is_called(worker.version) is False else worker.begun
 
 

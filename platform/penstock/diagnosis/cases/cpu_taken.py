@@ -1,7 +1,7 @@
 """CPU taken: other processes of the machine use its cores, so a gateway waits for one.
 
-A gateway that computes all the time is another case: here it waits for a core longer than it computes. Engines on CPU
-that are full take the cores as well: then the case is an effect of saturated engines.
+The gateway waits for a core longer than it computes; one that computes all the time is gateway-bound. Full engines on a
+CPU take the cores as well: then this case is an effect of saturated engines.
 """
 
 from penstock.diagnosis.evidence import Case, Cost, Judgement, Unit, at_least, below, remedy

@@ -1,4 +1,4 @@
-"""The version with the longest queue, by which engine cases are judged, and checks shared by several cases."""
+"""Finds the version with the longest queue, on which engine cases are judged; checks that several cases share."""
 
 from collections.abc import Collection
 
@@ -12,7 +12,7 @@ SOME_WAIT = 1.0
 
 
 def engine_of(snapshot: Snapshot, versions: Collection[str] = ()) -> EngineFigures:
-    """Return the engine of these versions, or of all, with the longest queue."""
+    """Return the figures of the version with the longest queue, of ``versions`` or of all."""
     engines = [one for one in snapshot.engines if not versions or one.version in versions]
     return max(engines, key=lambda one: (one.waiting or 0.0, one.saturation or 0.0), default=EngineFigures(version=""))
 

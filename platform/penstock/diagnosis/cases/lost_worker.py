@@ -1,8 +1,7 @@
-"""A lost worker: a worker became silent, gave up or lost its engine, which callers noticed until a replacement was
-ready.
+"""A lost worker: a worker went silent, gave up or lost its engine; callers noticed until a replacement was ready.
 
-The platform starts the replacement by itself; a start that replaces no worker is a cold start. Engines that die
-repeatedly are an unhealthy version; workers that were killed, or were on a machine that is gone, are not.
+The platform starts the replacement by itself; a start that replaces no worker is a cold start. If engines die
+repeatedly, the version is unhealthy, unless the workers were killed or their machine is gone.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing
@@ -54,7 +53,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def is_by_version(snapshot: Snapshot) -> bool:
-    """Tell whether the version loses its workers: engines died or could not be started, repeatedly.
+    """Tell whether the version itself is the cause: engines died or could not be started, repeatedly.
 
     A worker that only went silent was killed, or its machine or network is gone.
     """
@@ -64,12 +63,12 @@ def is_by_version(snapshot: Snapshot) -> bool:
 
 
 def _signs(snapshot: Snapshot) -> tuple[Case, ...]:
-    """Return the unhealthy version, if its signs are effects of the loss."""
+    """Return the unhealthy version as an effect of this case, unless the version itself is the cause."""
     return () if is_by_version(snapshot) else (Case.UNHEALTHY_VERSION,)
 
 
 def lost_count(snapshot: Snapshot) -> float | None:
-    """Return the lost engines and workers; None if none is known to be lost and a part is unknown."""
+    """Return the number of lost engines and workers; None if no loss is known and some figure is missing."""
     parts = snapshot.sum_of(lambda one: one.restarts), snapshot.faults.lost_workers
     known = sum(one for one in parts if one is not None)
     return known if known or None not in parts else None

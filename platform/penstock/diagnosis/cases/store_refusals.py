@@ -1,4 +1,4 @@
-"""The check of requests refused because a store could not be used, shared by the cases of each store."""
+"""The check of requests refused because a store was unavailable, shared by the cases of each store."""
 
 from penstock.diagnosis.evidence import Check, Unit, at_least
 from penstock.diagnosis.snapshot import Snapshot

@@ -1,1 +1,1 @@
-"""Nouns of what runs: versions, workers, the routing table, decisions about them."""
+"""Values for the fleet: versions, workers, the routing table, decisions about them."""

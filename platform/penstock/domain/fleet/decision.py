@@ -19,7 +19,5 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """A decision, and the Unix second at which it was made."""
-
     at: float
     decision: Decision

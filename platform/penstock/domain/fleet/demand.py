@@ -1,8 +1,8 @@
-"""What is asked of each version, as numbers: gateways' reports, and their merged reading.
+"""The demand for each version, as numbers: the gateways' reports, and all of them merged.
 
-A report holds counters since its process began, so that a lost one costs nothing and a repeated one adds nothing. The
-currency is the engine's: prompt tokens and expected output. A version has one tier, so versions and standings are keys
-enough. Silence is ``missing``, never zero.
+A report holds counters since its process began, so that a lost or repeated report changes nothing. Work is counted as
+engines do: in prompt tokens and expected output. A version has one tier, so versions and standings are keys enough. A
+silent gateway is ``missing``; its numbers never count as zero.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from penstock.domain.tenancy.standing import Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Requests of one version and standing, since their gateway began."""
+    """Requests of one version and standing, counted since their gateway began."""
 
     version: VersionId
     standing: Standing
@@ -35,7 +35,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldNow:
-    """Requests that a gateway holds for a version without a serving worker, or lately refused for want of one.
+    """Requests that a gateway holds for a version without a serving worker, or has just refused for that reason.
 
     ``oldest_s``: seconds for which it has had such requests without a pause.
     """
@@ -48,7 +48,9 @@ class HeldNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayReport:
-    """A gateway process's counters since ``began`` (its Unix second) and its holds now; ``number`` counts reports."""
+    """A gateway process's counters since ``began`` (Unix seconds) and its held requests now; ``number`` counts its
+    reports.
+    """
 
     gateway: str
     began: float
@@ -95,13 +97,13 @@ class VersionDemand:
 
     @property
     def uncached_ratio(self) -> float:
-        """Return the part of prompt tokens that engines compute; 1 before an answer ended."""
+        """Return the part of prompt tokens that engines compute; 1 as long as no answer has ended."""
         return 1.0 - self.cached_tokens / self.read_tokens if self.read_tokens else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """All gateways' reports at one time; ``age_s`` is of the oldest one that still counts."""
+    """All gateways' reports at one time; ``age_s`` is the age of the oldest report that still counts."""
 
     versions: Mapping[VersionId, VersionDemand] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
@@ -112,7 +114,7 @@ class Demand:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether the numbers are whole: at least one gateway reports, and none of them is silent."""
+        """Tell whether the numbers are complete: at least one gateway reports, and none of them is silent."""
         return bool(self.gateways) and not self.missing
 
     def wanted(self, now: float) -> tuple[Wanted, ...]:

@@ -5,7 +5,6 @@ from contextlib import suppress
 
 
 def how_it_ended(code: int | None) -> str:
-    """Describe an exit code (negative: a signal; None: unknown)."""
     if code is None:
         return "ended, with an unknown exit code"
     if code < 0:

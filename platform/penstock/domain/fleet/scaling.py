@@ -8,7 +8,7 @@ from penstock.domain.ids import VersionId, WorkerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """One input of a decision; ``age_s`` is since it was measured."""
+    """One input of a decision; ``age_s`` is the time since it was measured."""
 
     name: str
     value: float
@@ -28,7 +28,7 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleRecord:
-    """A decision about one version: its inputs, its wish, the bounds that cut it, and its price."""
+    """A decision about one version: its inputs, the wanted number, the bounds that cut it, and its price."""
 
     version: VersionId
     at: float
@@ -50,10 +50,11 @@ class ScaleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What the fleet brings about for a version.
+    """The workers that the fleet is to bring about for a version.
 
-    ``workers`` are to exist, cordoned and sleeping ones among them. ``cordoned`` get no new requests; of them ``ended``
-    are idle and leave, and ``slept`` are idle and stay asleep. ``woken`` are asleep and serve again.
+    ``workers`` is their number, with cordoned and sleeping ones. ``cordoned`` workers get no new requests; of them
+    ``ended`` are idle and leave, and ``slept`` are idle and stay asleep. ``woken`` ones are asleep and are to serve
+    again.
     """
 
     version: VersionId

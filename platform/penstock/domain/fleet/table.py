@@ -1,4 +1,4 @@
-"""The routing table: an immutable, numbered snapshot, the one bridge from controller to gateway.
+"""The routing table: an immutable, numbered snapshot, the only input that gateways take from the controller.
 
 A gateway serves from the last good one while controller and database are unavailable (I2, I3).
 """
@@ -134,7 +134,7 @@ EMPTY = RoutingTable(number=0, made_at=0.0)
 
 
 def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | None:
-    """Return the version that ``name@digest`` names by a longer digest than ids have; None if none or several
+    """Return the version that ``name@digest`` names, if its digest is longer than those in ids; None if none or several
     match.
     """
     model, _, digits = name.partition("@")

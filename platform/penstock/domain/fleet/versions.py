@@ -1,4 +1,4 @@
-"""Nouns of the controller's tick: deployments, heartbeats, plans."""
+"""Values of the controller's tick: deployments, heartbeats, plans."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,9 +42,7 @@ class Catalogue:
 
     @property
     def staffed(self) -> tuple[Deployment, ...]:
-        """Return the deployments of versions with workers of their own; adapters are served by their base's
-        workers.
-        """
+        """Return the deployments of versions with workers of their own; an adapter runs on its base's workers."""
         adapters = {version.id for version in self.versions if version.manifest.adapter is not None}
         return tuple(one for one in self.deployments if one.version not in adapters) if adapters else self.deployments
 
@@ -146,7 +144,7 @@ class FleetView:
     """The numbers of versions that are scaled, in place of their deployments'."""
 
     def living(self, seen: Sequence[Seen]) -> Sequence[Seen]:
-        """Leave out workers that died after their last heartbeat: nothing waits for their silence."""
+        """Return the heartbeats without those of workers that have died since: nothing waits for their silence."""
         died_at = {death.worker: death.at for death in self.deaths}
         return [one for one in seen if one.at > died_at.get(one.report.worker, 0.0)] if died_at else seen
 
@@ -163,11 +161,11 @@ def _draining(one: Seen) -> Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A version for a host that starts workers by number: the number, its floor, and one worker's resources.
+    """A version for a host that starts workers by number: the number, its lower bound, and one worker's resources.
 
-    ``is_scaled``: the number is the autoscaler's, which names the workers that leave. A worker takes ``gpus`` devices
-    that hold ``held_bytes`` together: weights and KV cache. Workers started before ``renew_before`` (Unix seconds) are
-    replaced.
+    With ``is_scaled`` the autoscaler decides the number and names the workers that leave. A worker takes ``gpus``
+    devices that hold ``held_bytes`` together: weights and KV cache. Workers started before ``renew_before`` (Unix
+    seconds) are replaced.
     """
 
     version: VersionId

@@ -50,8 +50,6 @@ class WorkerOrder(StrEnum):
 
 
 class WorkerEnd(StrEnum):
-    """The reason for a worker's end."""
-
     DRAINED = "drained"
     """The controller ordered the drain, or a person stopped the worker."""
     NOTICE = "notice"

@@ -1,1 +1,1 @@
-"""Nouns of models: a version's manifest, its tensors, its adapters."""
+"""Values for models: a version's manifest, its tensors, its adapters."""

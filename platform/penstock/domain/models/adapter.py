@@ -1,7 +1,7 @@
 """Rules for an adapter and its base, by manifests alone. Pure.
 
-Packaging applies the rules before it signs, the registry before it stores, independently.
-``packaging/adapter_weights.py`` checks the weights; the signature attests that check.
+Packaging applies the rules before it signs, and the registry again before it stores. ``packaging/adapter_weights.py``
+checks the weights; the signature attests that check.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ _SLOTS = "manifest.engine.adapter_slots"
 
 
 def check_slots(engine: EngineSettings, *, generates: bool) -> None:
-    """Raise ``ArtifactRefused`` if these engine settings allow adapters unsoundly."""
+    """Raise ``ArtifactRefused`` unless the settings for adapters (slots, rank) suit this model, or both are 0."""
     slots, rank = engine.adapter_slots, engine.adapter_rank
     if not slots and not rank:
         return

@@ -1,4 +1,6 @@
-"""The shape of a transformer: what its weights and its KV cache need. Values alone; ``packaging`` reads them."""
+"""The shape of a transformer, from which the sizes of its weights and KV cache follow; ``packaging`` reads it from
+files.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +17,7 @@ class AttentionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
-    """The cache of one layer's attention. ``reach`` is in tokens, 0 for all of them."""
+    """The KV cache of one layer. ``reach`` is the tokens that a token attends to, 0 for all earlier ones."""
 
     kind: AttentionKind = AttentionKind.FULL
     kv_heads: int = 1
@@ -49,7 +51,7 @@ class Parameters:
 
     @property
     def active(self) -> int:
-        """The parameters that one token reads: one row of an embedding that is not the output head."""
+        """The parameters that one token reads: only one row of an embedding that is not also the output head."""
         return (self.head or self.embedding) + self.dense + self.active_experts
 
 

@@ -16,8 +16,6 @@ AGAIN = "measure again with penstock bench engine"
 
 
 class Origin(StrEnum):
-    """The measurement behind a curve."""
-
     BENCH = "bench"
     """``penstock bench engine``."""
     SERVED = "served"
@@ -43,9 +41,10 @@ class Curve:
 
 
 def best(stored: Iterable[Curve], reported: Iterable[Curve | None]) -> tuple[Curve, ...]:
-    """Return one curve of each hardware: the stored one, or a worker's that knows as many compositions.
+    """Return one curve of each hardware: the stored one, or a worker's if it knows as many compositions of steps.
 
-    A measurement varies what traffic may not; a worker that saw as much saw it later, under its own settings.
+    A measurement varies more than traffic may. A worker's curve with as many compositions is newer, and of its own
+    settings.
     """
     found = {curve.hardware: curve for curve in stored}
     for curve in reported:

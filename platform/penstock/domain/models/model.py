@@ -21,7 +21,7 @@ _LATER_OF_ENGINES = (
 
 
 class Task(StrEnum):
-    """A model's purpose; decides which APIs it answers."""
+    """A model's purpose, which decides the APIs that it answers."""
 
     GENERATE = "generate"
     EMBED = "embed"

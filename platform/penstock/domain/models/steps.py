@@ -1,10 +1,10 @@
-"""The seconds of one engine step, from what is in it: the one model of an engine's speed.
+"""The seconds of one engine step by its contents: the platform's only model of an engine's speed.
 
-A step reads all weights and computes each of its tokens, whichever is slower; it reads the context of every decoding
-sequence, and has a cost per sequence. Prompt tokens attend to the tokens before them.
+A step takes the longer of two times, reading all weights or computing each of its tokens; in addition it reads the
+context of every decoding sequence, and has a cost per sequence. Prompt tokens attend to the tokens before them.
 
-Source: least squares over vLLM 0.32's steps; the form after Vidur's kernel profiles (MLSys 2024).
-Trade-off: five numbers fit in minutes and explain themselves; kernels' steps between batch sizes are averaged over.
+Source: least squares over vLLM 0.32's steps; the form after Vidur's kernel profiles (MLSys 2024). Trade-off: five
+numbers fit in minutes and explain themselves; kernels' steps between batch sizes are averaged over.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,6 @@ LEAST_POINTS = 10
 
 
 class Batch(NamedTuple):
-    """The composition of one step."""
-
     decoding: int = 0
     prompt: int = 0
     """Prompt tokens."""
@@ -27,20 +25,20 @@ class Batch(NamedTuple):
 
 
 def pairs_of(prompt: float, offset: int = 0) -> float:
-    """Return the pairs of prompt tokens that follow ``offset`` tokens of their prompt."""
+    """Return the number of attention pairs of ``prompt`` tokens that follow ``offset`` tokens of the same prompt."""
     return prompt * (offset + prompt / 2)
 
 
 class Point(NamedTuple):
-    """A measured step: its composition, and its seconds."""
-
     batch: Batch
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepModel:
-    """Seconds of a step. All numbers are finite and at least zero; ``fixed_s`` or ``token_s`` is above zero."""
+    """Computes the seconds of a step. All numbers are finite and at least zero; ``fixed_s`` or ``token_s`` is above
+    zero.
+    """
 
     fixed_s: float
     """Seconds of any step: the weights are read once."""
@@ -76,7 +74,7 @@ class StepModel:
         return low
 
     def batch(self, bound_s: float, *, context: int, prompt: float = 0.0, most: int) -> int:
-        """Return the largest batch with steps within the bound.
+        """Return the largest batch, at most ``most``, with steps within the bound.
 
         ``context`` is per sequence, ``prompt`` the average prompt tokens per sequence and step.
         """

@@ -1,6 +1,6 @@
 """Tensors of the Open Inference Protocol: a datatype, a shape, and row-major, little-endian bytes.
 
-Without numpy: the gateway passes bytes on and never computes with them. Construction checks that bytes, shape and
+It needs no numpy: the gateway passes bytes on and never computes with them. Construction checks that bytes, shape and
 datatype agree.
 """
 
@@ -26,8 +26,6 @@ Scalar = bool | int | float
 
 
 class Datatype(StrEnum):
-    """The protocol's datatypes."""
-
     BOOL = "BOOL"
     UINT8 = "UINT8"
     UINT16 = "UINT16"
@@ -150,7 +148,6 @@ def _uneven(tensor: Tensor) -> InvalidField:
 
 
 def joined(elements: Iterable[bytes | memoryview]) -> bytes:
-    """Return the binary form of ``BYTES`` elements."""
     parts: list[bytes | memoryview] = []
     for element in elements:
         parts += (_LENGTH.pack(len(element)), element)
@@ -158,7 +155,7 @@ def joined(elements: Iterable[bytes | memoryview]) -> bytes:
 
 
 def packed(spec: TensorSpec, values: Sequence[Scalar]) -> bytes:
-    """Return numbers in binary form, or raise ``InvalidField``; JSON has no numbers for ``BF16`` and ``BYTES``."""
+    """Encode numbers, or raise ``InvalidField``; JSON has no numbers for ``BF16`` and ``BYTES``."""
     code = _CODES.get(spec.datatype)
     if code is None:
         raise InvalidField(f"{spec.name}: {spec.datatype} can't be sent as numbers: send it binary", param=spec.name)

@@ -1,1 +1,1 @@
-"""Nouns of rollouts: stages, evidence per arm, judgements."""
+"""Values for rollouts: stages, evidence per arm, judgements."""

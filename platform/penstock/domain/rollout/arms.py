@@ -1,8 +1,8 @@
 """Evidence for rollouts and experiments: one gateway's counts per arm and second.
 
-An arm is a version behind an alias, at one worker. Counts and histograms only, no request and no text; requests that
-name a version are no evidence. Times go into buckets of 10 % growth, in strata of similar requests: prompt tokens to
-compute, and requests running at the same worker.
+An arm is a version behind an alias, at one worker. It contains counts and histograms only, no request and no text;
+requests that name a version instead of an alias are left out. Times go into buckets of 10 % growth, in strata of
+similar requests: prompt tokens to compute, and requests running at the same worker.
 """
 
 import math
@@ -53,14 +53,12 @@ class Times(NamedTuple):
 
 
 class Exposed(NamedTuple):
-    """A tenant's prompt and answer tokens at an arm."""
-
     tenant: TenantId
     tokens: int
 
 
 class Worse(NamedTuple):
-    """A tenant's part of a count that its prompts can influence: answers refused, empty, cut, or with broken JSON."""
+    """A tenant's part of counts that its prompts can influence: answers refused, empty, cut, or with broken JSON."""
 
     tenant: TenantId
     what: str
@@ -138,15 +136,15 @@ class ArmSecond:
 
     @property
     def is_evidence(self) -> bool:
-        """Tell whether judges read this second; an empty one counts too, since it shows that the gateway lives."""
+        """Tell whether judges read this second; a second without requests counts too, since it shows that the gateway
+        lives.
+        """
         return bool(self.arms) or not (self.asked or self.agreements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentRequests:
-    """An alias's requests in the last ``over_s`` seconds, which is less than was asked for if no gateway counted
-    earlier.
-    """
+    """An alias's requests in the last ``over_s`` seconds: less than asked for if gateways began to count later."""
 
     requests: int
     over_s: float
@@ -164,7 +162,7 @@ class Told:
 
 
 def fault(second: ArmSecond) -> str:
-    """Return the inconsistency in a gateway's second; empty if it is sound."""
+    """Describe the inconsistency in a gateway's second; empty if there is none."""
     is_then = 1 <= second.number <= MOST_SECONDS and 0 <= second.at <= MOST_SECONDS
     if not is_then or not 0 <= second.left_out <= MOST_COUNTED:
         return "its number, time or count is none that there can be"

@@ -7,7 +7,7 @@ from penstock.domain.ids import VersionId
 
 
 class Verdict(StrEnum):
-    """Verdicts, mildest first. Missing evidence is ``wait``: it neither promotes nor aborts."""
+    """Verdicts, mildest first. Missing evidence gives ``wait``, which neither promotes nor aborts."""
 
     PROMOTE = "promote"
     """Proven no worse everywhere, on the minimum sample and after the minimum time."""

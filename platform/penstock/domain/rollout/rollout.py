@@ -39,7 +39,7 @@ _OVER = frozenset({State.ABORTED, State.DONE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One stage: the candidate's share of the alias, in parts of ``WEIGHT_TOTAL``. A watched stage is the last.
+    """One stage: the candidate's share of the alias, in parts of ``WEIGHT_TOTAL``. Only the last stage is ``watched``.
 
     The first may have share 0: the candidate gets shadow copies only, and no caller sees its answers.
     """
@@ -118,7 +118,7 @@ class Rollout:
 
 
 def shadow_of(rollout: Rollout) -> Shadow | None:
-    """Return the candidate's copying rule; None if nothing is copied.
+    """Return the rule by which requests are copied to the candidate; None if none are.
 
     A held candidate is still judged and copied to: one held in shadow could otherwise never be proven worse.
     """
@@ -166,15 +166,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A rollout's next state, and the line for its history."""
-
     rollout: Rollout
     change: Change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A stored rollout and the number of its last change."""
-
     rollout: Rollout
     number: int

@@ -1,1 +1,1 @@
-"""Nouns of one request: what it asks, what it costs, what the platform promises for it, what is reported about it."""
+"""Values for one request: its content, its cost, the platform's promises for it, the reports about it."""

@@ -83,7 +83,7 @@ class Reported:
 
     @property
     def alike_ratio(self) -> float | None:
-        """Return the mean part of tokens likeliest for both models; None without texts."""
+        """Return the mean part of tokens to which both models give the highest probability; None without texts."""
         return _ratio(self.counts.alike, PERCENT * self.counts.texts)
 
     @property
@@ -92,7 +92,7 @@ class Reported:
 
 
 def reported(told: Iterable[Agreement]) -> tuple[Reported, ...]:
-    """Sum the comparisons by pair of rules, in the pairs' order."""
+    """Sum the comparisons of each pair of rules, in the pairs' order."""
     whole: dict[Pair, Counts] = {}
     pairs: dict[Pair, Counter[TenantId]] = {}
     for one in told:

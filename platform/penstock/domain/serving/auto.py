@@ -1,7 +1,8 @@
 """Auto aliases: a model name that stands for ordered rules; the first matching rule chooses the model.
 
 Rules are data, written by operators. A rule has conditions on the request and its caller. The gateway always checks
-that the rule's model can answer (context, task, tool calls, chat template, price), so rules need not repeat it.
+that the rule's model can answer (context, task, tool calls, chat template, price), so rules need no conditions for
+that.
 """
 
 import re
@@ -101,7 +102,9 @@ class PastAuto:
 
 
 def fault(auto: Auto, targets: Collection[str], autos: Collection[str]) -> str:
-    """Return the fault, empty if sound; ``targets``: aliases and versions, ``autos``: all auto aliases."""
+    """Describe the fault of an auto alias, empty if sound; ``targets``: aliases and versions, ``autos``: all auto
+    aliases.
+    """
     if auto.alias in targets:
         return f"{auto.alias} is the name of an alias or a version already"
     if not 1 <= len(auto.rules) <= MOST_RULES:
@@ -138,7 +141,7 @@ def _of_compared(rule: Rule, auto: Auto) -> str:
 
 
 def sound(autos: Collection[Auto], targets: Collection[str]) -> tuple[Auto, ...]:
-    """Return the auto aliases by name, without rules that have no existing target."""
+    """Return the auto aliases by name, without rules for missing targets."""
     names = {auto.alias for auto in autos} - set(targets)
     kept = []
     for auto in sorted(autos, key=lambda one: one.alias):

@@ -1,6 +1,4 @@
-"""Recognition of engine failures that affect more than one request: the core has died (vLLM 0.32), or the handler
-failed.
-"""
+"""Recognises errors that affect more than one request: a dead engine core (vLLM 0.32), or a failed handler."""
 
 _DEAD = (b'"message":"EngineCore encountered an issue', b'"message": "EngineCore encountered an issue')
 """The message as vLLM's server writes it; a caller's text stands inside other quotes."""

@@ -55,7 +55,9 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of a recorded answer: its head (status, type, version, request, usage), then body bytes, then the end."""
+    """A part of a recorded answer. The first is the head (status, type, version, request, usage), body bytes follow,
+    then the end.
+    """
 
     status: int = 0
     content_type: str = ""

@@ -18,7 +18,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """The wait in seconds; ``share`` is the tenant's part of the engine; ``waiting`` requests of ``tenants``
+    """A request's wait in seconds. ``share`` is its tenant's part of the engine; ``waiting`` requests of ``tenants``
     tenants were queued before it. Other tenants appear as counts only.
     """
 
@@ -35,8 +35,8 @@ AT_ONCE = Waited()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """The gate's count, the basis of the bill: prompt tokens once for each prompt; output tokens and sequences over
-    all prompts, choices and beams.
+    """The gate's token counts, by which the request is billed. Prompt tokens count once per prompt; output tokens and
+    sequences are sums over all prompts, choices and beams.
 
     ``is_final`` is False while the request runs.
     """
@@ -89,8 +89,6 @@ class Batched:
 
 
 class Met(StrEnum):
-    """The adapter's state when the request arrived."""
-
     HIT = "hit"
     """In memory and in a slot of the batch, or a slot was free: no wait."""
     QUEUED = "queued"

@@ -1,4 +1,4 @@
-"""One inference request as the platform sees it: parsed, counted, without HTTP."""
+"""One inference request as the platform sees it: parsed and counted, without its HTTP part."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -39,7 +39,7 @@ JSON_APIS = tuple(api for api in Api if api is not Api.INFER)
 
 
 class Sealed:
-    """A large body's field left as JSON: parsing it would delay every stream of the process.
+    """A large field of a body, left as JSON: parsing it would delay every stream of the process.
 
     Not a dataclass, because encoders would encode its content.
     """

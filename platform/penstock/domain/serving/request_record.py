@@ -56,8 +56,8 @@ class Considered(NamedTuple):
 class Choice(NamedTuple):
     """One routing decision: the chosen worker, the number of serving workers, and the best-scored candidates.
 
-    Ejected and full workers, and those on which this request has failed, are no candidates; of a large version's
-    workers only a sample is scored.
+    Workers that are ejected, full or have failed this request are no candidates; of a large version's workers only a
+    sample is scored.
     """
 
     worker: str
@@ -68,9 +68,9 @@ class Choice(NamedTuple):
 
 
 class Ruled(NamedTuple):
-    """The deciding rule of an auto alias, empty if none matched, and its target.
+    """The rule by which an auto alias chose, empty if none matched, and that rule's target.
 
-    ``passed`` names each rule that did not match before it, with the reason, in the platform's words.
+    ``passed`` names each earlier rule with the reason why it did not match.
     """
 
     alias: str

@@ -25,7 +25,6 @@ class ShadowCaps:
 
     @property
     def fault(self) -> str:
-        """Return the fault of the caps; empty if sound."""
         rates = (self.per_s, self.scored_per_s)
         if not all(isfinite(one) and 0 <= one <= MOST_PER_S for one in rates):
             return f"rates are from 0 to {MOST_PER_S:g} a second"

@@ -1,8 +1,8 @@
 """SLOs as data: the objectives of each tier, read by all other rooms.
 
-Admission takes its default deadlines from here, the gateway its histograms' bounds, benches and load tests their
-verdicts; rules and dashboards are generated from the same objects. Only ``parse`` judges a specification; its callers
-read the files.
+Admission's default deadlines, the gateway's histogram bounds and the verdicts of benches and load tests come from here;
+alert rules and dashboards are generated from the same objects. Only ``parse`` judges a specification; its callers read
+the files.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _TIMED = frozenset({Indicator.TTFT, Indicator.ITL, Indicator.LATENCY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """One promise: this share of events is good, for timed indicators ``within_s``."""
+    """One promise: at least this share of events is good; a timed event is good within ``within_s``."""
 
     indicator: Indicator
     good_ratio: float
@@ -54,9 +54,9 @@ class Objective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The promised time of an answer: its first token, or all of it, and then each further token; seconds.
+    """The promised time of an answer in seconds: for its first token (or all of it), and for each further token.
 
-    A missed deadline shorter than the promise breaks no promise; a longer one does if this pace would have met it.
+    A missed deadline breaks no promise if it was shorter than the answer's promised time.
     """
 
     first_s: float

@@ -49,7 +49,7 @@ class SpecReader:
         return [SpecReader(self._source, f"{place}[{i}]", one) for i, one in enumerate(found)]
 
     def whole_numbers(self, key: str) -> list[int]:
-        """Numbers are above 0; an empty list is refused."""
+        """Return a list of whole numbers above 0; an empty list is refused."""
         found = self._list(key)
         if not all(type(one) is int and one > 0 for one in found):
             raise self.wrong(key, f"{found!r} must be whole numbers above 0")

@@ -27,10 +27,10 @@ _SEPARATOR = "\x1f"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """A gateway's signed statement about a request; tokens are those of all prompts and sequences.
+    """A gateway's signed statement about a request; tokens are sums over all prompts and sequences.
 
-    ``deadline_at`` is Unix seconds on the holder's clock. ``work_tokens``: CPU work beside reading the prompt, in
-    prompt tokens.
+    ``deadline_at`` is in Unix seconds of the clock of the process that holds the ticket. ``work_tokens``: CPU work
+    beside reading the prompt, in prompt tokens.
     """
 
     request: RequestId

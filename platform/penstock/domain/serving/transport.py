@@ -16,7 +16,7 @@ def always() -> bool:
 
 
 def is_own_shortage(error: BaseException | None) -> bool:
-    """Tell whether this machine lacked a resource to try a connection: then the error says nothing about the worker."""
+    """Tell whether this machine lacked a resource for a connection, which says nothing about the worker."""
     return isinstance(error, OSError) and error.errno in _OWN
 
 

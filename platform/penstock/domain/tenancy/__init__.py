@@ -1,1 +1,1 @@
-"""Nouns of tenants: keys, plans, limits, budgets, leases, the ledger, the audit log."""
+"""Values for tenants: keys, plans, limits, budgets, leases, the ledger, the audit log."""

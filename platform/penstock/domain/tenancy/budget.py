@@ -1,7 +1,7 @@
 """Budgets: limits on spend per calendar day or month (UTC), and the spend so far.
 
-Calendar windows, so that invoice and budget agree. A request counts in the window of its opening, also if it ends in
-the next one.
+Windows follow the calendar, so that invoice and budget agree. A request counts in the window of its opening, also if it
+ends in the next one.
 """
 
 from collections import Counter
@@ -79,7 +79,7 @@ def _window(period: Period, name: str, begin: datetime, end: datetime) -> Window
 
 
 def budgets(scopes: Iterable[Scope], now: float) -> tuple[Budget, ...]:
-    """A limit of zero makes no budget."""
+    """Return the scopes' budgets at ``now``; a limit of zero makes no budget."""
     today, this_month = day(now), month(now)
     return tuple(
         Budget(scope=scope.name, window=window, cap=cap)

@@ -1,4 +1,4 @@
-"""Upper bound of a request's cost: one noun, read by every limit, slot, charge and bill (C11).
+"""Upper bound of a request's cost, the one value that every limit, slot, charge and bill uses (C11).
 
 All numbers are sums over all prompts and sequences of the request. The API computes it from the body; later knowledge
 (the model's context, the prompt's count, the plan's bound) only lowers it. It is never below the true cost, and an
@@ -60,13 +60,14 @@ class Cost:
 
     @property
     def work_tokens(self) -> int:
-        """CPU work that the prompt's tokens do not cover, as prompt tokens: grammar, template, scores, tensors."""
+        """CPU work for grammar, template, scores and tensors, converted to prompt tokens; reading the prompt is not
+        included.
+        """
         unread = max(0, self.body_bytes // BODY_BYTES_PER_TOKEN - self.prompt_tokens)
         scored = SCORED_TOKEN * self.prompt_tokens if self.scores_prompt else 0
         return min(MOST_WORK_TOKENS, unread + scored + self.copied_tokens)
 
     def with_output(self, each: int) -> "Cost":
-        """Return the cost with this bound on each sequence's output tokens."""
         return self._of(self.prompt_tokens, each * self.sequences, is_counted=self.is_counted)
 
     def with_prompt(self, tokens: int, *, is_counted: bool) -> "Cost":

@@ -31,13 +31,12 @@ NOBODY = Claim()
 
 
 def claimed(credential: str) -> KeyId:
-    """Return the id in a credential of an API key's shape; empty without one."""
+    """Return the key id if the credential has an API key's form, else empty."""
     key = key_id_of(credential)
     return key if key is not None and key.isalnum() and is_well_formed(credential) else KeyId("")
 
 
 def named(credential: str) -> KeyId:
-    """Return the key id that a credential contains, or raise ``Unauthenticated``."""
     key = key_id_of(credential)
     if key is None:
         raise Unauthenticated(None if credential else "an API key is required")

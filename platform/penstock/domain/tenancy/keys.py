@@ -27,8 +27,6 @@ KEY_CHARS = len(PREFIX) + _ID_CHARS + _SECRET_CHARS + _CHECK_CHARS + 2
 
 
 class Purpose(StrEnum):
-    """Purpose of a derived key; purposes are independent of each other."""
-
     PEPPER = "pepper"
     TICKET = "ticket"
     CACHE_SALT = "cache-salt"
@@ -106,7 +104,7 @@ def mint(
 
 
 def key_id_of(secret: str) -> KeyId | None:
-    """None if malformed; the key may still be invalid."""
+    """Return the key id in an API key's secret, which may still be invalid; None if it is malformed."""
     if len(secret) != KEY_CHARS or not secret.isascii():
         return None
     prefix, _, rest = secret.partition("_")

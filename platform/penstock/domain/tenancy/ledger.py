@@ -1,4 +1,4 @@
-"""The usage ledger's nouns: one row per request (B6).
+"""Values of the usage ledger: one row per request (B6).
 
 The ledger is append-only and the source of truth: counters and budgets can be rebuilt from it.
 """
@@ -79,7 +79,7 @@ def cost_of(price: Price, usage: Usage) -> MicroUsd:
 def close(
     opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float, continued: int = 0
 ) -> LedgerRow:
-    """A request that never reached an engine costs nothing."""
+    """Return the row of an ended request; one that never reached an engine costs nothing."""
     started = usage.prompt_tokens > 0 or usage.output_tokens > 0
     return LedgerRow(
         request=opening.request,
@@ -106,8 +106,6 @@ def close(
 
 
 class Cursor(NamedTuple):
-    """The position after the last row of a ledger page."""
-
     closed_at: float
     request: str
 
@@ -131,8 +129,6 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """Number of a version's requests with this outcome."""
-
     version: VersionId
     outcome: Outcome
     requests: int
@@ -140,7 +136,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgiven:
-    """Number of a version's bad outcomes in a UTC hour (``hour_of``) that callers caused."""
+    """Number of a version's bad outcomes in a UTC hour (``hour_of``) that callers caused, so that no error budget
+    counts them.
+    """
 
     hour: int
     version: VersionId

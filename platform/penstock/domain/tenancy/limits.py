@@ -34,10 +34,10 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """A lease's draw on one meter.
+    """One meter's part of a lease.
 
-    ``key`` names the meter (scope, measure, model, and for budgets the window). ``capacity`` is the bucket's size,
-    the number of slots, or the budget; ``refill_per_s`` is for buckets; ``window_ends_in_s`` for budgets.
+    ``key`` names the meter (scope, measure, model, and for budgets the window). ``capacity`` is the bucket's size, the
+    number of slots, or the budget; ``refill_per_s`` is for buckets; ``window_ends_in_s`` for budgets.
     """
 
     key: str
@@ -51,11 +51,10 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeterDecision:
-    """The decision on a lease: granted, or refused by the first meter without enough left. ``retry_after_s`` is 0
+    """The decision on a lease: granted, or refused by the first meter that has too little left. ``retry_after_s`` is 0
     if waiting will not help.
 
-    ``remaining`` is the remainder of each meter, in the order of the draws, after them if granted; below zero it is
-    owed.
+    ``remaining`` is each meter's remainder in the order of the draws, after them if granted; a negative one is a debt.
     """
 
     granted: bool
@@ -76,18 +75,16 @@ class LimitStore(Protocol):
         ...
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:
-        """Return the decision that ``reserve`` would give, without drawing; granted if the store can't tell."""
+        """Return the decision that ``reserve`` would give, without drawing; granted if the store is unavailable."""
         ...
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Make all draws even above capacity, since another store granted the lease. ``Conflict`` for a known
-        lease.
+        """Make all draws even above capacity, since another store granted the lease. ``Conflict`` if this store knows
+        the lease.
         """
         ...
 
-    async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None:
-        """Extend the holds of running leases by ``hold_s``."""
-        ...
+    async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None: ...
 
     async def free(self, lease: RequestId) -> None:
         """Release the slots of a lease after its request has ended, while its usage is still unknown; ``settle``
@@ -115,7 +112,7 @@ class ImmediateLimits(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """Gateways alive according to the store. ``at_ms`` is the store's clock; a new ``mark`` means that the store
+    """The gateways that the store counts as alive. ``at_ms`` is the store's clock; a new ``mark`` means that the store
     lost its data.
     """
 
@@ -139,9 +136,9 @@ class SharedLimits(LimitStore, Protocol):
 
 
 class SpentStore(Protocol):
-    """The budgets' meters, read and corrected from the ledger; raises ``StoreUnavailable``.
+    """The spend of budgets' meters, read and corrected from the ledger; raises ``StoreUnavailable``.
 
-    Holds of running leases are untouched. A meter that never counted has spent nothing.
+    Holds of running leases stay as they are. A meter that never counted has spent nothing.
     """
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]: ...

@@ -1,4 +1,4 @@
-"""Tenants that own versions: a version may be restricted to some tenants and does not exist for others.
+"""Owners of versions: a version may be restricted to some tenants, and does not exist for others.
 
 An alias has no owners: it exists for a caller that may use one of its versions.
 """

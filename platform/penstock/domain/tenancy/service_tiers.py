@@ -1,6 +1,6 @@
 """Service tiers by plan: the tier that a request asks for, and the one that its tenant's plan allows. Pure.
 
-OpenAI's APIs ask for a tier by name. Anthropic's asks for ``auto`` or ``standard_only``, and tells ``standard``,
+OpenAI's APIs ask for a tier by name. Anthropic's asks for ``auto`` or ``standard_only``, and reports ``standard``,
 ``priority`` or ``batch``.
 """
 
@@ -21,7 +21,7 @@ _NAMES = {FAST: TierName.PRIORITY, STANDARD_ONLY: TierName.DEFAULT}
 
 
 def told_in_messages(tier: TierName) -> str:
-    """Return the tier in Anthropic's words: each one above the default is ``priority``."""
+    """Return Anthropic's name of the tier: ``priority`` for each one above the default."""
     return _IN_MESSAGES.get(tier, "priority")
 
 

@@ -2,7 +2,8 @@
 
 In the queue, levels share by weight; spare levels (shadow copies, requests over quota) come last.
 
-The gateway derives it from the tenant's plan and quota use, never from the request; it travels in the signed ticket.
+The gateway derives a request's standing from its tenant's plan and quota use, never from the request; the signed ticket
+carries it.
 """
 
 from enum import IntEnum
@@ -33,7 +34,7 @@ _SPARE = frozenset({Standing.SHADOW, Standing.OVER_QUOTA})
 
 
 def standing_of(plan: Plan, *, over_quota: bool = False) -> Standing:
-    """Return a request's priority under this plan; a class other than batch counts for paying tenants only."""
+    """Return a request's standing under this plan; classes other than batch count for paying tenants only."""
     if plan.priority is Priority.BATCH:
         return Standing.BATCH
     if over_quota:

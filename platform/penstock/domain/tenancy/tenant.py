@@ -31,7 +31,7 @@ class Priority(StrEnum):
 
 
 class TierName(StrEnum):
-    """Names of service tiers as OpenAI's APIs have them; Anthropic's follow from them."""
+    """Names of service tiers in OpenAI's APIs; Anthropic's names follow from them."""
 
     DEFAULT = "default"
     FLEX = "flex"
@@ -88,7 +88,7 @@ MOST_RESERVED = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A tenant's promises and bounds. Zero means no bound of this kind.
+    """A tenant's promises and bounds. A bound of zero means no bound.
 
     Keys and organisations have bounds only: priority, weight and the like are the tenant's.
     """
@@ -163,7 +163,7 @@ class ScopeId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A scope's meters: ``name`` is a ``ScopeId`` as text."""
+    """A key, tenant or organisation with its meters: ``name`` is a ``ScopeId`` as text."""
 
     name: str
     plan: Plan
@@ -260,7 +260,7 @@ class Principal:
     """The scope whose ``max_context_tokens`` is the tightest."""
 
     def context(self, of_model: int) -> int:
-        """Return the tokens of prompt and answer that this caller may have of a model's context."""
+        """Return the most tokens, prompt and answer together, that this caller may use of a model's context."""
         return min(of_model, self.plan.max_context_tokens or of_model)
 
     def may_use(self, model: str) -> bool:

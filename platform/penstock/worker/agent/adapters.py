@@ -2,8 +2,8 @@
 
 A faulty adapter is refused on this worker for a while, without effect on its base or other adapters. An adapter's log
 probabilities must be finite. The base's golden prompts are asked again in the same batch as the new adapter: asked
-alone they would not reveal an engine that confuses the two. A second load into the same engine is not tested again. It
-knows neither how an engine loads, nor the queue's order.
+alone they would not reveal an engine that confuses the two. An adapter loaded again into the same engine is not tested
+again.
 """
 
 import asyncio
@@ -124,7 +124,7 @@ class AdapterLoader:
                 await self._bring(VersionId(str(told["adapter"])), base, digest)
 
     async def _tell_pins(self) -> None:
-        """Send pins to the queue at once and on change: it then requests missing ones."""
+        """Send the queue the pinned adapters, now and on change, so that it requests the missing ones."""
         while True:
             self._pinned_anew.clear()
             try:
@@ -185,8 +185,10 @@ class AdapterLoader:
             raise AdapterRefused(fault)
 
     async def _question(self, adapter: VersionId, manifest: Manifest, base: Manifest) -> None:
-        """Test the adapter's golden prompts, its base's golden prompts beside them, and its log probabilities;
-        raises ``AdapterRefused``.
+        """Ask the adapter its golden prompts, then the base its own while the adapter runs beside it; check log
+        probabilities.
+
+        Raises ``AdapterRefused``.
         """
         asked = self.client.of(adapter)
         if fault := await _fault(manifest, asked):
@@ -210,7 +212,9 @@ class AdapterLoader:
         return ""
 
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
-        """Send the queue the outcome of a load; requests that have left meanwhile are skipped."""
+        """Send the queue the outcome of an adapter's load, and release the files of adapters that the engine no longer
+        holds.
+        """
         body = {"adapter": adapter, "outcome": outcome, "reason": reason, "for_s": for_s}
         self._note(adapter, outcome, reason, for_s)
         if outcome != "ready":

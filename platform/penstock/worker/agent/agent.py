@@ -164,7 +164,9 @@ class Agent:
         return work.done()
 
     async def _fail(self, working: asyncio.Task[None]) -> int:
-        """Return the exit code after a fatal error; an unexpected one is a bug and keeps its traceback."""
+        """Return the exit code after a fatal error; an error that is not a ``PenstockError`` is a bug and is raised
+        again.
+        """
         await self._end_engine()
         error = working.exception()
         detail = error.message if isinstance(error, PenstockError) else repr(error)
@@ -176,10 +178,6 @@ class Agent:
         return EXIT_FAILED
 
     async def _work(self) -> None:
-        """Serve until a fatal error, and raise it.
-
-        The copy is verified before each start: files on disk may have changed.
-        """
         copy, why = await self._obtain(), ""
         while True:
             if self._desire.is_sleep or self._life.state is WorkerState.SLEEPING:
@@ -214,7 +212,7 @@ class Agent:
         return copy if self._running else await self._obtained_again(copy)
 
     async def _put_away(self) -> None:
-        """End the engine's process, or for an engine on a GPU free the device's memory and keep the process."""
+        """Free the engine's memory: on a GPU keep its process and free the device's memory, else end the process."""
         if self._running is None:
             return
         if self._config.device != "cpu":
@@ -327,7 +325,9 @@ class Agent:
         self._batch_slots = slots
 
     def _beat_every_s(self) -> float:
-        """Return the heartbeat interval: short while an order to wake may come at any time."""
+        """Return the heartbeat interval; it is short if an order to wake, which arrives in an answer, may come at any
+        time.
+        """
         is_quick = self._config.is_pooled or self._life.state is WorkerState.SLEEPING
         return min(self._config.heartbeat_s, _QUICK_S) if is_quick else self._config.heartbeat_s
 

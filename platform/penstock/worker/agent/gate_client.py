@@ -29,9 +29,8 @@ _REFUSALS = frozenset({400, 422, 501})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateState:
-    """The state as the gate tells it.
-
-    An engine may be of another release than its agent: a figure of the load that it does not tell has its default.
+    """The gate's answer to the agent. An older or newer gate may leave out a figure of the load: its default then
+    counts.
     """
 
     load: Load
@@ -86,8 +85,8 @@ class GateClient:
     async def steps(
         self, learned: StepModel | None = None, timeout_s: float = 5.0, *, forget: bool = False
     ) -> Mapping[str, object]:
-        """Return the engine's step log, after telling the gate what was learned. Raises ``OSError`` or
-        ``EngineError``.
+        """Send the gate the learned step model, and return the engine's step log; ``forget`` clears the log. Raises
+        ``OSError`` or ``EngineError``.
         """
         body = {"forget": forget, "learned": asdict(learned) if learned is not None else None}
         return await self.ask("/penstock/steps", body, timeout_s)
@@ -97,8 +96,8 @@ class GateClient:
         return _state(await self.ask("/penstock/drain", {}, timeout_s))
 
     async def rest(self, timeout_s: float = 5.0, *, on: bool) -> GateState:
-        """Close the gate for new requests while running ones continue (``on``), or open it again. Raises as
-        ``drain``.
+        """With ``on`` close the gate for new requests while running ones continue, else open it. Raises ``OSError`` or
+        ``EngineError``.
         """
         return _state(await self.ask("/penstock/rest", {"rest": on}, timeout_s))
 
@@ -151,7 +150,7 @@ class GateClient:
 
 
 def _state(raw: Mapping[str, object]) -> GateState:
-    """Raises ``EngineError`` for a state that can't be read."""
+    """Parse the gate's state; raises ``EngineError`` for one that can't be read."""
     try:
         return msgspec.convert(raw, GateState)
     except msgspec.ValidationError as error:

@@ -43,7 +43,6 @@ class Restarts:
     _failed_at: deque[float] = field(default_factory=deque)
 
     def failed(self, now: float, chance: random.Random) -> float | None:
-        """Count a failure; return the seconds before the next start, None for a crash loop."""
         while self._failed_at and now - self._failed_at[0] > self.policy.window_s:
             self._failed_at.popleft()
         self._failed_at.append(now)

@@ -1,10 +1,10 @@
-"""Learns the engine's curve from the steps that it serves, in the agent's process: a fit takes milliseconds that are
-the token path's in the gate.
+"""Learns the engine's curve from the steps that it serves. The agent's process fits it: a fit takes milliseconds, which
+in the gate would delay tokens.
 
-An engine is asked from its first look on, so after its warm-up: a cold worker's steps are not in the log. A curve is
-made anew once the log has grown by half, and then the gate predicts with it and the controller hears of it.
+The agent reads the step log from the end of warm-up on, so a cold worker's steps are not in it. Each time that the log
+has grown by half, a new curve is fitted; the gate predicts with it, and heartbeats report it.
 
-Trade-off: a worker that sees few compositions has no curve, and predicts with the one that it had.
+Trade-off: a worker that sees few compositions of steps keeps its earlier curve.
 """
 
 import math
@@ -30,7 +30,7 @@ MOST_ERROR = 0.5
 
 
 class LoggedSteps(msgspec.Struct, frozen=True):
-    """A log as the engine tells it; one of another release may tell less or more."""
+    """The step log as the engine sends it; an engine of another release may send fewer or more fields."""
 
     hardware: str = ""
     steps: int = 0
@@ -39,7 +39,7 @@ class LoggedSteps(msgspec.Struct, frozen=True):
 
 
 def read(told: Mapping[str, Any]) -> LoggedSteps:
-    """Return the log; an empty one if it can't be read."""
+    """Parse the log; return an empty one if it can't be read."""
     try:
         return msgspec.convert(told, LoggedSteps)
     except msgspec.ValidationError:
@@ -51,7 +51,7 @@ def points_of(told: LoggedSteps) -> list[Point]:
 
 
 def curve_of(told: Mapping[str, Any], origin: Origin, now: float) -> Curve:
-    """Return the curve of a log; ``InvalidField`` for too few or impossible points, or a busy machine."""
+    """Fit a curve to a log; raises ``InvalidField`` for too few or impossible points, or a busy machine."""
     return _curve(read(told), origin, now)
 
 
@@ -73,7 +73,7 @@ def _curve(told: LoggedSteps, origin: Origin, now: float) -> Curve:
 
 @dataclass(slots=True)
 class Learning:
-    """One engine's."""
+    """Decides when to fit one engine's curve again, and keeps the last fit."""
 
     clock: Clock
     curve: Curve | None = None
@@ -86,11 +86,10 @@ class Learning:
         return self.clock.monotonic() >= self._look_at
 
     def stop(self) -> None:
-        """Look no more: the engine keeps no log."""
         self._look_at = math.inf
 
     def look(self, told: Mapping[str, Any]) -> bool:
-        """Take a look at the engine's log; return whether it gave a new curve."""
+        """Read the engine's log, fit if it has grown enough, and return whether there is a new curve."""
         self._look_at = self.clock.monotonic() + EVERY_S
         log = read(told)
         steps = log.steps

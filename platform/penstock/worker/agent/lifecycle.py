@@ -1,7 +1,7 @@
 """A worker's life as a pure state machine: transitions, phase durations, expected readiness.
 
-A sleeping worker keeps name and files and frees its engine's memory; a wake is short. It knows neither processes nor
-HTTP; time is an argument. The agent (``agent.py``) drives it.
+A sleeping worker keeps name and files and frees its engine's memory; a wake is short. This module knows neither
+processes nor HTTP; time is an argument. The agent (``agent.py``) drives it.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ early.
 
 
 class Life:
-    """One worker's states and phase durations so far. Times are monotonic seconds."""
+    """One worker's states and the durations of its phases. Times are monotonic seconds."""
 
     def __init__(self, now: float, expected_s: Mapping[WorkerState, float] | None = None) -> None:
         self.state = WorkerState.FETCHING
@@ -99,12 +99,11 @@ class Life:
             self.restart_s = self._repeated_s
 
     def gave_back(self) -> None:
-        """Record that the engine's memory is freed; without an earlier start, a wake's duration is estimated."""
+        """Record that the engine's memory is freed; if a restart's duration is unknown, estimate that of a wake."""
         self.holds_memory = False
         self.restart_s = self.restart_s or self._expected_wake_s(self._expected_s)
 
     def will_end(self, why: WorkerEnd) -> None:
-        """Record the reason of the worker's end; the first one counts."""
         self.end = self.end or why
 
     def say(self, detail: str) -> None:

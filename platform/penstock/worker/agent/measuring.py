@@ -1,7 +1,7 @@
-"""Measures a running engine through its gate: made-up prompts in rounds, then the curve of the steps that they made.
+"""Measures a running engine through its gate: sends rounds of made-up prompts, then fits a curve to the engine's steps.
 
 Prompts are random tokens, so that no prefix is cached, and belong to the platform: they pass the queue and are billed
-to no tenant. Others' requests may run beside; each step counts with all that was in it.
+to no tenant. Other requests may run meanwhile: each step is logged with its whole batch.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """Carries out an order to sleep: close the gate, let running requests end, report when idle.
 
-A stream is bounded only by its deadline; an order to serve opens the gate again. It knows neither how an engine frees
-memory nor why orders are given.
+Only its deadline ends a stream; an order to serve opens the gate again.
 """
 
 import asyncio
@@ -54,7 +53,9 @@ class Resting:
     opened: Callable[[], None]
 
     async def unless_still(self, watching: Coroutine[Any, Any, EngineLost]) -> EngineLost | None:
-        """Return how the engine was lost, or None once a sleep order has closed the gate and nothing runs behind it."""
+        """Await ``watching``, and return how the engine was lost; None once a sleep order has closed the gate and no
+        request runs.
+        """
         watch, still = asyncio.ensure_future(watching), asyncio.ensure_future(self._until_still())
         try:
             await asyncio.wait({watch, still}, return_when=asyncio.FIRST_COMPLETED)
@@ -75,7 +76,7 @@ class Resting:
             self.opened()
 
     async def _is_still(self) -> bool:
-        """Close the gate and wait until nothing runs; False if an order to serve comes first."""
+        """Close the gate and wait until no request runs; False if an order to serve comes first."""
         while self.desire.is_sleep:
             with suppress(OSError, EngineError):
                 if not (await self.client.rest(on=True)).inside:

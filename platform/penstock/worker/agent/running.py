@@ -1,6 +1,6 @@
 """One engine's run from start to end: wait until it is up, warm it up, test it, watch it.
 
-It knows neither the worker's states nor the controller; it reports progress and faults.
+Progress and faults are reported by callbacks: this module knows neither the worker's states nor the controller.
 """
 
 import asyncio
@@ -105,7 +105,9 @@ class EngineEvidence:
         self._before: tuple[Vitals, float] | None = None
 
     def read_log(self, *, moved: bool) -> None:
-        """Read new log lines and bound the log's size; activity before the last progress is dropped."""
+        """Read new log lines and bound the log's size; after progress (``moved``) earlier signs of activity are
+        dropped.
+        """
         if moved:
             self.says_compiling, self._before = False, None
         self.says_compiling = self._log.has_new(_COMPILING) or self.says_compiling
@@ -121,8 +123,6 @@ class EngineEvidence:
 
 
 class Running:
-    """One engine process, controlled through its gate."""
-
     def __init__(
         self, engine: EngineProcess, client: GateClient, log: Path, *, clock: Clock, pace: RunIntervals
     ) -> None:
@@ -141,9 +141,10 @@ class Running:
     async def warm(
         self, manifest: Manifest, hooks: Hooks, on_up: Callable[[], None], *, is_awaited: bool = False
     ) -> None:
-        """Return when the engine may serve; raises ``EngineLost`` or ``AnswersWrong``.
+        """Wait until the engine is up, then warm and test it; raises ``EngineLost`` or ``AnswersWrong``.
 
-        If callers wait, only golden prompts are asked: warm-up shapes would cost more time than they save.
+        With ``is_awaited`` callers wait: only golden prompts are asked, since warm-up shapes would delay them more than
+        they save.
         """
         await self._or_its_end(self._up(hooks), hooks)
         on_up()
@@ -157,7 +158,6 @@ class Running:
         raise AssertionError("an engine is watched until it is lost")
 
     async def _or_its_end(self, work: Awaitable[None], hooks: Hooks) -> None:
-        """Raise ``EngineLost`` if the engine's process ends first."""
         oom_kills = hooks.oom_kills()
         working, ended = asyncio.ensure_future(work), asyncio.ensure_future(self.engine.wait())
         try:
@@ -266,7 +266,6 @@ class Running:
             return
 
     async def _probe(self, manifest: Manifest, hooks: Hooks, timeout_s: float) -> bool:
-        """Return whether the probe was answered in time; all else is judged by the engine's counters."""
         began = self._clock.monotonic()
         try:
             await self.client.probe(manifest.task, timeout_s)

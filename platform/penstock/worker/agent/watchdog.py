@@ -93,7 +93,9 @@ class Watchdog:
         return marker is not None and marker != self._marker
 
     def look(self, marker: object, did: Doing, now: float) -> None:
-        """Add a reading; ``did`` counts only without progress. One reading counts at most half of ``still_s``."""
+        """Add a reading: a changed ``marker`` is progress. Without progress the time since the last reading, at most
+        half of ``still_s``, is added to the activity ``did``.
+        """
         elapsed_s = min(now - self._looked_at, self._patience.still_s / 2)
         self._looked_at = now
         if self.has_moved(marker):

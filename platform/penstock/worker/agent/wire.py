@@ -1,7 +1,4 @@
-"""The agent's small HTTP client: one call per connection. Standard library.
-
-Not for the token path: the gateways speak to the engine directly.
-"""
+"""The agent's small HTTP client: one call per connection. Tokens don't pass here."""
 
 import asyncio
 import socket
@@ -17,8 +14,6 @@ MAX_HEAD_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A reply; header names are lower case."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -36,7 +31,7 @@ class Call:
 
 
 async def send(call: Call) -> Answer:
-    """Raises ``OSError`` (timeouts and malformed replies included)."""
+    """Make the call; raises ``OSError``, also for timeouts and malformed replies."""
     url = urlsplit(call.url)
     is_tls = url.scheme == "https"
     if call.tls is not None and not is_tls:

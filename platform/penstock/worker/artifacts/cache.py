@@ -1,4 +1,4 @@
-"""A node's cache of versions: one folder each, LRU eviction, copies in use excepted.
+"""A node's cache of versions: one folder each. The least recently used copy that no process uses is evicted first.
 
 ``DIGEST/`` complete copy · ``.DIGEST.part/`` in progress · ``.DIGEST.sig`` signature · ``.DIGEST.lock`` held while
 fetching · ``.DIGEST.use`` held shared by each process that uses the copy; its mtime is the last use. Locks are the
@@ -65,7 +65,7 @@ class NodeCache:
         return self._root / f".{digest}.part"
 
     def signature(self, digest: str) -> Path:
-        """Return the path of the signature, which lies beside the folder because it covers every file in it."""
+        """Return the signature's path: outside the copy's folder, since the signature covers every file inside."""
         return self._root / f".{digest}.sig"
 
     @contextmanager

@@ -19,7 +19,7 @@ from penstock.worker.artifacts.progress import Meter, OnProgress, silent
 
 
 class ArtifactSource(Protocol):
-    """A content-addressed store; its bytes are trusted only after hashing."""
+    """A content-addressed store; callers hash its bytes before they trust them."""
 
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
         """Return up to ``length`` bytes of a blob from ``start``; raises ``ArtifactRefused`` if there is no such
@@ -27,9 +27,7 @@ class ArtifactSource(Protocol):
         """
         ...
 
-    def read_small(self, sha256: str) -> bytes:
-        """Return a small blob (a manifest) after checking its digest."""
-        ...
+    def read_small(self, sha256: str) -> bytes: ...
 
     def signature(self, digest: str) -> bytes | None: ...
 
@@ -56,7 +54,7 @@ class Segment:
 
 
 def segments(files: Iterable[Artifact], folder: Path, segment_bytes: int) -> Iterator[Segment]:
-    """Yield the missing ranges of each file in order; a complete file still gets its last one."""
+    """Yield the ranges of each file that are still missing, in order; a complete file yields an empty last range."""
     for file in files:
         start = bytes_there(folder, file)
         while True:
@@ -75,7 +73,7 @@ class Fetcher:
         self._streams, self._segment_bytes = streams, segment_bytes
 
     def fetch(self, files: Sequence[Artifact], folder: Path, on_progress: OnProgress = silent) -> None:
-        """Fetch all files.
+        """Fetch all files into the folder.
 
         A file with a wrong digest is fetched once more from its start: an earlier run or the network may have damaged
         it. Wrong twice means a damaged store: ``ArtifactRefused``. ``StoreUnavailable`` means a full disk or an
@@ -96,7 +94,7 @@ class Fetcher:
             )
 
     def _bring(self, files: Sequence[Artifact], folder: Path, meter: Meter) -> list[Artifact]:
-        """Return the files with a wrong digest."""
+        """Fetch the files, and return those that arrived with a wrong digest."""
         wrong: list[Artifact] = []
         part: Part | None = None
         try:

@@ -25,7 +25,6 @@ UNSIGNED = "the version is not signed: push it again, `penstock models push` sig
 
 
 def read_manifest(raw: bytes, digest: str) -> Manifest:
-    """Decode the manifest; raises ``ArtifactRefused`` if the bytes have another digest."""
     if hashlib.sha256(raw).hexdigest() != digest:
         raise ArtifactRefused(f"{MANIFEST} was altered: its SHA-256 is not the version's digest {digest}")
     try:
@@ -67,8 +66,6 @@ def no_phase(_: WorkerState) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """Observer of ``Node.obtain``: phases, and progress of the fetch."""
-
     phase: Callable[[WorkerState], None] = no_phase
     progress: OnProgress = silent
 

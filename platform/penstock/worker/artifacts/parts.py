@@ -61,7 +61,7 @@ class Part:
         self.offset = self._out.tell()
 
     def close(self) -> None:
-        """Close the file; bytes that a full disk refused are not counted as written."""
+        """Close the file. If the disk is full, buffered bytes are lost, and not counted by ``bytes_there``."""
         try:
             self._out.close()
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Progress of a fetch in bytes."""
+"""Reports the progress of a fetch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,8 +21,6 @@ def silent(_: FetchProgress) -> None: ...
 
 
 class Meter:
-    """Counts fetched bytes and reports at most every ``REPORT_EVERY_S``."""
-
     def __init__(self, *, total: int, already: int, clock: Clock, on_progress: OnProgress) -> None:
         self._total, self._done, self._clock, self._on_progress = total, already, clock, on_progress
         self._reported_at = float("-inf")

@@ -1,5 +1,5 @@
-"""Orders waiting items, and selects a batch if not all can meet their deadlines: of a few sizes the one that lets most
-items meet theirs, later batches included.
+"""Orders waiting items, and selects a batch if not all can meet their deadlines. Of a few batch sizes it takes the one
+with which most items meet theirs, those of later batches included.
 
 The tenant with the least device time goes first; within a tenant the item with the earliest latest start; within a
 class the oldest. Items that can't meet their deadline are refused at once, and cost the others nothing.
@@ -52,9 +52,10 @@ def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[floa
 def in_fair_turn(
     turn: Sequence[Waiting], had: Callable[[TenantId], float], each_s: float, spare: Callable[[Waiting], bool]
 ) -> Sequence[Waiting]:
-    """Interleave the tenants' items by virtual time, which grows by ``each_s`` per item.
+    """Interleave the tenants' items by virtual time, which grows by ``each_s`` per item; ``had`` returns a tenant's
+    own.
 
-    The order within each tenant is kept. Spare items fill the remaining room.
+    The order within each tenant is kept. Spare items come last.
     """
     next_at: dict[TenantId, float] = {}
     places: dict[Waiting, float] = {}

@@ -1,6 +1,5 @@
-"""Collects items into batches on a device behind a port: the policies' event loop.
-
-It owns the event loop's timers and tasks, which policies must not use. It knows neither torch nor HTTP.
+"""Collects items into batches on a device behind a port. It runs the policies' timers and tasks on the event loop,
+which the policies must not use.
 """
 
 import asyncio
@@ -77,8 +76,8 @@ class Batcher:
     async def submit(self, item: Item, told: Callable[[Batched], None] = _to_nobody) -> Result:
         """Return an item's result; ``told`` is called with its batch when the batch starts.
 
-        Raises ``DeadlineInQueue`` (it never ran), ``Quarantined``, ``Draining``, ``EngineError`` (it failed alone) or
-        ``WorkerLost``.
+        Raises ``DeadlineInQueue`` (the item never ran), ``Quarantined``, ``Draining``, ``EngineError`` (the item failed
+        alone) or ``WorkerLost``.
         """
         now = self._clock.monotonic()
         self._check(item, now)

@@ -1,6 +1,6 @@
 """Faults of a device or an item: the compute port's errors, quarantine by digest, a cap after out-of-memory.
 
-An item counts as poison if it failed alone again after others had succeeded, so that a broken device quarantines
+An item counts as poisonous if it failed alone twice with others' successes between, so that a broken device quarantines
 nothing (ADR 0043). Pure.
 """
 
@@ -24,7 +24,7 @@ class OutOfMemory(Exception):
 
 
 class ComputeLost(Exception):
-    """The computing process is gone, with all its work."""
+    """The process that computes batches is gone, with all its work."""
 
 
 class Quarantined(BadRequest):

@@ -45,7 +45,7 @@ class Group:
         self.longest = max(self.longest, waiting.item.cost)
 
     def withdraw(self, gone: Waiting) -> bool:
-        """Remove an item, and its arrival from the expected rate; return whether it was waiting."""
+        """Remove an item without a result, and its arrival from the arrival rate; return whether it was waiting."""
         if gone not in (self.offline if gone.is_offline else self.interactive):
             return False
         with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""Nouns of batching: an item, the key that items of a batch share, the report of a batch."""
+"""Values of batching: an item, the key that items of a batch share, the report of a batch."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,8 +13,6 @@ _OFFLINE = frozenset({Standing.SHADOW, Standing.BATCH, Standing.OVER_QUOTA})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """Properties that a batch's items share."""
-
     version: VersionId
     dtype: str = ""
     bucket: int = 0

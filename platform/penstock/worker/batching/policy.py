@@ -1,4 +1,5 @@
-"""Decides the start and the items of each batch. Pure: waiting items and device in, decision and next look out.
+"""Decides the start and the items of each batch. Pure: from waiting items and the device's state to a decision and the
+time of the next one.
 
 A batch starts when it is full (items, tokens or seconds), when its earliest deadline would be missed otherwise, when
 its oldest item has waited the maximum, or at once if the device is idle and no arrival is expected soon. The longest
@@ -106,7 +107,6 @@ class Policy:
         self._tenants.came(waiting.item.tenant, waiting.came_at)
 
     def leave(self, waiting: Waiting) -> bool:
-        """Remove an item; return whether it was waiting, in which case other items may start sooner."""
         group = self._busy.get(waiting.item.key)
         if group is None or not group.withdraw(waiting):
             return False
@@ -196,7 +196,7 @@ class Policy:
         return min(one.came_at + self.window_s(group.key, size, offline=of) for one, of in oldest if one is not None)
 
     def _idle_at(self, group: Group, size: int, now: float, device: Device) -> float:
-        """Return the time at which an idle device should start, because further waiting gains nothing."""
+        """Return the time from which waiting for one more item gains nothing, so that the batch should start."""
         if device.running:
             return device.free_at - self._settings.ahead_s if self._settings.in_flight > device.running else inf
         next_s = group.next_in_s(now)

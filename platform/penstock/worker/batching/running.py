@@ -1,7 +1,7 @@
-"""Computes a batch, in halves after a failure, so that a poisonous item fails alone.
+"""Computes a batch; after a failure its halves, and so on, so that a poisonous item fails alone.
 
-Compute is a plain function of a list of items, run in threads, and knows no callers. Each item ends exactly once: with
-a result, with an error, or because its caller left.
+Compute is a plain function of a list of items, run in threads. Each item ends exactly once: with a result, with an
+error, or because its caller left.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ class Runner:
         return seconds
 
     def _give_up(self, part: Sequence[WaitingItem], error: Exception) -> bool:
-        """Fail these items if they can't be split further; return whether they were failed."""
+        """Fail these items if halving them again can't help; return whether they were failed."""
         if isinstance(error, (ComputeLost, BrokenExecutor)):
             for one in part:
                 one.fail(WorkerLost(), Left.LOST)

@@ -27,7 +27,7 @@ class Tenants:
         self._seen: OrderedDict[TenantId, float] = OrderedDict()
 
     def came(self, tenant: TenantId, at: float) -> None:
-        """Record an item's arrival; the platform's own items compete with no tenant."""
+        """Record an item's arrival; items of the platform itself take part in no sharing."""
         if tenant == PLATFORM:
             return
         self._seen[tenant] = at

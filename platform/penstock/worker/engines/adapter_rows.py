@@ -69,7 +69,7 @@ def add(x: Tensor, out: Tensor, groups: Iterable[Group], product: Callable[[int]
 
 
 def grouped(slots: Sequence[int]) -> tuple[Group, ...]:
-    """Return the rows of each adapter slot; rows marked -1 are in none."""
+    """Return the rows of each adapter slot; rows marked -1 use no adapter and are left out."""
     return _grouped(tuple(slots))
 
 

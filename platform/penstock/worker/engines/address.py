@@ -10,7 +10,6 @@ from pathlib import Path
 
 @contextmanager
 def short(path: Path) -> Iterator[str]:
-    """Yield a short address, valid inside the block."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{folder}/{path.name}"

@@ -1,9 +1,10 @@
 """Brings vLLM's answers into the form that their APIs document, in the process of its HTTP server.
 
-An answer of the Responses API without tools tells their choice's default; a truncated stream and its last item end as
-incomplete. The first event of a Messages stream counts cached tokens like the last; a truncated tool call is a tool
-call, whole as streamed, and never markup; a Messages tool's input is an object, or the engine fails. Written for vLLM
-0.32; an engine without these functions does not start.
+* Responses: without tools ``tool_choice`` is the default; a truncated stream and its last item end as incomplete.
+* Messages: a stream's first event counts cached tokens like its last. A truncated tool call stays a tool call and is
+  never sent as markup; a tool's input is an object, or the engine fails.
+
+Written for vLLM 0.32; an engine without these functions does not start.
 """
 
 import json
@@ -64,9 +65,9 @@ def with_cut_item(respond: Any) -> Any:  # noqa: ANN401
 
 
 def with_default_choice(respond: Any) -> Any:  # noqa: ANN401
-    """Wrap the making of a Responses answer: without tools it tells the choice's default, not vLLM's ``none``.
+    """Wrap the making of a Responses answer: without tools ``tool_choice`` is the API's default, not vLLM's ``none``.
 
-    Whether the caller sent ``none`` can't be seen here; the gateway tells that it has no effect.
+    A caller's own ``none`` can't be told apart here; the gateway reports that it has no effect.
     """
 
     @wraps(respond)
@@ -80,9 +81,9 @@ def with_default_choice(respond: Any) -> Any:  # noqa: ANN401
 
 
 def with_cut_end(stream: Any) -> Any:  # noqa: ANN401
-    """Wrap the making of a Responses stream's events: its last item's end is incomplete if the answer is truncated.
+    """Wrap the making of a Responses stream's events: if the answer is truncated, its last item ends as incomplete.
 
-    Which item is the last one shows only at the end of the events, so the end of an item is held until the next event.
+    Only the end of the events shows which item is the last, so an item's end is held until the next event.
     """
 
     @wraps(stream)
@@ -114,7 +115,7 @@ def _cut(item: Any) -> None:  # noqa: ANN401
 
 
 def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
-    """Wrap the parser of a whole answer: without a complete call the answer is parsed as a stream would be."""
+    """Wrap the parser of a whole answer: if it finds no complete tool call, parse the answer as a stream is parsed."""
 
     @wraps(extract)
     def extracted(self: Any, model_output: str, request: Any) -> Any:  # noqa: ANN401
@@ -146,9 +147,9 @@ def with_its_text(extract: Any) -> Any:  # noqa: ANN401
 
 
 def _holds_markup(parser: Any, text: str, choice: object) -> bool:  # noqa: ANN401
-    """Tell whether the text contains a call's opening mark, or ends in the beginning of one.
+    """Tell whether the text contains a tool call's opening mark, or ends in the beginning of one.
 
-    A single character counts only if a call was forced: else it may be ordinary text.
+    A single character counts only if a call was forced: otherwise it may be ordinary text.
     """
     mark = getattr(parser, "tool_call_start_token", None)
     if not isinstance(mark, str) or not mark:
@@ -158,7 +159,6 @@ def _holds_markup(parser: Any, text: str, choice: object) -> bool:  # noqa: ANN4
 
 
 def _joined(deltas: Iterable[Any]) -> list[Any]:
-    """Return one call per index, joined from a stream's parts."""
     from vllm.entrypoints.generate.base.protocol import FunctionCall, ToolCall
 
     calls: dict[int, Any] = {}
@@ -183,7 +183,7 @@ def with_inputs(convert: Any) -> Any:  # noqa: ANN401
 
 
 def _as_object(arguments: str, *, is_cut: bool) -> str:
-    """Return arguments that are an object, completed if truncated; raises ``GenerationError``."""
+    """Return arguments as a JSON object, completed if they are truncated; raises ``GenerationError``."""
     from partial_json_parser import loads
     from vllm.exceptions import GenerationError
 
@@ -222,7 +222,7 @@ async def _told(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 def cached_in(chunk: str) -> str:
-    """Add the cached and created tokens of the request's meter to a chat chunk's usage."""
+    """Return a chat chunk with the cached and newly stored tokens of the request's meter in its usage."""
     meter = current.get()
     if meter is None or not chunk.startswith(_DATA) or chunk.startswith(_DONE):
         return chunk

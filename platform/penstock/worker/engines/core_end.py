@@ -20,7 +20,7 @@ def install() -> None:
 
 
 def saying(monitor: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Wrap the monitor of the core's processes so that it logs an unexpected exit code."""
+    """Wrap the monitor of the core's processes: it logs the exit code of a core that ended unexpectedly."""
 
     def monitor_engine_liveness(self: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         monitor(self)

@@ -1,9 +1,9 @@
 """Fills requests' meters from vLLM's output objects, in the process of its HTTP server.
 
 Every API uses vLLM's ``OutputProcessor``: a request enters it in the context of its HTTP request, and each step's new
-token ids pass before detokenisation, so that the engine's own ids are counted. Earlier, each prompt of a list passes
-``AsyncLLM.add_request`` and waits there for a slot of its request's share. Written for vLLM 0.32; an engine without
-these functions does not start.
+token ids pass before detokenisation, so that the engine's own ids are counted. Before that, each prompt of a list waits
+in ``AsyncLLM.add_request`` for a slot of its request's share. Written for vLLM 0.32; an engine without these functions
+does not start.
 """
 
 import logging
@@ -62,7 +62,7 @@ def sharing(add: Any) -> Any:  # noqa: ANN401
 
 
 def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa: ANN401
-    """Wrap a prompt's output queue: its slot is released at any end."""
+    """Wrap the ``close`` of a prompt's output queue: it also frees the prompt's slot, however the prompt ends."""
 
     def close() -> None:
         del queue.close  # its class has the real one

@@ -1,7 +1,7 @@
-"""Finds grammars with a part that no text can complete: ``root ::= root``, or a class without characters.
+"""Finds grammars with a rule that no text can complete: ``root ::= root``, or a class without characters.
 
-xgrammar takes them, and generation ends in the middle without any permitted token. Its own serialised form is read
-(xgrammar 0.2, form v16): expressions as kind, length and operands, a kind of 4 being a reference to a rule.
+xgrammar accepts them, and generation then stops without a permitted token. The check reads xgrammar's serialised form
+(0.2, v16): expressions as kind, length and operands; kind 4 refers to a rule.
 """
 
 import inspect
@@ -31,7 +31,7 @@ class Expression:
 
 
 def install() -> None:
-    """Let xgrammar refuse such grammars when the engine checks a request; once."""
+    """Make xgrammar refuse such grammars when the engine checks a request; a second call has no effect."""
     if _installed:
         return
     from xgrammar import Grammar as Parsed
@@ -52,7 +52,7 @@ def checking(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check(serialised: str) -> None:
-    """Raise ``DeadEnd`` if a rule that the root reaches has an alternative without an end."""
+    """Raise ``DeadEnd`` if a rule that the root reaches has an alternative that no text completes."""
     found = json.loads(serialised)
     if found["__VERSION__"] != FORM:
         raise RuntimeError(f"xgrammar writes grammars in form {found['__VERSION__']}; {FORM} is known")
@@ -76,7 +76,9 @@ class Grammar:
                 raise DeadEnd(f"no text completes an alternative of the rule {self._names[rule]!r}")
 
     def _find_ending(self) -> None:
-        """Find the rules that a text completes: each is looked at again only after one that it refers to was found."""
+        """Find the rules that some text completes; a rule is looked at again only after a rule that it refers to was
+        found.
+        """
         users: dict[int, list[int]] = {}
         for rule, body in enumerate(self._bodies):
             for used in self._rules_in(body):
@@ -123,7 +125,7 @@ class Grammar:
 
 
 def _has_characters(operands: Sequence[int]) -> bool:
-    """Tell whether a class (is it negated, first, last, first, last, ...) has a character."""
+    """Tell whether a character class (negated or not, then pairs of first and last) contains a character."""
     is_negated, *bounds = operands
     ranges = sorted([*zip(bounds[::2], bounds[1::2], strict=True), *([_SURROGATES] if is_negated else [])])
     if not is_negated:

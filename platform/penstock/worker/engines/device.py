@@ -22,7 +22,7 @@ class Device(StrEnum):
 
 
 def names(folder: Path = Path("/dev")) -> list[str]:
-    """Return the visible devices; a container's GPU keeps its number, and a MIG slice has its GPU's number."""
+    """Return the visible devices: a container's GPU by its number, a MIG slice by the number of its GPU."""
     return [path.name for path in folder.glob("nvidia*")]
 
 

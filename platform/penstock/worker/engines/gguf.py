@@ -33,7 +33,7 @@ def main(source: Path, folder: Path) -> None:
 
 
 def _forget_how_it_was_loaded(path: Path) -> None:
-    """Remove this conversion's settings from the config, as they would change the version's digest."""
+    """Remove settings of this conversion from the model's config, as they would change the version's digest."""
     settings = json.loads(path.read_text())
     for name in ("is_local", "local_files_only", "name_or_path"):
         settings.pop(name, None)

@@ -25,7 +25,7 @@ from penstock.worker.engines.plan import Certificate, LaunchPlan
 
 
 def guard_listener(own: Certificate) -> None:
-    """Install TLS on the server about to start; raises ``CommandError`` for unusable files."""
+    """Add TLS to the HTTP server that vLLM is about to start; raises ``CommandError`` for unusable files."""
     import uvicorn
 
     from penstock.domain.clock import SystemClock

@@ -1,4 +1,4 @@
-"""Removes callers' text from an engine's log and control characters from its lines. It runs in the engine's process.
+"""Removes callers' text and control characters from an engine's log, in the engine's process.
 
 The agent reads the end of the log for the reason of an exit; operators read all of it. The engine core works for all
 requests at once, so log records of its schema, pattern and token code are assumed to quote requests. Native output is

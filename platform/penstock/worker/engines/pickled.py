@@ -61,7 +61,6 @@ def tensors_of(found: Any) -> dict[str, Any]:  # noqa: ANN401  whatever was pick
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Raise ``NotWeights`` if any tensor differs in a bit."""
     import torch
 
     if before.keys() != after.keys():

@@ -1,6 +1,6 @@
 """Starts engine processes, from scratch or forked from a pre-imported parent, and waits for their end.
 
-It knows processes, not models. An engine is a process group of its own and dies with its agent (``lifeline``).
+An engine is a process group of its own and dies with its agent (``lifeline``).
 """
 
 import asyncio
@@ -76,7 +76,9 @@ class EngineProcess:
         return code
 
     async def _until_gone(self) -> None:
-        """Wait, for a limited time, until the port is free: a dead process may stay uncollected."""
+        """Wait a limited time until the process group is gone: then its port is free, even if the dead process is not
+        reaped.
+        """
         with suppress(TimeoutError, ProcessLookupError):
             async with timeout(_GONE_WITHIN_S):
                 while True:
@@ -113,9 +115,7 @@ class Files:
 
 class Launcher(Protocol):
     @property
-    def is_warm(self) -> bool:
-        """True if an engine can start without waiting for imports."""
-        ...
+    def is_warm(self) -> bool: ...
 
     async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess: ...
 
@@ -150,7 +150,7 @@ def zygote_argv(address: Path, lifeline_fd: int, compiled: str) -> tuple[str, ..
 
 @dataclass(slots=True, kw_only=True)
 class Forking:
-    """Forks engines from a pre-imported parent at ``address``, which it starts if ``own``."""
+    """Forks engines from the pre-imported parent at ``address``; with ``own`` it also starts that parent."""
 
     address: Path
     own: bool
@@ -244,8 +244,8 @@ class _Verdict:
     _asked: bool = field(default=False)
 
     def exit_code(self) -> int | None:
-        """Return the exit code that the parent sends, waiting shortly: parent and agent see the end at the same
-        time.
+        """Return the exit code that the pre-imported parent sends. Wait shortly for it: parent and agent notice the end
+        at the same time.
         """
         if not self._asked:
             self._asked = True
@@ -258,7 +258,7 @@ class _Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quickest:
-    """Forks the engine if possible, else spawns it; ``on_fallback`` gets the reason."""
+    """Forks the engine if possible, else starts a new process; ``on_fallback`` gets the reason for that."""
 
     forking: Forking
     spawning: Spawning

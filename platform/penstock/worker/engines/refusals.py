@@ -50,7 +50,7 @@ def _raising(raise_if_error: Any, refused: Callable[[str], Exception]) -> Any:  
 
 
 def with_status(convert: Any) -> Any:  # noqa: ANN401
-    """Wrap the conversion of a chat stream to Messages: an error keeps its status."""
+    """Wrap the conversion of a chat stream to Messages: an error event keeps the chat error's HTTP status."""
 
     async def converted(self: Any, chunks: AsyncIterator[str]) -> AsyncIterator[str]:  # noqa: ANN401
         error = ""

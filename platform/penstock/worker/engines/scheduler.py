@@ -3,7 +3,7 @@
 Paused tenants' requests are hidden from vLLM while it plans the step and then appended behind the others; if the engine
 is full they are preempted for a prompt of the tenant below its share. vLLM loads it by name (``--scheduler-cls``) in
 its core's process. The cache salt, set by the gateway, identifies the tenant; the priority, set by the gate, carries
-its weight. vLLM's first-come order reads neither. Written for vLLM 0.32; an engine without these functions does not
+its weight. vLLM's first-come order ignores both. Written for vLLM 0.32; an engine without these functions does not
 start.
 """
 
@@ -25,7 +25,7 @@ _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
 
 
 class _BySteps(Scheduler):
-    """Mixin for both of vLLM's schedulers; it installs the patches, since a spawned core has not imported them."""
+    """Mixin for both of vLLM's schedulers. It installs the patches that a spawned core process has not imported."""
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         log_lines.install()
@@ -144,7 +144,7 @@ class TenantScheduler(_BySteps):
 
 
 class AsyncTenantScheduler(_BySteps, AsyncScheduler):
-    """For engines that plan a step while another one runs."""
+    """The tenant scheduler for engines that schedule a step while the one before still runs."""
 
 
 def _tenant(request: Any) -> str:  # noqa: ANN401

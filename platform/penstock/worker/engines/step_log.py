@@ -1,7 +1,7 @@
-"""The engine's side of the step log: what a step of vLLM holds, and how the gate's process asks for the log.
+"""The engine's side of the step log: records each step's contents and seconds, and answers the gate's process.
 
-The scheduler plans each step and hears its result in the engine core's process, so it alone knows both composition and
-duration. The gate's process calls the core through vLLM's own utility calls. Written for vLLM 0.32.
+Only the engine core's process knows both: its scheduler plans each step and gets its result. The gate's process calls
+the core through vLLM's own utility calls. Written for vLLM 0.32.
 """
 
 import os
@@ -35,9 +35,9 @@ def batch_of(step: Mapping[str, int], requests: Mapping[str, Any]) -> Batch:
 
 
 def waited_s() -> float:
-    """Return the seconds for which this thread wanted a core and had none; 0 if the kernel does not count them.
+    """Return the seconds for which this thread was runnable without a core; 0 if the kernel does not count them.
 
-    The thread that steps computes itself, or waits asleep for those that do: their waits are not in this number.
+    Waits of other threads, for which this one may sleep during a step, are not included.
     """
     with suppress(OSError, ValueError, IndexError):
         return int(_WAITED.read_text().split()[1]) / 1e9
@@ -45,7 +45,7 @@ def waited_s() -> float:
 
 
 def told(log: StepLog, hardware: str, *, forget: bool) -> Told:
-    """Return the log for another process; the first call says that the engine is warm."""
+    """Return the log for another process. The first call means that warm-up is over: recording begins."""
     log.is_on = True
     if forget:
         log.forget()
@@ -67,7 +67,7 @@ async def ask(app: Any, *, forget: bool) -> Told | None:  # noqa: ANN401  vLLM's
 
 
 def hardware(ranks: int) -> str:
-    """Return the name of the processor and the part that this engine has: GPUs, or threads of a CPU."""
+    """Return the name of the processor, and the engine's part of it: its GPUs, or its threads of a CPU."""
     import torch
     from vllm.platforms import current_platform
 
@@ -86,7 +86,7 @@ def _processor() -> str:
 
 
 def install() -> None:
-    """Let the core's process answer; called in that process."""
+    """Add the utility call that returns the step log; called in the core's process."""
     from vllm.v1.engine.core import EngineCore
 
     def penstock_steps(self: Any, forget: bool) -> Told:  # noqa: ANN401, FBT001  vLLM passes positions

@@ -27,9 +27,9 @@ class StepTime:
         self._reading[request] = charge
 
     def each(self, at: float, outputs: Sequence[str], inside: int) -> float:
-        """Return the seconds per output of the step that ended at ``at``; prompts in prefill are charged too.
+        """Return the seconds per output of the step that ended at ``at``; prompts in prefill are charged the same.
 
-        A step delivered in batches has an unknown number of outputs: all ``inside`` count.
+        If a step's outputs arrive in several batches, their number is unknown: all ``inside`` count as outputs.
         """
         for request in outputs:
             self._reading.pop(request, None)

@@ -2,10 +2,10 @@
 share is prefilled.
 
 A decoding sequence lengthens each step, and a prompt takes the rest of the step. The gate's queue decides admission;
-this module decides steps inside the engine. Pure: it imports no engine and reads no clock.
+this module decides steps inside the engine. Pure.
 
-Trade-off: a paused tenant makes no tokens. So a pause lasts at most ``MOST_STILL`` steps in a row, and applies only to
-tenants above their share of sequences and of recent service, for the benefit of tenants below theirs.
+Trade-off: a paused tenant makes no tokens. So a pause lasts at most ``MOST_STILL`` steps in a row. It applies only to
+tenants above their share of sequences and of recent service, and only for a tenant below its own.
 """
 
 from collections.abc import Sequence
@@ -70,8 +70,6 @@ class _Known:
 
 @dataclass(slots=True)
 class Stepping:
-    """The selection of tenants for one engine; times are monotonic seconds."""
-
     _about: dict[str, _Known] = field(default_factory=dict)
     _still_steps: int = 0
     is_shared: bool = False
@@ -89,7 +87,7 @@ class Stepping:
         return Turnout(prompt_part=PROMPT_PART) if reading and over.issuperset(reading) else EVERYBODY
 
     def served(self, name: str, tokens: float, now: float) -> None:
-        """Charge a tenant's tokens of the present step; service without other tenants present is free."""
+        """Charge a tenant the tokens of the present step; a tenant alone in the engine is charged nothing."""
         if not self.is_shared:
             return
         known = self._about[name]

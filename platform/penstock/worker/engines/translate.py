@@ -1,7 +1,7 @@
 """Translates metrics of vLLM and of the torch engine, which has no KV cache and counts batches as steps, into the
 platform's names.
 
-Stateless: a restarted engine's counters start from zero, like any process's.
+A restarted engine's counters start from zero, like any process's.
 """
 
 import re

@@ -1,6 +1,5 @@
-"""Builds vLLM's command line from a manifest: pure, so that a test can read it.
-
-It must not import vLLM. Written for vLLM 0.32.
+"""Builds vLLM's command line from a manifest, without importing vLLM: pure, so that a test can read it. Written for
+vLLM 0.32.
 """
 
 import json
@@ -57,10 +56,10 @@ ADAPTER_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """``device`` is ``cpu`` or ``cuda``; ``threads`` are arithmetic threads on a CPU.
+    """An engine's address and hardware: ``device`` is ``cpu`` or ``cuda``; ``threads`` are arithmetic threads on a CPU.
 
-    ``compiled`` is the folder of compiled code, empty for vLLM's default. ``sleeps``: on a GPU vLLM frees the device
-    and keeps its process; only the gate reaches those endpoints.
+    ``compiled`` is the folder of compiled code, empty for vLLM's default. With ``sleeps`` an engine on a GPU can free
+    the device and keep its process, by endpoints that only the gate reaches.
     """
 
     host: str
@@ -93,7 +92,9 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
 
 
 def shares_steps(manifest: Manifest) -> bool:
-    """Tell whether tenants share the engine's steps; a pooling request takes a single step and has none to share."""
+    """Tell whether tenants share the engine's steps; a pooling request takes one step only, so there is nothing to
+    share.
+    """
     return manifest.task is Task.GENERATE
 
 
@@ -173,7 +174,7 @@ def _compiled(place: Place) -> dict[str, str]:
 
 
 def _scheduler(place: Place) -> str:
-    """Return the scheduler class; a CPU engine does not plan ahead while a step runs."""
+    """Return the scheduler class; on a CPU it is the one that does not schedule a step while another runs."""
     return f"{SCHEDULERS}.{'TenantScheduler' if place.device == 'cpu' else 'AsyncTenantScheduler'}"
 
 
@@ -252,7 +253,7 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _tools(parser: str) -> tuple[str, ...]:
-    """Enable tools, with arguments that follow their schema: vLLM's default enforces only ``strict`` tools.
+    """Enable tool calls, with arguments that follow their schema: vLLM's default enforces only ``strict`` tools.
 
     Without a parser vLLM refuses even a named tool with a schema.
     """

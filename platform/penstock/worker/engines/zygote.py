@@ -172,7 +172,7 @@ def _let_engine_core_fork() -> None:
 
 
 def _register_models() -> None:
-    """Register the imported models as classes: given names, vLLM would import itself again to inspect each.
+    """Register the imported models by their classes: given only names, vLLM would import itself again to inspect each.
 
     That costs 7 s on an idle machine, once per architecture and cache.
     """

@@ -1,7 +1,6 @@
 """The agent's requests about an engine's adapters: report the wanted one, load, mark ready or refused.
 
 The agent fetches files and asks golden prompts; loading uses vLLM's API inside this process, unreachable for gateways.
-It knows no file sources.
 """
 
 import asyncio
@@ -31,11 +30,6 @@ Order = Callable[[Scope, bytes], Awaitable[tuple[int, dict[str, object]]]]
 
 
 class AdapterPages:
-    """The gate's endpoints for one engine's LoRA adapters; ``worker/agent/adapters.py`` calls them.
-
-    Each returns an HTTP status and an answer.
-    """
-
     def __init__(
         self, queue: AdmissionQueue, slots: AdapterSlots, app: ASGIApp, clock: Clock, version: VersionId
     ) -> None:
@@ -76,7 +70,7 @@ class AdapterPages:
         return (refused.why, refused.until - now) if refused is not None else ("", 0.0)
 
     async def wanted(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Return the adapter to load, as soon as there is one; empty after ``wait_s``.
+        """Return the next adapter to load, waiting for one up to ``wait_s``; empty without one.
 
         There is one agent: its new poll cancels an earlier unanswered one.
         """
@@ -96,7 +90,7 @@ class AdapterPages:
         return OK, {}
 
     async def pin(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Keep these adapters loaded, and request the missing ones; one slot always stays for others."""
+        """Keep these adapters loaded, and let the queue request the missing ones; one slot always stays unpinned."""
         named = tuple(VersionId(one) for one in json.loads(body)["adapters"])
         self._residents.pinned = frozenset(named[: self._slots.size - 1])
         self._news.set()

@@ -1,7 +1,6 @@
 """The life of a request at its worker: ticket → adapter → wait → engine → settle.
 
-The gate is vLLM's ``--middleware``: no extra hop, and no request can avoid its checks. It imports neither vLLM nor
-torch, and knows no models.
+The gate is vLLM's ``--middleware``: no extra hop, and no request can avoid its checks.
 
 Trade-off: it shares the engine's event loop, so its work per request and chunk must be minimal.
 """
@@ -106,7 +105,7 @@ class Gate:
         return self._adapters.refusal(ticket.adapter) if self._adapters else ("its engine takes no adapters", 0.0)
 
     async def _wait(self, visit: Visit, receive: Receive) -> EngineEntry | None:
-        """Return when the request may enter the engine; None if its client has left."""
+        """Wait until the request may enter the engine; return None if its client has left. Raises ``Refused``."""
         ticket, size = visit.ticket, self.queue.slots.size
         if ticket.tenant == PLATFORM and not ticket.adapter:
             return EngineEntry(receive, Report(waited=AT_ONCE))

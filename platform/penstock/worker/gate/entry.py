@@ -39,7 +39,6 @@ class Entry:
             self.inside -= 1
 
     def presented(self, scope: Scope) -> Presented:
-        """Return the ticket from its header, before the body is read."""
         try:
             presented = self._tickets.presented(header(scope, _TICKET))
         except Unauthenticated as error:

@@ -44,7 +44,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class RequestChannels:
-    """A request's path, the server's channels, a clock in seconds, the report for each head, the predicted TTFT."""
+    """One request's path, server channels and clock (seconds), with the gate's report and the predicted TTFT."""
 
     path: str
     receive: Receive
@@ -55,7 +55,7 @@ class RequestChannels:
 
 
 class InFlight:
-    """One request inside the engine. The platform's probes do not count as load, except adapters' checks."""
+    """One request inside the engine. The platform's probes do not count as load, but its checks of adapters do."""
 
     __slots__ = (
         "_connection",

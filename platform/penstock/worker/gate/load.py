@@ -1,8 +1,7 @@
 """Counts of requests in the engine, the source of ``Load``.
 
-It knows neither HTTP nor the engine. Trade-off: running and waiting requests are estimated from the batch size, or
-taken from the engine's count if that is worse (it lacks KV blocks); asking per request would cost more than the rest of
-the gate.
+Trade-off: running and waiting requests are estimated from the batch size. If the engine itself counts more waiting
+ones, for lack of KV blocks, its count is used. Asking it per request would cost more than the rest of the gate.
 """
 
 from dataclasses import dataclass
@@ -63,13 +62,15 @@ class LoadBook:
         self.observed = observed
 
     def still_s(self, now: float) -> float | None:
-        """Return the seconds without progress of an engine with work, 0 if it progresses; None before a reading."""
+        """Return the seconds for which an engine with work made no progress, else 0; None before a reading."""
         if self._read_at is None:
             return None
         return self._still_s + self._since_s(now) if self._is_still else 0.0
 
     def _since_s(self, now: float) -> float:
-        """Return the seconds since the last reading, bounded: beyond that its agent, or this process, was suspended."""
+        """Return the seconds since the last reading, at most ``MOST_UNSEEN_S``: beyond that the agent or this process
+        was suspended.
+        """
         return 0.0 if self._read_at is None else min(now - self._read_at, MOST_UNSEEN_S)
 
     def enter(self, prompt_tokens: int, output_tokens: int) -> None:

@@ -24,7 +24,7 @@ MOST_ENDED = 16_384
 
 
 class Meters:
-    """Times are monotonic seconds."""
+    """Meters of one gate, by request; times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._meters: dict[RequestId, Meter] = {}
@@ -37,7 +37,6 @@ class Meters:
 
     @contextmanager
     def metered(self, ticket: Ticket, clock: Clock) -> Iterator[Meter]:
-        """Yield a request's meter; tasks started meanwhile find it as ``current``."""
         meter = self.open(ticket.request, in_engine(ticket.standing, ticket.weight))
         putting = current.set(meter)
         try:
@@ -61,8 +60,8 @@ class Meters:
         _resolve(self._awaited.pop(meter, None))
 
     async def used(self, requests: Sequence[RequestId], wait_s: float = 0.0) -> dict[RequestId, Used]:
-        """Return the requests' usage so far, final for those that end within ``wait_s``; unknown requests are left
-        out.
+        """Return the requests' usage so far; it is final for those that end within ``wait_s``. Unknown requests are
+        left out.
         """
         if wait_s > 0.0:
             await self._until_here([name for name in requests if name not in self._meters], min(wait_s, LOOK_S))
@@ -75,7 +74,7 @@ class Meters:
         return {name: meter.used for name, meter in known.items()}
 
     async def _until_here(self, unknown: Sequence[RequestId], wait_s: float) -> None:
-        """Wait briefly for requests that arrive after their caller has left."""
+        """Wait up to ``wait_s`` for requests that were asked about before they arrived here: their caller had left."""
         if not unknown:
             return
         loop = asyncio.get_running_loop()

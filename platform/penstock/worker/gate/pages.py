@@ -47,7 +47,7 @@ class _StepOrder(msgspec.Struct):
 
 
 class _Observed(msgspec.Struct):
-    """The agent's reading; an agent of another release may tell less or more."""
+    """The agent's reading of the engine; an agent of another release may send fewer or more fields."""
 
     waiting: int = 0
     kv_used_ratio: float = 0.0

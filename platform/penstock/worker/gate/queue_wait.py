@@ -24,8 +24,6 @@ WORD_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class QueueRefusal:
-    """The request does not enter: the reason (None if its client left), and the expected wait."""
-
     why: Shed | None
     wait_s: float = 0.0
     reason: str | None = None
@@ -42,9 +40,10 @@ FOR_GOOD = QueueRefusal(None)
 
 
 class AdapterWait:
-    """The wait for an adapter's load or slot; any other wait is for the queue.
+    """Measures a request's wait for its adapter: for its load, or for a slot in the batch; any other wait is the
+    queue's.
 
-    It is decided on arrival: for an adapter in memory that needs no swap it is zero.
+    The kind is decided on arrival: for an adapter in memory that needs no swap the wait is zero.
     """
 
     __slots__ = ("_adapter", "_came_at", "_met", "_slots")
@@ -106,7 +105,9 @@ class QueueWait:
         return Report(waited=self.waited, adapted=met)
 
     async def until_admitted(self) -> QueueRefusal | None:
-        """Return None when the request may enter: then it must ``leave`` the queue."""
+        """Wait; return None when the request may enter, after which the caller must ``leave`` the queue, else the
+        refusal.
+        """
         self._queue.arrive(self._work, self._came_at, lambda: self._settle(None), self._reject)
         if self._outcome.done():
             return self._outcome.result()
@@ -147,7 +148,7 @@ class QueueWait:
 
     @property
     def _start_by(self) -> float:
-        """The second until which the request may wait in a queue, as known now."""
+        """The second until which the request may wait, as known now: its adapter's load extends the time."""
         work, now = self._work, self._clock()
         if not work.start_by:
             return math.inf

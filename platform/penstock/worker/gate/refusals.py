@@ -15,8 +15,6 @@ from penstock.worker.gate.queueing.admission import Shed
 
 
 class GateRefusal(StrEnum):
-    """The value of ``x-penstock-refused``."""
-
     DRAINING = "draining"
     SLEEPING = "sleeping"
     LATE = "late"

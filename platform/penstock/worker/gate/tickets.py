@@ -47,7 +47,6 @@ class TicketCheck:
             raise Unauthenticated("the internal ticket is damaged") from error
 
     def accept(self, presented: Presented, path: str, body: bytes) -> Ticket:
-        """Return the ticket, marked as used, or raise ``Unauthenticated``."""
         if presented.binding != binding_of(path, body):
             raise Unauthenticated("the internal ticket is for another request")
         if not self._used.use(presented, self._clock.now()):

@@ -1,7 +1,7 @@
 """An engine's queue, the conversion of a ticket to work for it, and one request's bounds there. Pure.
 
 A second check after the gateway's: a gateway with an old table may not know the batch size, and none knows the KV
-blocks. Without it too large a request would wait in the engine's queue.
+blocks. Without this check a request that is too large would wait in the engine's queue.
 """
 
 import sys
@@ -38,7 +38,7 @@ def queue_of(config: GateConfig) -> AdmissionQueue:
 
 
 def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float) -> Work:
-    """Return the ticket's work; ``clocks_apart``: the queue's seconds less the ticket's.
+    """Return the ticket's work; ``clocks_apart``: the queue's clock minus the ticket's, in seconds.
 
     A list's prompts enter the engine a few at a time, and only those hold slots and blocks.
     """
@@ -64,7 +64,7 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apar
 
 
 def excess(ticket: Ticket, work: Work, size: EngineSize) -> str:
-    """Return the part of the need that exceeds one request's bounds, as text for its caller; empty if it may run."""
+    """Describe for the caller the need that exceeds one request's bounds; empty if the request may run."""
     if not work.expected_output_tokens:
         return ""
     most = most_sequences(size.max_seqs)

@@ -1,4 +1,4 @@
-"""Golden prompts: questions with known answers. An engine that answers wrong must not serve (G1).
+"""Golden prompts: questions with known answers. An engine that answers one wrong must not serve (G1).
 
 Checks are coarse: a substring of a greedy answer, an order of two similarities. Rounding differs between machines and
 batches, so they detect only a wrong kernel, a damaged file or a lost chat template.
@@ -68,7 +68,7 @@ def _vectors(answer: Mapping[str, object]) -> list[list[float]]:
 
 
 def _cosine(a: Iterable[float], b: Iterable[float]) -> float:
-    """NaN if a vector has a NaN: comparisons then fail."""
+    """Return the cosine of two vectors; NaN if one has a NaN, which fails every comparison."""
     a, b = list(a), list(b)
     lengths = math.hypot(*a) * math.hypot(*b)
     return sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths else math.nan

@@ -1,4 +1,4 @@
-"""Sends the warm-up's rounds."""
+"""Sends warm-up requests to an engine, round by round."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class Ask(Protocol):
     """Sends a JSON body to an API path of the engine and returns the JSON answer."""
 
     async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
-        """Raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""
+        """Send the body and return the answer; raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""
         ...
 
 

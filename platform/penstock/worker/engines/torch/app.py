@@ -1,7 +1,6 @@
-"""HTTP side of the torch engine, behind the gate: OpenAI embeddings, vLLM's classify, Open Inference Protocol
-tensors.
+"""HTTP side of the torch engine, behind the gate: OpenAI embeddings, vLLM's classify, Open Inference Protocol tensors.
 
-Plain ASGI. Bodies become items and outputs bodies; a client that leaves cancels its items.
+Plain ASGI. It parses a request's body into items, and encodes their outputs; a client that leaves cancels its items.
 """
 
 import asyncio
@@ -145,7 +144,9 @@ class App:
         return answered
 
     def _given(self, body: bodies.Body, scope: Message) -> Sequence[Given]:
-        """Return the request's items; for a probe with token ids that the model can't take, the handler's examples."""
+        """Return the request's items. If the model can't take a probe's token ids, return the handler's example
+        instead.
+        """
         if body.is_example:
             return self._service.examples(body.examples)
         given = bodies.items(body)

@@ -48,7 +48,6 @@ class Body(msgspec.Struct, frozen=True):
 
 
 def read(raw: bytes) -> Body:
-    """Parse a request body; raise ``BadRequest`` for an unknown form."""
     try:
         body = msgspec.json.decode(raw, type=Body)
     except msgspec.ValidationError as error:
@@ -79,7 +78,7 @@ def _wrong_input() -> InvalidField:
 
 
 def form_of(body: Body) -> Callable[[list[float]], object]:
-    """Return the encoding of vectors; raises ``InvalidField``."""
+    """Return the function that encodes a vector as the body asks; raises ``InvalidField``."""
     if body.dimensions is not None:
         raise InvalidField("this model's vectors have one length: leave dimensions out", param="dimensions")
     if body.encoding_format == "base64":
@@ -90,7 +89,7 @@ def form_of(body: Body) -> Callable[[list[float]], object]:
 
 
 def numbers(row: Features, settings: HandlerSettings) -> list[float]:
-    """Return the first output as numbers; raises ``EngineError`` if JSON can't hold them."""
+    """Return the first declared output as numbers; raises ``EngineError`` if it is missing or JSON can't encode it."""
     told = row.get(settings.outputs[0].name)
     values: list[float] = [] if told is None else told.float().flatten().tolist()
     if not values or any(value - value != 0.0 for value in values):  # NaN and infinities

@@ -1,7 +1,7 @@
 """Interface for a model's author: input to tensors, the model itself, output to answer (ADR 0071).
 
 ``preprocess`` and ``postprocess`` take one item and run on several CPU threads; ``forward`` takes a batch in a thread
-beside the event loop, without gradients. A handler knows nothing of HTTP, tenants or batching.
+beside the event loop, without gradients.
 """
 
 from abc import ABC, abstractmethod
@@ -53,7 +53,9 @@ class Prepared:
 
 
 class Handler(ABC):
-    """Interface of a model's code. Methods raise ``BadRequest`` for a bad input; any other error fails the item."""
+    """Interface of a model's code. Methods raise ``BadRequest`` for a bad input; any other error counts as the item's
+    failure.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -69,7 +71,7 @@ class Handler(ABC):
 
     @abstractmethod
     def forward(self, batch: Features) -> Features:
-        """Outputs are by declared name, row by row."""
+        """Compute a batch; return each output by its declared name, one row per item."""
 
     @abstractmethod
     def example(self) -> Given:

@@ -1,4 +1,4 @@
-"""Decodes an image to RGB pixels of one size, within a bound on pixels and so on time. It knows no model.
+"""Decodes an image to RGB pixels of one size, within a bound on pixels and so on time.
 
 An image that can't be decoded faithfully is refused with the reason: a network classifies wrong colours with high
 confidence. Pillow reads the header first, so a decompression bomb is refused before a pixel exists; a large JPEG is

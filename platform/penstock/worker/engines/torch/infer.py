@@ -51,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def read(body: bytes, head_length: int, settings: HandlerSettings) -> Request:
-    """Raise ``BadRequest`` that names the faulty tensor."""
+    """Parse a request's tensors; raise ``BadRequest`` that names the faulty one."""
     whole = memoryview(body)
     head, rest = whole[:head_length], whole[head_length:]
     try:
@@ -132,7 +132,6 @@ def _tensors(described: Sequence[_Tensor], rest: memoryview) -> dict[str, Tensor
 
 
 def _check(tensors: Mapping[str, Tensor], settings: HandlerSettings) -> None:
-    """Refuse undeclared inputs, and inputs with different item counts."""
     known = {one.name: one for one in settings.inputs}
     for name, tensor in tensors.items():
         if name not in known:
@@ -169,10 +168,11 @@ def _as_torch(tensor: Tensor) -> torch.Tensor:
 
 
 def ranked(rows: torch.Tensor, classes: int, labels: Sequence[str]) -> tuple[bytes, list[int]]:
-    """Return the texts as elements of ``BYTES``, and their shape: ``value:index[:label]``, highest first.
+    """Return the classification texts as elements of ``BYTES``, and their shape: ``value:index[:label]``, highest
+    first.
 
     As in Triton's classification extension; of equal values the first is listed first. ``rows`` holds one item per row.
-    Labels are given if each value has one.
+    Labels are used only if each value has one.
     """
     is_float = rows.is_floating_point()
     flat = rows.reshape(len(rows), -1).to(torch.float64 if is_float else torch.int64)

@@ -21,7 +21,7 @@ def manifest_of(folder: Path) -> Manifest:
 
 
 def load(folder: Path, manifest: Manifest, device: str) -> Handler:
-    """Raise ``ArtifactRefused`` if the version names no handler."""
+    """Load the version's handler; raises ``ArtifactRefused`` if its manifest names none."""
     settings = manifest.handler
     if settings is None:
         raise ArtifactRefused("the version names no handler: it is not for this engine")

@@ -1,7 +1,7 @@
-"""Becomes the torch engine: load the handler, listen, serve until stopped.
+"""The torch engine's process: it loads the handler, listens, and serves until stopped.
 
-Metrics of its CPU tier (inputs waiting for a thread, their waits, the time that threads are held) let it be scaled
-apart from the device: a queue for threads needs cores, one for a batch needs devices.
+Preprocessing has metrics of its own (inputs waiting for a thread, their waits, busy time of threads): a queue for
+threads asks for cores, a queue for a batch asks for devices.
 """
 
 import importlib
@@ -114,10 +114,10 @@ def _gated(app: App, *pages: Callable[[], bytes]) -> Any:  # noqa: ANN401  the g
 
 
 def _listening(serving: Serving) -> socket.socket:
-    """Listen at the address that the agent keeps for the engine.
+    """Listen at the address that the agent has reserved for the engine.
 
-    The socket names its protocol: otherwise asyncio does not set TCP_NODELAY, and an answer's second part waits 40 ms
-    for an acknowledgement.
+    The socket is made with its protocol number: otherwise asyncio does not set TCP_NODELAY, and an answer's second part
+    waits 40 ms for an acknowledgement.
     """
     family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -9,7 +9,7 @@ from penstock.domain.ids import VersionId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """The torch engine's settings; ``slo_s`` is the tier's promise for an answer, 0 without one."""
+    """The torch engine's settings; ``slo_s`` is the answer time promised by the tier, 0 without one."""
 
     version: VersionId
     folder: Path

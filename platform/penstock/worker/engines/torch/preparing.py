@@ -1,7 +1,4 @@
-"""Preprocesses inputs on threads, shared fairly between tenants; an input is skipped if its caller has left.
-
-It connects the fair order to the threads, and knows neither models nor batches.
-"""
+"""Preprocesses inputs on threads, shared fairly between tenants; an input is skipped if its caller has left."""
 
 import asyncio
 from collections.abc import Callable
@@ -61,7 +58,7 @@ class Preparing:
             raise
 
     def at_once(self, work: Callable[[], Prepared]) -> Prepared:
-        """Do quick work on the event loop, since two thread switches would cost more."""
+        """Run quick work on the event loop: handing it to a thread and back would cost more."""
         began_at = self._clock.monotonic()
         made = work()
         self._note(0.0, self._clock.monotonic() - began_at)

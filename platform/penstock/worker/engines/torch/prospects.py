@@ -1,8 +1,8 @@
 """Predicts from measured item times whether a request can meet its deadline; if not, names the reason. Pure.
 
-A list that the whole device could not compute in time is refused as too large once that is nearly certain: the fewer
-measurements, the later. A list that misses its deadline was too large if it needed more than its tenant's share of the
-device; if its tenant already had its share of the items here, it waited for its own tenant.
+A list of items is refused as too large once it is nearly certain that even the whole device could not compute it in
+time; with few measurements that is later. If a list misses its deadline, the error names the cause: it needed more than
+its tenant's share of the device, or its tenant's other items used that share, or the platform was slow.
 
 Trade-off: equal shares by items are assumed; queue and batcher apply the weights, and few refusals depend on them.
 """
@@ -92,6 +92,6 @@ class Prospects:
         return kind(reason=TENANT_QUEUE if is_own else None)
 
     def _is_shared_with_own(self, tenant: TenantId, *, but: int = 0) -> bool:
-        """Tell whether a tenant has an even share of the running items, not counting ``but`` of them."""
+        """Tell whether a tenant has at least an even share of the running items, even without ``but`` of its own."""
         own = self._items[tenant] - but
         return own > 0 and own * len(self._items) >= self._items.total() - but

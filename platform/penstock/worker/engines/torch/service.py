@@ -1,8 +1,5 @@
-"""Items in, outputs out: prepared on CPU threads, batched, computed beside the event loop, counted for the bill.
-
-It knows the handler, the batcher and the request's meter; ``app`` handles HTTP.
-
-An item's token count is capped by its version's declared bounds.
+"""Items in, outputs out: items are prepared on CPU threads, batched, computed beside the event loop, and counted for
+the bill. An item's token count is capped by its version's declared bounds; ``app`` handles HTTP.
 """
 
 import asyncio
@@ -37,9 +34,10 @@ from penstock.worker.share import Share
 
 
 class Sharing:
-    """Bounds each list's concurrent items: two full batches while it is the only tenant's, else its own share.
+    """Bounds the concurrent items of lists: two full batches in all if one tenant is present, else each list's own
+    share.
 
-    Items already running when another tenant arrives end within two batches; until then the list adds none.
+    Items already running when another tenant arrives end within two batches; until then a list adds none.
     """
 
     def __init__(self, most: int) -> None:
@@ -49,9 +47,7 @@ class Sharing:
 
     @contextmanager
     def of(self, tenant: TenantId, share: Share | None) -> Iterator[None]:
-        """The platform's own requests do not count as other tenants. The platform's own requests do not count as
-        neighbours.
-        """
+        """Count the tenant as present, and bound its list's ``share`` meanwhile. The platform itself does not count."""
         if tenant == PLATFORM:
             yield
             return
@@ -74,13 +70,16 @@ class Sharing:
 
 
 class Counts:
-    """The token counts of one handler; the first one beyond its bounds is logged."""
+    """Caps the token counts that a handler reports; the first count out of bounds is logged."""
 
     def __init__(self, item_tokens: int) -> None:
         self._most, self._is_said = item_tokens, False
 
     def billed(self, prepared: Prepared, given: Given) -> Prepared:
-        """Return the item with the count that the gateway reserved, which reads the same image headers."""
+        """Return the item with its billed tokens: the handler's capped count, and those of decoding its pictures.
+
+        The gateway has reserved the same number, from the same image headers.
+        """
         within = self._within(prepared)
         decoded = pictures.tokens_of_item(given) if self._most else 0
         return replace(within, tokens=within.tokens + decoded) if decoded else within
@@ -137,7 +136,6 @@ class Compute:
         self._handler, self._numbers, self._clock = handler, numbers, clock
 
     def __call__(self, items: Sequence[Item]) -> list[Computed]:
-        """Raise ``OutOfMemory``, or an error of the model."""
         rows, began_at = [_features(item) for item in items], self._clock.monotonic()
         self._numbers.running += len(rows)
         try:
@@ -257,7 +255,6 @@ class Service:
         return row, prepared.tokens, replace(batches[-1], computed_s=done.seconds) if batches else None
 
     async def _told(self, row: Features) -> Features:
-        """Return a row's answer; on the event loop if postprocessing changes nothing, which saves a thread switch."""
         if not _has_postprocess(self._handler):
             return row
         return await asyncio.get_running_loop().run_in_executor(self._preparing.pool, self._postprocessed, row)
@@ -283,7 +280,7 @@ class Service:
         )
 
     async def _prepared(self, given: Given, asked: _Asked) -> Prepared:
-        """Preprocess on a thread; a quick item that comes alone is done on the event loop."""
+        """Preprocess on a thread; a quick item that is its request's only one is done on the event loop."""
         work = partial(self._handler.preprocess, given)
         try:
             if asked.prospect.items == 1 and self._handler.is_quick(given):

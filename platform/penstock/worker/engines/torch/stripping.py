@@ -37,7 +37,6 @@ class Stripped:
 
 
 def stripped(data: bytes, param: str) -> Stripped:
-    """Return the image without metadata; raises ``InvalidField``."""
     if data.startswith(JPEG):
         return _jpeg(data, param)
     return _png(data, param) if data.startswith(PNG) else Stripped(data)

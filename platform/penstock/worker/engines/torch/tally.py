@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Numbers:
-    """Counts since the engine's start. ``running``: items in computation; ``waiting``: items waiting for a batch."""
-
     running: int = 0
     waiting: int = 0
     batches: int = 0

@@ -29,7 +29,6 @@ class Texts:
     max_tokens: int
 
     def prepare(self, given: Given, param: str) -> Prepared:
-        """Return ids and mask, padded to a bucket; raises ``BadRequest``."""
         ids = self._ids(given, param)
         if not 0 < len(ids) <= self.max_tokens:
             raise ContextTooLong(f"{param} has {len(ids)} tokens; 1 to {self.max_tokens} are taken", param=param)
@@ -57,7 +56,6 @@ class Texts:
 
 
 def load(folder: Path, buckets: tuple[int, ...], max_tokens: int) -> Texts:
-    """Load the tokenizer with its own padding and truncation switched off."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()

@@ -1,10 +1,11 @@
 """Fair sharing of preprocessing threads: the next input is that of the tenant with the fewest threads for its weight.
 Pure.
 
-Work on a thread can't be stopped, and an image may take a second: so the pool has one thread more than a tenant may
-hold, for a tenant without any. Between equal tenants start-time fair queueing over the threads' seconds decides.
+Work on a thread can't be stopped, and an image may take a second. So the pool has one thread more than any one tenant
+may hold: a tenant without a thread finds one free. Between equal tenants start-time fair queueing over the threads'
+seconds decides.
 
-Trade-off: only tenants share threads; the gate's queue has already ordered priority classes.
+Trade-off: threads are shared among tenants only; the gate's queue has already ordered priority classes.
 """
 
 from collections import deque

@@ -47,7 +47,7 @@ class AdapterSlots:
         return adapter in self._slots
 
     def since(self, adapter: VersionId, now: float) -> float:
-        """Return the second at which the adapter got its slot; ``now`` without an open one."""
+        """Return the second at which the adapter got its slot; ``now`` if it has none, or a closing one."""
         slot = self._slots.get(adapter)
         return slot.since if slot is not None and not slot.goes_to else now
 
@@ -63,7 +63,8 @@ class AdapterSlots:
         return slot is not None and not slot.goes_to and self.residents.has(adapter)
 
     def ask(self, adapter: VersionId, now: float, *, checks: bool = False) -> bool:
-        """Tell whether an adapter's request may enter; if the adapter has waited its bound, a slot is closed for it.
+        """Tell whether an adapter's request may enter now; if the adapter has waited its bound, close another's slot
+        for it.
 
         ``checks``: the request tests the adapter, and may enter before the adapter is ready.
         """
@@ -128,7 +129,9 @@ class AdapterSlots:
         return now - slot.since >= BOUND_S / 2 or not self.residents.waits(name)
 
     def _promise(self, adapter: VersionId, now: float) -> bool:
-        """Close a slot for an adapter that has waited long enough; of several slots one stays open."""
+        """Close the least used slot for an adapter that has waited its bound, unless it is the last open one; tell
+        whether it is free already.
+        """
         due_at = self._due_at(adapter, now)
         if now < due_at:
             self._look(due_at)

@@ -1,7 +1,7 @@
 """The queue before one engine: each request enters, waits or is refused.
 
-The fair queue gives the next request, the rules decide if it may enter, the forecast if it should wait; so the engine's
-own queue stays short. Calls never block; results come by callbacks. Time is an argument.
+The fair queue gives the next request, the rules decide whether it may enter, the forecast whether a new one should
+wait; so the engine's own queue stays short. Calls never block; results come by callbacks. Time is an argument.
 """
 
 import math
@@ -119,7 +119,6 @@ class AdmissionQueue:
         return again_s
 
     def leave(self, request: RequestId, now: float) -> None:
-        """End a request; its bookings are released. A second call has no effect."""
         entry = self._entries.pop(request, None)
         if entry is None:
             return
@@ -144,7 +143,7 @@ class AdmissionQueue:
             self._send_away(entry.work.request, Shed.CLOSING, 0.0)
 
     def turn_away(self, adapter: VersionId, now: float, for_s: float = 0.0) -> None:
-        """Reject all waiting requests for an adapter that is refused for some seconds."""
+        """Reject all waiting requests for an adapter; their callers may retry after ``for_s`` seconds."""
         for work in [one.work for one in self._entries.values() if one.entered_at is None]:
             if work.adapter == adapter:
                 self._take_out(work.request)
@@ -169,7 +168,7 @@ class AdmissionQueue:
             self._open(now)
 
     def counted(self, request: RequestId, prompt_tokens: int) -> None:
-        """Correct the prompt by the engine's count: excess charge and blocks are released."""
+        """Lower the prompt's tokens to the engine's count: excess charge and blocks are released."""
         entry = self._entries.get(request)
         if entry is None or entry.entered_at is None or prompt_tokens >= entry.work.prompt_tokens:
             return
@@ -221,7 +220,9 @@ class AdmissionQueue:
         return self.slots.is_full and not (size.preempts or size.time_shares)
 
     def _choose(self, now: float) -> Work | None:
-        """Take a request on its tenant's reserved slots, else the next in fair order that fits."""
+        """Take the next request: first one that its tenant's reserved slots cover, else the next in fair order that
+        fits.
+        """
         self.look_at = None
         if not len(self.fair) or self._is_full:
             return None
@@ -251,7 +252,7 @@ class AdmissionQueue:
         return fit if until is None else Fit.AFTER_YOU
 
     def _may_join(self, adapter: VersionId, tenant: TenantId, now: float) -> bool:
-        """Tell whether an adapter may join the batch; unchecked ones only for the platform's tests."""
+        """Tell whether an adapter may join the batch; before it is ready only the platform's tests may use it."""
         return self.adapters is None or not adapter or self.adapters.ask(adapter, now, checks=tenant == PLATFORM)
 
     def _share_anew(self) -> None:

@@ -33,7 +33,9 @@ class _Habit:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A tenant without requests here: its last standing, the time of its last request's end, its usual pause."""
+    """A tenant without requests here: its last standing, when its last request ended, and its usual pause between
+    requests.
+    """
 
     tenant: TenantId
     standing: Standing
@@ -67,20 +69,20 @@ class Expected:
         habit.pause_s = usual_s + LEARNING * (pause_s - usual_s)
 
     def soon(self, most_s: float, now: float) -> Iterator[Absent]:
-        """Yield the tenants worth waiting for until ``most_s`` after their last request ended."""
+        """Yield the absent tenants with a short usual pause, until ``most_s`` after their last request ended."""
         for one in self._away.values():
             if now < one.left_at + most_s and one.pause_s <= ANTICIPATION_PART * most_s:
                 yield one
 
 
 class Patience:
-    """Bounds of the delays: each delay's length, and half of all time."""
+    """The time left for delays: it shrinks during a delay and grows otherwise, so half of all time is the most."""
 
     def __init__(self) -> None:
         self._spent_s, self._at, self._waits = 0.0, 0.0, False
 
     def lasts_until(self, most_s: float, now: float) -> float | None:
-        """Extend the delay, and return its end; None if its time is used up."""
+        """Begin or go on with a delay, and return its end; None if the time for delays is used up."""
         self._pass(now)
         self._waits = self._spent_s < most_s
         return now + most_s - self._spent_s if self._waits else None

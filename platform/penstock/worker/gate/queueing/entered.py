@@ -45,14 +45,13 @@ class Entered:
         self._tenants[work.tenant].entered[work.standing] += 1
 
     def gone(self, work: Work) -> None:
-        """End a request; with its last one, the tenant is removed."""
         tenant = self._tenants[work.tenant]
         tenant.here -= 1
         if not tenant.here:
             del self._tenants[work.tenant]
 
     def since(self, mark: Mark, tenant: TenantId) -> tuple[Ahead, ...]:
-        """Return the requests that entered since the mark, best standing first."""
+        """Return the counts of requests that entered since the mark, by standing, best first."""
         own = self._tenants.get(tenant)
         ours = own.entered if own is not None else mark.own
         return tuple(

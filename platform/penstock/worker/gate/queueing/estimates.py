@@ -1,4 +1,5 @@
-"""The engine's pace: predicted, and corrected by what it does; its slowness and a request's stay, which are measured.
+"""Estimates of an engine: its pace, predicted and corrected by measurement; its slowness and a request's stay,
+measured.
 
 Capacity is measured only while requests wait; other times can raise the estimate, not lower it.
 """
@@ -10,7 +11,7 @@ from penstock.worker.gate.queueing.constants import AS_PREDICTED_S, FOLD_S, REME
 
 
 class ServiceRate:
-    """A full engine's tokens of service per second: those predicted, times the measured part of them, averaged with a
+    """A full engine's tokens of service per second: the predicted rate times the measured part of it, averaged with a
     half-life.
     """
 
@@ -27,7 +28,7 @@ class ServiceRate:
         return max(self._ratio * self._predicted(), 1.0)
 
     def predict(self, predicted: Callable[[], float]) -> None:
-        """Predict by a model from now on, instead of the first guess; it is right until it was seen to be wrong."""
+        """Replace the first guess by the step model's prediction; past measurements against that guess are dropped."""
         self._predicted, self._ratio = predicted, 1.0
 
     def busy(self, now: float) -> None:
@@ -58,7 +59,7 @@ class ServiceRate:
 
 
 class Slowness:
-    """The seconds that first tokens took lately, over those predicted; 1.0 without evidence, and never below.
+    """Measured over predicted seconds of recent first tokens; 1.0 without evidence, and never below.
 
     Routing alone reads it: a prompt in the cache is quicker than predicted, and the engine no faster. Old evidence
     fades, so that a worker without requests is tried again.

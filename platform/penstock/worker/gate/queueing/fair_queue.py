@@ -5,8 +5,7 @@ queueing (``fairness/turns.py``) over the token costs of VTC (Sheng et al., OSDI
 cost at dispatch, corrected as its tokens are generated. Spare levels run only while no other request waits. In a full
 queue requests of lower standing are evicted.
 
-Trade-off: strict priority would lower interactive latency under overload, but starve batch work. It knows neither HTTP,
-the engine nor the clock.
+Trade-off: strict priority would lower interactive latency under overload, but starve batch work.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +21,6 @@ from penstock.worker.gate.queueing.work import Fit, Work
 
 
 def in_engine(standing: Standing, weight: float) -> float:
-    """Return a tenant's weight in the engine: its level's times its own."""
     return LEVEL_WEIGHT[standing] * weight
 
 
@@ -146,7 +144,9 @@ class FairQueue:
         return next((pick(flow) for flow in flows if flow is not None and flow.queue), None)
 
     def pop_apart(self, work: Work) -> Work:
-        """Start a tenant's first request on its own reserved slots: its level is not charged, others lose nothing."""
+        """Start a tenant's first request on its own reserved slots: its level is not charged, so others lose no
+        service.
+        """
         level = self._levels[work.standing]
         self._apart.add(work.request)
         return self._dispatch(level, work)
@@ -157,7 +157,9 @@ class FairQueue:
         return len(flow.queue) >= flow.running > 0
 
     def is_owed(self, work: Work) -> bool:
-        """Tell whether its tenant was served no more than others of its standing, not counting running requests."""
+        """Tell whether the request's tenant was served no more than others of its standing, not counting running
+        requests.
+        """
         return self._levels[work.standing].is_owed(work)
 
     def would_go_first(self, tenant: TenantId, standing: Standing, head: Work) -> bool:
@@ -191,7 +193,7 @@ class FairQueue:
         return flow.cost if flow is not None else 0.0
 
     def waiting_without(self, work: Work) -> float | None:
-        """Return the waiting cost without its tenant's; None if there would be no room even then.
+        """Return the waiting cost without the request's own tenant; None if the queue would be full even then.
 
         A tenant beyond its own bounds waits only for itself.
         """
@@ -204,7 +206,7 @@ class FairQueue:
         return others if self._has_room_in_all(work, requests, others) else None
 
     def until_room(self, work: Work) -> float:
-        """Return the tokens of service probably done before a request without room finds some."""
+        """Return the tokens of service that the engine probably does before the full queue has room for the request."""
         flow, bounds = self._levels[work.standing].flows.get(work.tenant), self.bounds
         if flow is not None and not self._has_room_of_its_own(flow, work):
             over = max(flow.cost / len(flow.queue), flow.cost + work.cost - bounds.tenant_cost)

@@ -45,7 +45,8 @@ class Flow:
 
     @property
     def rank(self) -> float:
-        """The flow's virtual time for ordering, least first; less its running part, up to its share of slots.
+        """The flow's virtual time for ordering, least first; less its running part while it is within its share of
+        slots.
 
         So a few concurrent requests need not wait one by one behind a flooding tenant. A flow with nothing running is
         moved ahead by its last request, since it waited for that answer. Both corrections are bounded: in the long run
@@ -57,8 +58,8 @@ class Flow:
 
     @property
     def place(self) -> Place:
-        """The flow's entry in its level's order; any other is outdated. Of equal flows the one with less inside is
-        first.
+        """The flow's entry in its level's order: least rank first, then fewest running slots. Any other entry is
+        outdated.
         """
         return round(self.rank, 6), self.slots, self.arrival, self.tenant
 
@@ -80,7 +81,7 @@ class Flow:
             del self.lines[work.adapter]
 
     def oldest(self, may: Callable[[VersionId], bool]) -> Work:
-        """Return the oldest request with an adapter that may be in the batch; the oldest of all without one."""
+        """Return the oldest request with an adapter that ``may`` be in the batch; without one, the oldest of all."""
         if len(self.lines) == 1:
             return self.head
         heads = [next(iter(line.items())) for adapter, line in self.lines.items() if may(adapter)]

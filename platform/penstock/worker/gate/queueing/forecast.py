@@ -77,7 +77,7 @@ class Forecast:
         return _over_s(work.deadline_at - now - run_s, wait_s, retries_s)
 
     def timed_out_s(self, work: Work, now: float, wait_s: float, retries_s: float) -> float:
-        """Return the predicted wait beyond its queue timeout, which pauses while its adapter loads."""
+        """Return the predicted wait beyond the request's queue timeout, which pauses while its adapter loads."""
         if not work.start_by:
             return 0.0
         return _over_s(work.start_by - now, max(0.0, wait_s - self._load_s(work, now)), retries_s)
@@ -91,7 +91,7 @@ class Forecast:
     # -- because of what ---------------------------------------------------------------------
 
     def is_own(self, work: Work, now: float) -> bool:
-        """Tell whether it would be in time without its tenant's waiting requests and expected retries."""
+        """Tell whether the request would be in time without its tenant's waiting requests and expected retries."""
         ahead = self._fair.waiting_without(work)
         if ahead is None:
             return False
@@ -99,7 +99,9 @@ class Forecast:
         return not self.late_s(work, now, wait_s) and not self.timed_out_s(work, now, wait_s, 0.0)
 
     def waits_for_own(self, work: Work) -> bool:
-        """Tell whether it waits only for its own tenant: with time shared inside, it would be in."""
+        """Tell whether the request waits only for its own tenant's running ones: this engine shares time, so others
+        don't keep it out.
+        """
         slots = self._slots
         return (
             slots.size.time_shares and bool(self._rules.active.share_of(work)) and slots.held_by(work.tenant).slots > 0
@@ -112,7 +114,7 @@ class Forecast:
         return self.waits_for_load(work) and self._ahead_of(work) / self.pace.per_s <= self._load_s(work, now)
 
     def held_s(self, work: Work, since: float, now: float) -> float:
-        """Return the part of that time spent on its adapter's load, not in a queue."""
+        """Return the seconds since ``since`` that the request waited for its adapter's load, not in a queue."""
         if self._adapters is None or not work.adapter:
             return 0.0
         return self._adapters.residents.held_s(work.adapter, since, now)
@@ -131,7 +133,7 @@ class Forecast:
         return self.retry_s(work, self.wait_s(work, now) + self.retries_s(work, now), now)
 
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
-        """Return the seconds until a retry for this obstacle, and register the expected retry."""
+        """Return the seconds after which the refused caller should retry, and reserve a place for that retry."""
         retry_s = max(LEAST_RETRY_S, HEADROOM * wait_s)
         if retry_s <= MINUTE_S:
             self.retries.expect(work, now + retry_s, now)
@@ -141,8 +143,8 @@ class Forecast:
 def _over_s(may_s: float, wait_s: float, retries_s: float) -> float:
     """Return the seconds until a request would wait no longer than allowed; 0 if it may wait now.
 
-    While retries are expected, a new request may wait for only part of its time: that leaves them room, and the engine
-    work if none arrives.
+    While retries are expected, a new request may wait for only part of its time: that leaves room for them, and keeps
+    the engine busy if none arrives.
     """
     may_wait_s = may_s / HEADROOM
     if not wait_s or wait_s <= (NEW_PART if retries_s else 1.0) * may_wait_s:

@@ -71,8 +71,8 @@ class PriorityLevel:
         """Return the first fitting request of the least served flow, and advance the level's virtual time to it.
 
         ``pick`` selects a flow's first request. First requests without room are overtaken a bounded number of times,
-        those beyond their share freely, those that fit in a step or two never: small prompts would keep out a large
-        one.
+        those beyond their share freely. One that will fit in a step or two is never overtaken: small prompts would keep
+        it out.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
@@ -126,7 +126,7 @@ class PriorityLevel:
         self._queue_up(flow)
 
     def is_owed(self, work: Work) -> bool:
-        """Tell whether its tenant leads others by one request at most, not counting running ones."""
+        """Tell whether the request's tenant leads others by one request at most, not counting running ones."""
         flow = self.flows.get(work.tenant)
         if flow is None:
             return True
@@ -142,7 +142,8 @@ class PriorityLevel:
     def ahead_of(self, work: Work) -> float:
         """Return the level's tokens of service probably done before the request.
 
-        It sums its tenant's own queue, the other tenants' service by weight meanwhile, and new tenants' first requests.
+        The sum of its tenant's own queue, the other tenants' service by weight meanwhile, and new tenants' first
+        requests.
         """
         flow = self.flows.get(work.tenant)
         own = flow.cost if flow is not None else 0.0
@@ -166,7 +167,7 @@ class PriorityLevel:
         heapq.heappush(self._next, flow.place)
 
     def _age(self, flow: Flow) -> None:
-        """Reset the fresh cost: the flow's first request after idling has left."""
+        """Reset the flow's ``fresh`` cost, once its first request after idling is no longer waiting."""
         self._fresh -= flow.fresh
         flow.fresh = 0.0
         if not self.waiting:

@@ -61,7 +61,9 @@ class MayEnter:
         return Fit.YES if fit in _FULL and is_owed and self._preempts(work) else fit
 
     def enters_past_full(self, work: Work) -> bool:
-        """Tell whether it may enter beyond full slots, up to its share, if tenants share the engine by time."""
+        """Tell whether the request may enter although all slots are full: up to its tenant's share, if tenants share by
+        time.
+        """
         slots = self.slots
         if not slots.size.time_shares or work.standing.is_spare:
             return False
@@ -83,12 +85,14 @@ class MayEnter:
 
     @property
     def may_leave_free(self) -> bool:
-        """True while the free slots do not exceed the reserve, so that a flood may be delayed."""
+        """True while the free slots do not exceed the reserve: then anticipation may delay a flooding tenant."""
         whole = self.slots.whole
         return whole.slots - self.slots.held.slots <= RESERVE_PART * whole.slots
 
     def _preempts(self, work: Work) -> bool:
-        """Tell whether the engine preempts for it: its tenant's only request, beside a tenant above its share."""
+        """Tell whether the engine would preempt others for the request: its tenant has none inside, and another is
+        above its share.
+        """
         slots, need = self.slots, self.slots.need(work)
         if not slots.size.preempts or work.standing.is_spare or slots.held_by(work.tenant).slots:
             return False
@@ -101,7 +105,9 @@ class MayEnter:
         return held.slots > max(1.0, self.active.part_of(tenant) * self.slots.held.slots)
 
     def _kept_for_others(self, work: Work, *, is_owed: bool) -> Room:
-        """Return the room that the request must leave to active tenants below their share; none if its own is below."""
+        """Return the room that the request must leave to active tenants below their share; none if its own tenant is
+        below.
+        """
         whole, held = self.slots.whole, self.slots.held_by(work.tenant)
         share = whole.times(self.active.share_of(work))
         if is_owed and held.slots < share.slots and held.blocks <= share.blocks:
@@ -131,7 +137,7 @@ class MayEnter:
         return self._beside_others(left) if work.standing <= Standing.BATCH else left
 
     def _beside_others(self, left: Room) -> Room:
-        """Bound batch work beside other work; one slot stays, so that it does not starve."""
+        """Bound the slots of batch work while other work runs; at least one stays, so that it does not starve."""
         slots, batch = self.slots, self.slots.held_up_to(Standing.BATCH).slots
         if slots.batch_slots is None or slots.held.slots <= batch:
             return left

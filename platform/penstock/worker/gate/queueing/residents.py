@@ -58,8 +58,6 @@ class _Pause:
 
 
 class Residents:
-    """One engine's adapters. Times are the queue's seconds."""
-
     def __init__(self, most: int, uses: Uses | None = None) -> None:
         self.most, self.uses = most, uses or Uses()
         self.load_s = FIRST_LOAD_S
@@ -128,7 +126,7 @@ class Residents:
         return waiting.since if waiting is not None else None
 
     def waits_from(self, adapter: VersionId, now: float) -> None:
-        """Record a served request of the adapter: its waiting requests count from now on."""
+        """Restart the wait of an adapter's requests at ``now``, since one was just served."""
         waiting = self._waiting.get(adapter)
         if waiting is not None:
             waiting.since = now
@@ -146,7 +144,7 @@ class Residents:
         return min(coming, key=lambda one: self._turn(one, had, now), default=None)
 
     def look_at(self, now: float) -> float | None:
-        """Return the second at which ``wanted`` may change without an event."""
+        """Return the second at which ``wanted`` may change by time alone; None if only an event can change it."""
         self._forget(now)
         if len(self._loads) >= LOADS_PER_MINUTE:
             return self._loads[0][0] + MINUTE_S
@@ -202,7 +200,7 @@ class Residents:
         self.loading = None if self.loading == adapter else self.loading
 
     def gave_up(self, adapter: VersionId) -> None:
-        """End the adapter's load without fault; it may be requested again at once."""
+        """Record that the adapter's load was abandoned without its fault; it may be requested again at once."""
         self.loading = None if self.loading == adapter else self.loading
 
     def dropped(self, adapter: VersionId) -> None:
@@ -218,7 +216,7 @@ class Residents:
         return refused
 
     def held_s(self, adapter: VersionId, since: float, now: float) -> float:
-        """Return the seconds since the given moment that a request waited for its adapter, not in a queue."""
+        """Return the seconds from ``since`` until the adapter was ready: the part of a wait that is no queueing."""
         return max(0.0, self._checked.get(adapter, now) - since)
 
     def wait_s(self, adapter: VersionId, now: float) -> float:

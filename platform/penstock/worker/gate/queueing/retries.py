@@ -1,8 +1,8 @@
 """Places for refused requests that retry on time. Pure.
 
-Each tenant has a line of expected retries beside its queue. A retry on time may wait like any request; a new request
-comes after the line. So in lasting overload capacity goes to callers that honour ``Retry-After``, which grows with the
-line.
+Each tenant has a line of expected retries apart from its queue. A retry on time may wait like any request; a new
+request counts the whole line as before it. So in lasting overload capacity goes to callers that honour ``Retry-After``,
+which grows with the line.
 
 Trade-off: a retry is recognised by tenant and prompt length alone, which suffices mostly. The part of callers that
 return is learned; places expire soon after their time. Other workers don't know these places; prefix routing mostly
@@ -34,8 +34,6 @@ class _Line:
 
 
 class Retries:
-    """Times are seconds of the queue's clock, costs tokens of service."""
-
     def __init__(self) -> None:
         self._lines: OrderedDict[tuple[Standing, TenantId], _Line] = OrderedDict()
         self._cost = 0.0
@@ -46,7 +44,7 @@ class Retries:
         return len(self._lines)
 
     def takes(self, work: Work, now: float) -> bool:
-        """Use the request's due place; False without one."""
+        """Use up the request's place, if it has one that is due; False without one."""
         line = self._living(work, now)
         for at, place in enumerate(line.places if line is not None else ()):
             if place.due_at > now:
@@ -57,7 +55,7 @@ class Retries:
         return False
 
     def before(self, work: Work, share: float, now: float) -> float:
-        """Return the work before the end of its tenant's line, for a tenant with this share."""
+        """Return the work that the tenant's expected retries put before a new request, for a tenant with this share."""
         line = self._living(work, now)
         if line is None:
             return 0.0

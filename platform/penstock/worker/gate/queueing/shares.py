@@ -54,7 +54,7 @@ class Active:
         return in_engine(known.standing, known.weight) / self._weight if known is not None else 0.0
 
     def seen(self, work: Work, now: float) -> None:
-        """Record a tenant's request; its latest with a share gives the standing."""
+        """Record a tenant's request; its latest request that is not spare gives the tenant's standing."""
         known = before = self._drop(work.tenant)
         if not work.standing.is_spare:
             known = _Tenant(now, work.standing, work.weight)
@@ -130,7 +130,6 @@ class Reserved:
             self._divide()
 
     def owed(self) -> Sequence[TenantId]:
-        """Return tenants with fewer slots than reserved, the smallest part first."""
         if not self._parts:
             return ()
         self._resize()

@@ -76,7 +76,6 @@ class Room(NamedTuple):
         return Room(self.slots * part, self.blocks * part)
 
     def takes(self, need: "Room") -> bool:
-        """Tell whether ``need`` fits; part of the last slot suffices."""
         return need.slots - 1 < self.slots and need.blocks <= self.blocks
 
     def takes_one_more(self, held: "Room", need: "Room") -> bool:
@@ -84,8 +83,6 @@ class Room(NamedTuple):
 
 
 class Mix(NamedTuple):
-    """The expected tokens of all requests inside: prompts, outputs."""
-
     prompt_tokens: int = 0
     output_tokens: int = 0
 
@@ -160,7 +157,7 @@ class Slots:
         return Room(work.sequences, self.size.blocks_of(work, work.expected_output_tokens))
 
     def places_for(self, work: Work) -> float:
-        """Return the number of requests like this one that fit: KV blocks may be scarcer."""
+        """Return the number of requests like this one that an empty engine holds, by slots or KV blocks."""
         need = self.need(work)
         return min(self.whole.slots, self.whole.blocks / max(1.0, need.blocks) * need.slots)
 
@@ -174,10 +171,10 @@ class Slots:
         return self._up_to[standing]
 
     def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
-        """Tell whether slots, blocks and a step's part for prefill have room for the request.
+        """Tell whether slots, blocks and the prefill part of a step have room for the request.
 
-        For a tenant with nothing inside only earlier prompts count: to fit behind later ones it would miss the next
-        step. A request above every bound still fits into an empty engine.
+        For a tenant with nothing inside only earlier prompts count against the step, or it would often miss the next
+        one. A request above every bound still fits into an empty engine.
         """
         if not self._slots:
             return Fit.YES
@@ -217,7 +214,6 @@ class Slots:
         slot.work, slot.blocks = work, blocks
 
     def leave(self, request: RequestId) -> None:
-        """Free the request's slots; a second call has no effect."""
         self.prefilled(request)
         slot = self._slots.pop(request, None)
         if slot is not None:

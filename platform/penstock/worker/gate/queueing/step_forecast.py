@@ -1,10 +1,11 @@
-"""The step model's forecasts at the queue: the engine's pace with the requests that it holds, and a prompt's reading.
+"""Forecasts for the queue by the step model: the engine's pace with its present requests, and a prompt's time to its
+first token.
 
 In a steady batch each sequence brings its prompt once in as many steps as it has output tokens. A prompt is read in
 chunks beside the batch that decodes, after the prompts that came before it.
 
-Trade-off: expected lengths stand for real ones, and prefixes in the cache are read like others; the pace is corrected
-by what the engine does, the reading is not.
+Trade-off: it takes expected lengths for real ones, and ignores the prefix cache; measurements correct the pace, not the
+time to the first token.
 """
 
 import math
@@ -21,7 +22,6 @@ class StepForecast:
         self._last = initial
 
     def pace_per_s(self) -> float:
-        """Return the tokens of service per second with the requests inside; with none, the last pace."""
         slots = self._slots
         inside, sequences, mix = len(slots), slots.held.slots, slots.mix
         if not inside or not mix.output_tokens:
@@ -37,7 +37,6 @@ class StepForecast:
         return self._last
 
     def reading_s(self, work: Work) -> float:
-        """Return the seconds from a request's entry to its first token."""
         slots, prompt = self._slots, max(1, work.prompt_at_once)
         decoding, context, ahead = slots.held.slots, slots.mix.context_tokens, slots.prefill_tokens
         in_a_step = max(1, slots.size.prefill_tokens - decoding)

@@ -15,10 +15,10 @@ def cost(prompt_tokens: int, output_tokens: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A request as the queue sees it; ``deadline_at`` and ``start_by`` in the queue owner's seconds, 0 for none.
+    """A request as the queue sees it; ``deadline_at`` and ``start_by`` are in the queue's seconds, 0 for none.
 
-    Tokens are sums over all prompts and sequences; ``prompts`` and ``sequences`` are those in the engine at once, and
-    ``part`` their part of all.
+    Tokens are sums over all prompts and sequences. ``prompts`` and ``sequences`` are those in the engine at once,
+    ``part`` is their part of all.
     """
 
     request: RequestId
