@@ -5,7 +5,7 @@
 Real are the images' trees, Postgres, Redis and S3, TLS to both stores and between processes, every file and probe. The
 engine is one on paper (`paper_vllm`), for real ones alone would take longer than all of this. Workers are
 the controller's: it writes them into an API server (a fake one) with the rendered rights, from the pools that it finds
-mounted, and the host starts the pods that come of it.
+mounted, and the host starts the pods that come of it. Their number goes over KEDA's protocol (`keda`).
 """
 
 import ssl
@@ -29,6 +29,7 @@ pytestmark = [
     ),
 ]
 STREAM_TOKENS = 160
+SCALED = "scaledobjects"
 
 
 def test_what_is_deployed_serves(cluster: Site) -> None:
@@ -80,6 +81,8 @@ class Story:
         stream = self.caller.stream(20).end()
         assert stream.is_whole, stream
         self.say(f"a chat streamed through: {len(stream.said)} tokens")
+        least = self.pods.find("ScaledObject", "gateway")["spec"]["minReplicaCount"]
+        until("KEDA is told of gateways", lambda: dict(self.site.keda.told).get("gateway", 0) >= least, 60, self._held)
 
     def loses_a_pod(self) -> None:
         """A machine that is taken away before its pod's streams end breaks none of them."""
@@ -102,20 +105,28 @@ class Story:
         until("the other controller leads", self._leaders, within_s=40)
         self.say(f"{self._leaders()[0].name} leads")
         assert stream.end().is_whole, stream
+        keda, (name,) = self.site.keda, self._scaled(self.first[0])
+        before = len(keda.told)
+        until("the successor tells the number", lambda: (name, 2) in keda.told[before:], 60, self._held)
+        until("the successor pushes", lambda: keda.newest[name].pushed, 60, self._held)
 
     def exchanges_a_version(self) -> None:
-        """A second version takes the place of the first, and the first one's streams end in order."""
+        """A second version takes the place of the first, and the first one's streams end in order.
+
+        Its second worker waits for a machine of the first version's: the environment has three.
+        """
         running = self.caller.stream(STREAM_TOKENS)
-        second = self._deployed(2)
-        self.operator.lead("chat", second[0])
-        self._until_served(second[0])
+        second, _ = self._deployed(2, pods=1)
+        self.operator.lead("chat", second)
+        self._until_served(second, by=1)
         streams = [self.caller.stream(STREAM_TOKENS) for _ in range(2)]
         self.operator.deploy(self.first[0], 0)
         for stream in (running, *streams):
             assert stream.end().is_whole, stream
         until("nothing of the first version is left", lambda: not self._written(self.first[0]))
-        self.pods.until_ready(*second[1])
-        self.say(f"{second[0]} serves, {self.first[0]} is withdrawn; 3 streams are whole")
+        self.pods.until_ready(*self._standing(second, 2))
+        self._until_served(second)
+        self.say(f"{second} serves, {self.first[0]} is withdrawn; 3 streams are whole")
 
     def keeps_its_books(self) -> None:
         """Gateways are lost with their machines while the database is away; their replicas deliver what they owed."""
@@ -141,20 +152,23 @@ class Story:
         assert len(found) == len(set(found))
         return set(found)
 
-    def _deployed(self, number: int) -> tuple[str, list[Pod]]:
-        """Publish a version and deploy it: the controller writes its workers, and their pods become ready."""
+    def _deployed(self, number: int, pods: int = 2) -> tuple[str, list[Pod]]:
+        """Publish a version and deploy two workers: the controller writes them, and the pods with room become ready."""
         version = self.operator.register(self.site.publish("chat-8b", number))
         self.say(f"{version} is published and registered")
         self.operator.deploy(version, 2)
+        found = self._standing(version, pods)
+        self.pods.until_ready(*found)
+        return version, found
+
+    def _standing(self, version: str, pods: int) -> list[Pod]:
         kubelet = self.site.kubelet
-        until(f"{version} has two pods", lambda: len(kubelet.of(version)) == 2, otherwise=self._held)
-        pods = kubelet.of(version)
-        self.pods.until_ready(*pods)
-        return version, pods
+        until(f"{version} has {pods} pods", lambda: len(kubelet.of(version)) == pods, otherwise=self._held)
+        return kubelet.of(version)
 
     def _written(self, version: str) -> list[str]:
         """Return what stands of a version in the API server."""
-        api, kinds = self.site.kubelet.api, ("deployments", "scaledobjects", "poddisruptionbudgets")
+        api, kinds = self.site.kubelet.api, ("deployments", SCALED, "poddisruptionbudgets")
         all_ = [(kind, name) for kind in kinds for name in api.names(kind)]
         return [
             f"{kind} {name}"
@@ -162,15 +176,19 @@ class Story:
             if api.get(kind, name)["metadata"]["annotations"]["penstock.io/version"] == version
         ]
 
-    def _held(self) -> str:
-        return "\n".join(pod.log()[-3000:] for pod in self.controllers)
+    def _scaled(self, version: str) -> list[str]:
+        """Return the ScaledObjects of a version."""
+        return [name for kind, _, name in (one.partition(" ") for one in self._written(version)) if kind == SCALED]
 
-    def _until_served(self, version: str) -> None:
+    def _held(self) -> str:
+        return "\n".join([*(pod.log()[-3000:] for pod in self.controllers), f"KEDA hears {self.site.keda.newest}"])
+
+    def _until_served(self, version: str, by: int = 2) -> None:
         def is_served() -> bool:
             workers = self.operator.workers().values()
-            return [one["state"] for one in workers if one["version"] == version].count("ready") == 2
+            return [one["state"] for one in workers if one["version"] == version].count("ready") == by
 
-        until(f"{version} is served by two", is_served, otherwise=lambda: str(self.operator.workers()))
+        until(f"{version} is served by {by}", is_served, otherwise=lambda: str(self.operator.workers()))
 
     def _leaders(self) -> Sequence[Pod]:
         return [pod for pod in self.controllers if not pod.is_over and _page(pod).get("leader")]

@@ -33,7 +33,7 @@ PREFIX_OF_SECRETS = 2
 def rendered(environment: str) -> tuple[Json, ...]:
     """Return every Kubernetes object of an environment, from infra's own programs."""
     command = [str(INFRA_PYTHON), "-m", "infra.capture.objects", environment]
-    done = subprocess.run(command, cwd=tree.ROOT, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, cwd=tree.ROOT, capture_output=True, text=True, check=False, timeout=patient(100))
     assert done.returncode == 0, done.stderr
     return tuple(itertools.chain.from_iterable(json.loads(done.stdout).values()))
 
@@ -92,16 +92,19 @@ class Cluster:
                 name, namespace = one["metadata"]["name"], one["metadata"]["namespace"]
                 found[name] = self.network.name(name, f"{name}.{namespace}", f"{name}.{namespace}.{DOMAIN}")
                 for port in one["spec"]["ports"]:
-                    ready = self._ready(one["spec"]["selector"], str(port["targetPort"]))
+                    ready = self._backends(one["spec"]["selector"], str(port["targetPort"]))
                     self.network.service(found[name], port["port"], ready)
         return found
 
-    def _ready(self, selector: Mapping[str, str], port: str) -> Callable[[], list[tuple[str, int]]]:
-        def backends() -> list[tuple[str, int]]:
-            chosen = [pod for pod in self.pods if pod.is_ready and selector.items() <= pod.labels.items()]
-            return [(pod.address, pod.port(port)) for pod in chosen]
+    def addresses(self, service: str) -> list[str]:
+        """Return the addresses that the name of a service without an address of its own leads to."""
+        return [pod.address for pod in self.ready(self.find("Service", service)["spec"]["selector"])]
 
-        return backends
+    def ready(self, selector: Mapping[str, str]) -> list[Pod]:
+        return [pod for pod in self.pods if pod.is_ready and selector.items() <= pod.labels.items()]
+
+    def _backends(self, selector: Mapping[str, str], port: str) -> Callable[[], list[tuple[str, int]]]:
+        return lambda: [(pod.address, pod.port(port)) for pod in self.ready(selector)]
 
     def job(self, name: str, within_s: float = 60) -> Pod:
         """Run a job's pod to its end."""

@@ -32,6 +32,7 @@ from tests.support.pods.authority import Authority, authority
 from tests.support.pods.cluster import Cluster, Transcript, rendered
 from tests.support.pods.container import Mount
 from tests.support.pods.images import Image, image
+from tests.support.pods.keda import Keda, keda
 from tests.support.pods.kubelet import Kubelet, kubelet
 from tests.support.pods.network import Network
 from tests.support.pods.pod import Machine
@@ -53,6 +54,7 @@ class Site:
 
     cluster: Cluster
     kubelet: Kubelet
+    keda: Keda
     services: Mapping[str, str]
     store: S3Store
     database: EmbeddedPostgres
@@ -145,6 +147,7 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
         yield Site(
             cluster=cluster,
             kubelet=running,
+            keda=open_now.enter_context(keda(api, cluster)),
             services=cluster.services(),
             store=store,
             database=database,

@@ -85,6 +85,8 @@ class Fleet:
             order = self.room.orders.desired(worker, before)
             if self.clock.now() - one.started_at < START_S:
                 state = WorkerState.LOADING
+            elif one.draining:
+                state = WorkerState.DRAINING
             elif order is WorkerOrder.SLEEP and not self.running.get(worker):
                 state = WorkerState.SLEEPING
             else:
