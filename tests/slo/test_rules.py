@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from penstock.apps import slos
 from penstock.slo import rules
 from penstock.slo.rule import Alert, RecordingRule
@@ -39,6 +41,7 @@ def test_each_rule_is_on_trial() -> None:
             assert any("alert_rule_test" in case.test for case in trial.cases)
 
 
+@pytest.mark.timeout(900)  # a minute of computing, which stands back for everything else
 def test_one_rule_of_each_shape_does_what_it_says(tmp_path: Path) -> None:
     """In Prometheus itself: it tells its value, fires and is silent as it should; other rules differ in names alone."""
     assert failures(tmp_path, trials.of_each_shape()) == {}
