@@ -12,7 +12,7 @@ _SAYS = "no earlier message calls a tool by this id"
 
 
 def of_chat(turns: Sequence[Body]) -> None:
-    """Refuse a message of the role ``tool`` whose ``tool_call_id`` no earlier assistant message has."""
+    """Refuse a message of the role ``tool`` if no earlier call has its ``tool_call_id``."""
     known: set[str] = set()
     for number, turn in enumerate(turns):
         known.update(_texts(turn.get("tool_calls"), "id"))
@@ -21,7 +21,7 @@ def of_chat(turns: Sequence[Body]) -> None:
 
 
 def of_messages(body: Body) -> None:
-    """Refuse a ``tool_result`` whose ``tool_use_id`` no earlier part has."""
+    """Refuse a ``tool_result`` if no earlier call has its ``tool_use_id``."""
     turns, known = body.get("messages"), set[str]()
     for number, turn in enumerate(turns if isinstance(turns, list) else ()):
         content = turn.get("content") if isinstance(turn, dict) else None
@@ -34,7 +34,7 @@ def of_messages(body: Body) -> None:
 
 
 def of_responses(items: Iterable[Body]) -> None:
-    """Refuse an output of a function whose ``call_id`` no earlier item has."""
+    """Refuse a function's output if no earlier call has its ``call_id``."""
     known: set[str] = set()
     for number, item in enumerate(items):
         if item.get("type") == "function_call":
