@@ -71,6 +71,7 @@ class Agent:
         self._curve: Curve | None = None
         self._running: Running | None = None
         self._drain_asked, self._force_asked = asyncio.Event(), asyncio.Event()
+        self._is_signalled = False
         self._heart = Heart(
             report=self.report,
             controller=ports.controller,
@@ -332,8 +333,10 @@ class Agent:
         return min(self._config.heartbeat_s, _QUICK_S) if is_quick else self._config.heartbeat_s
 
     def _on_signal(self) -> None:
+        """Drain at the first signal, also if an order to drain came before, as in a cluster; end at the second."""
         self._life.will_end(WorkerEnd.NOTICE if self._config.may_be_taken else WorkerEnd.DRAINED)
-        (self._force_asked if self._drain_asked.is_set() else self._drain_asked).set()
+        (self._force_asked if self._is_signalled else self._drain_asked).set()
+        self._is_signalled = True
 
     # -- what it says ------------------------------------------------------------------
 
