@@ -143,7 +143,8 @@ def _heard(
     """Return reports newer than ``after``, and older ones of workers that may still serve.
 
     If this controller did not listen then, those are all workers of the last table. Otherwise they are workers with a
-    process on this host, until as many as are deployed serve without them.
+    process on this host, until as many as are deployed serve without them. A version that shares an alias with another
+    one keeps none: the other version answers instead, and a rollout whose candidate stands still is judged at once.
     """
     fresh, silent = list[WorkerReport](), list[WorkerReport]()
     for one in view.offered(seen):
@@ -154,6 +155,9 @@ def _heard(
     missing = Counter({deployment.version: deployment.replicas for deployment in catalogue.deployments})
     missing.update({version: target.workers - missing[version] for version, target in view.targets.items()})
     missing.subtract(report.version for report in fresh if report.state.serves)
+    for route in catalogue.routes:
+        if len(route.shares) > 1:
+            missing.update({share.version: -missing[share.version] for share in route.shares})
     there = {one.worker for one in view.running if not one.draining}
     for report in silent:
         if report.state.serves and report.worker in there and missing[report.version] > 0:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.capacity.memory import worker_bytes
 from penstock.control.publish.build import LOAD_EVERY_S, build
-from penstock.domain.fleet.table import EMPTY, RoutingTable, validate
+from penstock.domain.fleet.table import EMPTY, Route, RoutingTable, Share, validate
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetView, Running, Seen
 from penstock.domain.fleet.worker import PhaseTiming, WorkerState
 from penstock.domain.ids import Alias, TenantId, WorkerId
@@ -78,6 +78,20 @@ def test_a_silent_worker_with_a_process_stays_until_its_successor_serves(others:
     first = make(two, [READY], EMPTY, NOW)
     made = make(two, [READY, *fresh, starting], first, later, view)
     assert (("w1", WorkerState.READY) in workers(made)) is (others < 2 and not draining)
+
+
+def test_a_silent_worker_leaves_if_another_version_answers_for_it() -> None:
+    """Both versions of a rollout share the alias: one that stands still leaves at once, and its harm is judged."""
+    shares = (Share(version=ROUTED.id, weight=5000), Share(version=DEPLOYED.id, weight=5000))
+    deployments = (Deployment(version=ROUTED.id, replicas=1),)
+    view = FleetView(running=(Running(worker=WorkerId("w1"), version=ROUTED.id, started_at=NOW),))
+    for routes, stays in (
+        ((Route(alias=Alias("a"), shares=shares),), False),
+        ((Route(alias=Alias("a"), shares=shares[:1]),), True),
+    ):
+        wanted = replace(CATALOGUE, deployments=deployments, routes=routes)
+        made = make(wanted, [READY], make(wanted, [READY], EMPTY, NOW), NOW + SILENCE_S, view)
+        assert (workers(made) == [("w1", WorkerState.READY)]) is stays
 
 
 @pytest.mark.parametrize("state", [WorkerState.LOADING, WorkerState.SLEEPING, WorkerState.DRAINING])
