@@ -19,10 +19,7 @@ def refused_as_draining(worker: WorkerProcess) -> bool:
 
 @pytest.mark.parametrize("is_ordered", [False, True], ids=["alone", "after the controller's order"])
 def test_a_first_signal_drains(start_worker: WorkerMaker, versions: dict[str, str], is_ordered: bool) -> None:
-    """After SIGTERM it reports draining at once, refuses new work, lets a running stream end, and exits with 0.
-
-    In a cluster the controller orders a drain, and the kubelet sends the signal a moment later.
-    """
+    """After SIGTERM it reports draining at once, refuses new work, lets a running stream end, and exits with 0."""
     worker = start_worker(versions["smollm2"]).ready()
     engine = worker.engine_pid
     with worker.stream(max_tokens=150) as lines:

@@ -144,7 +144,7 @@ def _heard(
 
     If this controller did not listen then, those are all workers of the last table. Otherwise they are workers with a
     process on this host, until as many as are deployed serve without them. A version that shares an alias with another
-    one keeps none: the other version answers instead, and a rollout whose candidate stands still is judged at once.
+    one keeps none: the other version answers instead, and a rollout's candidate that stands still is judged at once.
     """
     fresh, silent = list[WorkerReport](), list[WorkerReport]()
     for one in view.offered(seen):
