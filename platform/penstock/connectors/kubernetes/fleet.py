@@ -82,8 +82,10 @@ class KubernetesFleet:
         self._news.set()
         if plan.served is not None and self._pods.is_known:
             numbers = told_numbers(plan.served, self._pods.objects, self._pools)
-            placed = {one.version: place(one, self._pools.devices) for one in plan.served}
-            self._most = {version: one.size.most if one else 0 for version, one in placed.items()}
+            self._most = {
+                one.version: placed.size.most if (placed := place(one, self._pools.devices)) else 0
+                for one in plan.served
+            }
             self._say_unfollowed(numbers)
             self.tell(numbers)
 

@@ -58,7 +58,8 @@ def steps(
     for worker in plan.drain:
         if worker in pods and not is_told_to_go(pods[worker]):
             yield Drain(name=worker)
-    yield from _ended(plan, pods, told_numbers(plan.served or (), pods, pools))
+    if plan.ended:
+        yield from _ended(plan, pods, told_numbers(plan.served or (), pods, pools))
 
 
 def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterator[Step]:
