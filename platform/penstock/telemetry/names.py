@@ -312,7 +312,7 @@ DOOR_WAITING = Metric(
 DOOR_SHED = Metric(
     name="penstock_door_shed",
     kind=MetricKind.COUNTER,
-    help="Requests refused by a worker's queue: late, overloaded, tenant_queue, evicted, draining, adapter.",
+    help="Requests refused by a worker's queue: late, overloaded, tenant_queue, tenant_kv, evicted, draining, adapter.",
     labels=(Label.VERSION, Label.STANDING, Label.REASON),
 )
 DOOR_SATURATION = Metric(
