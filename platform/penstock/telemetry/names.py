@@ -276,8 +276,8 @@ PREFIX_QUERIED_TOKENS = Metric(
 PREFIX_HIT_TOKENS = Metric(
     name="penstock_prefix_hit_tokens",
     kind=MetricKind.COUNTER,
-    help="Prompt tokens found in the engine's prefix cache.",
-    labels=(Label.VERSION,),
+    help="Prompt tokens found in the engine's prefix cache, by tier: device, host (offloaded).",
+    labels=(Label.VERSION, Label.TIER),
 )
 PREEMPTIONS = Metric(
     name="penstock_engine_preemptions",
