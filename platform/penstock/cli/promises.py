@@ -32,7 +32,7 @@ def write_alertmanager(
     page: Annotated[str, typer.Option(help="Webhook of pages, which wake a person.", show_default="nobody")] = "",
     ticket: Annotated[str, typer.Option(help="Webhook of tickets.", show_default="nobody")] = "",
     rollback: Annotated[
-        str, typer.Option(help="Webhook of burning promises, for an automatic rollback.", show_default="nobody")
+        str, typer.Option(help="Webhook of burn-rate alerts, for an automatic rollback.", show_default="nobody")
     ] = "",
 ) -> None:
     """Print a configuration for Alertmanager: pages and tickets, and the alerts that explain others.

@@ -19,7 +19,7 @@ from penstock.local.connections import operator
 from penstock.views import rollouts as views
 from penstock.views.elements import line
 
-app = typer.Typer(no_args_is_help=True, help="Rollouts: a candidate takes an alias over, judged while it runs.")
+app = typer.Typer(no_args_is_help=True, help="Rollouts: move an alias to a candidate version in steps, judged on live traffic.")
 
 _LOOK_S = 1.0
 _SAID_EVERY = 10
@@ -28,7 +28,7 @@ _NO_SHARE = "shadow"
 _SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
 
 Alias = Annotated[str, typer.Argument(help="The alias, or the id of its rollout.")]
-Kinds = Annotated[Kind, typer.Option("--kind", help="The same model by other means, or another model.")]
+Kinds = Annotated[Kind, typer.Option("--kind", help="The same model made otherwise, for example quantised, or another model.")]
 Shares = Annotated[
     str, typer.Option("--shares", help="The candidate's shares in percent, ascending: 0 for copies alone, 100 at last.")
 ]
@@ -50,11 +50,11 @@ def start(  # noqa: PLR0913  one for each option
     *,
     kind: Kinds = Kind.EQUIVALENT,
     shares: Shares = _SHARES,
-    stage_s: Annotated[float, typer.Option(min=0, help="The least seconds of each share.")] = STAGES[0].min_s,
-    watch_s: Annotated[float, typer.Option(min=0, help="Seconds of the watch at 100 %.")] = (STAGES[-1].min_s),
+    stage_s: Annotated[float, typer.Option(min=0, help="The shortest time of each share, in seconds.")] = STAGES[0].min_s,
+    watch_s: Annotated[float, typer.Option(min=0, help="Seconds for which the candidate is watched at 100 %.")] = (STAGES[-1].min_s),
     patience_s: Patience = PATIENCE_S,
     guard: Annotated[
-        bool, typer.Option("--guard", help="Let automation abort a share that a person has promoted, too.")
+        bool, typer.Option("--guard", help="Let automation abort also after a person has promoted the candidate.")
     ] = False,
     stay_out: Annotated[list[str] | None, typer.Option("--out", help="A tenant that keeps the incumbent.")] = None,
     first: Annotated[
@@ -67,7 +67,7 @@ def start(  # noqa: PLR0913  one for each option
         ),
     ] = 100.0,
     copies: Copies = ShadowCaps().per_s,
-    accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Accept a more expensive price list.")] = False,
+    accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Accept a candidate with higher prices.")] = False,
     override_budget: Override = False,
     reason: Reason = "",
 ) -> None:
