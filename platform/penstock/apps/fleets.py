@@ -49,7 +49,9 @@ async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncI
         scale = replace(_scale(settings), machine=_machine())
         if scale.gateways is not None:
             do = "Take `gateways` out: a cluster's gateways are scaled, by KEDA."
-            raise CommandError(f"{settings.scale_file} scales gateways, which nothing starts on one machine.", do=do)
+            raise CommandError(
+                f"{settings.scale_file} scales gateways, but on one machine their number is fixed.", do=do
+            )
         yield Hosted(host=_local(settings, command), plan=plan, pool=pool, scale=scale)
         return
     async with _cluster(settings) as found:

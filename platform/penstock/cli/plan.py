@@ -23,18 +23,26 @@ if TYPE_CHECKING:
     from penstock.domain.models.curves import Curve
     from penstock.views.elements import Record
 
-app = typer.Typer(no_args_is_help=True, help="Memory and capacity plans, by formulas and measured curves; nothing is started.")
+app = typer.Typer(
+    no_args_is_help=True, help="Memory and capacity plans, by formulas and measured curves; nothing is started."
+)
 _TOKENS = 1 << 24
 Model = Annotated[str, typer.Argument(help="A known model, a folder in Hugging Face layout, or its config.json.")]
 GpuName = Annotated[str, typer.Option(help="The GPU, or a MIG slice of it: H100, L40S, A100-80/3g.40gb.")]
 TensorParallel = Annotated[int, typer.Option("--tp", min=1, help="Tensor parallelism: the GPUs that share each layer.")]
-PipelineParallel = Annotated[int, typer.Option("--pp", min=1, help="Pipeline parallelism: the GPUs that share out the layers.")]
+PipelineParallel = Annotated[
+    int, typer.Option("--pp", min=1, help="Pipeline parallelism: the GPUs that share out the layers.")
+]
 Context = Annotated[int, typer.Option(min=1, max=_TOKENS, help="The longest context, in tokens.")]
 Prompt = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Prompt tokens of a typical request.")]
 Output = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Output tokens of a typical request.")]
-ItlMs = Annotated[float, typer.Option(min=0.1, max=1e6, help="The objective for the time between tokens (ITL), in milliseconds.")]
+ItlMs = Annotated[
+    float, typer.Option(min=0.1, max=1e6, help="The objective for the time between tokens (ITL), in milliseconds.")
+]
 Version = Annotated[str, typer.Option(help="A version as name@digest; its measured curve and its ledger are used.")]
-Days = Annotated[int, typer.Option(min=0, max=400, help="Days of the version's ledger from which peak and lengths are taken.")]
+Days = Annotated[
+    int, typer.Option(min=0, max=400, help="Days of the version's ledger from which peak and lengths are taken.")
+]
 Cache = Annotated[str, typer.Option(help="The data type of the KV cache: bfloat16 or fp8.")]
 
 
@@ -93,12 +101,19 @@ def capacity(  # noqa: PLR0913  one for each option
     context: Context = 8192,
     prompt: Prompt = TYPICAL_PROMPT,
     output: Output = TYPICAL_OUTPUT,
-    ttft_ms: Annotated[float, typer.Option(min=0.1, max=1e7, help="The objective for the time to first token (TTFT), in milliseconds.")] = 1000.0,
+    ttft_ms: Annotated[
+        float, typer.Option(min=0.1, max=1e7, help="The objective for the time to first token (TTFT), in milliseconds.")
+    ] = 1000.0,
     itl_ms: ItlMs = 50.0,
     kv: Cache = "bfloat16",
     load: Annotated[float, typer.Option(help="The share of a replica's highest rate that the peak may use.")] = 0.8,
-    zones: Annotated[int, typer.Option(min=1, max=16, help="Zones that the fleet is spread over; any one may be lost (with 1, none).")] = 3,
-    other_region: Annotated[float, typer.Option(help="Requests a second that come here if another region is lost.")] = 0.0,
+    zones: Annotated[
+        int,
+        typer.Option(min=1, max=16, help="Zones that the fleet is spread over; any one may be lost (with 1, none)."),
+    ] = 3,
+    other_region: Annotated[
+        float, typer.Option(help="Requests a second that come here if another region is lost.")
+    ] = 0.0,
     price: Annotated[float, typer.Option(min=0.0, max=1e6, help="Dollars an hour of one such GPU.")] = 0.0,
     plot: Annotated[Path | None, typer.Option(help="Also write replicas over traffic to this SVG file.")] = None,
     as_json: AsJson = False,

@@ -22,7 +22,8 @@ class Restartable(StrEnum):
 def up(
     question: Annotated[bool, typer.Option(help="Ask a first question when the platform is ready.")] = True,
     tls: Annotated[
-        bool, typer.Option("--tls", help="Use mutual TLS between its processes, with a certificate authority of this home.")
+        bool,
+        typer.Option("--tls", help="Use mutual TLS between its processes, with a certificate authority of this home."),
     ] = False,
     observe: Annotated[
         bool, typer.Option("--observe", help="Also run a Prometheus and an Alertmanager that read all its processes.")
@@ -86,7 +87,9 @@ def restart(
 
 
 def gateway(
-    fd: Annotated[int, typer.Option(help="File descriptor of an inherited listening socket; -1 opens one.", show_default="-1")] = -1,
+    fd: Annotated[
+        int, typer.Option(help="File descriptor of an inherited listening socket; -1 opens one.", show_default="-1")
+    ] = -1,
     parent: Parent = 0,
 ) -> None:
     """Run one gateway in the foreground (`penstock up` does this for you)."""

@@ -19,7 +19,9 @@ from penstock.local.connections import operator
 from penstock.views import rollouts as views
 from penstock.views.elements import line
 
-app = typer.Typer(no_args_is_help=True, help="Rollouts: move an alias to a candidate version in steps, judged on live traffic.")
+app = typer.Typer(
+    no_args_is_help=True, help="Rollouts: move an alias to a candidate version in steps, judged on live traffic."
+)
 
 _LOOK_S = 1.0
 _SAID_EVERY = 10
@@ -28,7 +30,9 @@ _NO_SHARE = "shadow"
 _SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
 
 Alias = Annotated[str, typer.Argument(help="The alias, or the id of its rollout.")]
-Kinds = Annotated[Kind, typer.Option("--kind", help="The same model made otherwise, for example quantised, or another model.")]
+Kinds = Annotated[
+    Kind, typer.Option("--kind", help="The same model made otherwise, for example quantised, or another model.")
+]
 Shares = Annotated[
     str, typer.Option("--shares", help="The candidate's shares in percent, ascending: 0 for copies alone, 100 at last.")
 ]
@@ -50,8 +54,12 @@ def start(  # noqa: PLR0913  one for each option
     *,
     kind: Kinds = Kind.EQUIVALENT,
     shares: Shares = _SHARES,
-    stage_s: Annotated[float, typer.Option(min=0, help="The shortest time of each share, in seconds.")] = STAGES[0].min_s,
-    watch_s: Annotated[float, typer.Option(min=0, help="Seconds for which the candidate is watched at 100 %.")] = (STAGES[-1].min_s),
+    stage_s: Annotated[float, typer.Option(min=0, help="The shortest time of each share, in seconds.")] = STAGES[
+        0
+    ].min_s,
+    watch_s: Annotated[float, typer.Option(min=0, help="Seconds for which the candidate is watched at 100 %.")] = (
+        STAGES[-1].min_s
+    ),
     patience_s: Patience = PATIENCE_S,
     guard: Annotated[
         bool, typer.Option("--guard", help="Let automation abort also after a person has promoted the candidate.")
@@ -67,7 +75,9 @@ def start(  # noqa: PLR0913  one for each option
         ),
     ] = 100.0,
     copies: Copies = ShadowCaps().per_s,
-    accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Accept a candidate with higher prices.")] = False,
+    accept_dearer: Annotated[
+        bool, typer.Option("--accept-dearer", help="Accept a candidate with higher prices.")
+    ] = False,
     override_budget: Override = False,
     reason: Reason = "",
 ) -> None:
@@ -228,7 +238,7 @@ def _stages(shares: str, stage_s: float, watch_s: float) -> list[dict[str, objec
     try:
         weights = [round(float(text) / 100 * WEIGHT_TOTAL) for text in shares.split(",")]
     except ValueError as error:
-        raise CommandError(f"{shares!r} are no shares.", do="Write percentages: 1,5,25,50,100.") from error
+        raise CommandError(f"{shares!r} is not a list of shares.", do="Write percentages: 1,5,25,50,100.") from error
     stages: list[dict[str, object]] = [
         {"name": f"{weight * 100 / WEIGHT_TOTAL:g} %" if weight else _NO_SHARE, "weight": weight, "min_s": stage_s}
         for weight in weights

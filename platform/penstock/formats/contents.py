@@ -44,7 +44,7 @@ def refuse_name(path: str, allowed: frozenset[str] = ALLOWED) -> None:
     """Raise ``ArtifactRefused`` if a file of this path may not be part of a version."""
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or "\\" in path or str(pure) != path:
-        raise ArtifactRefused(f"{path!r} points outside of the version's folder")
+        raise ArtifactRefused(f"{path!r} points outside the version's folder")
     if pure.suffix in PICKLES:
         raise ArtifactRefused(
             f"{path}: a file of this kind can run code when it is loaded; save the weights as safetensors"

@@ -5,7 +5,7 @@ from penstock.telemetry.definitions import Label, Metric, MetricKind
 LIMITS_REACH = Metric(
     name="penstock_limits_reach",
     kind=MetricKind.GAUGE,
-    help="1 for how limits are decided: shared (by the store), alone (store away: this gateway's part), returning (by both).",
+    help="1 for what decides limits: shared (the store), alone (store away: this gateway's part), returning (both).",
     labels=(Label.STATE,),
 )
 LIMITS_GATEWAYS = Metric(

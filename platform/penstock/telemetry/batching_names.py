@@ -8,7 +8,7 @@ _RATIOS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 BATCHES = Metric(
     name="penstock_batches",
     kind=MetricKind.COUNTER,
-    help="Batches by what started them: size, budget (tokens, pixels, seconds), deadline, wait (oldest item), idle (device).",
+    help="Batches by what started them: size, budget (of tokens, pixels, seconds), deadline, wait, idle (device).",
     labels=(Label.VERSION, Label.TRIGGER),
 )
 BATCH_ITEMS = Metric(

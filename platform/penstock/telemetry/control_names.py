@@ -4,7 +4,10 @@ from penstock.telemetry.definitions import LATENCY_S, Label, Metric, MetricKind
 
 WAKE_S = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
 TICK_SECONDS = Metric(
-    name="penstock_control_tick_seconds", kind=MetricKind.HISTOGRAM, help="Duration of one tick of the controller's loop.", buckets=LATENCY_S
+    name="penstock_control_tick_seconds",
+    kind=MetricKind.HISTOGRAM,
+    help="Duration of one tick of the controller's loop.",
+    buckets=LATENCY_S,
 )
 TICK_FAILURES = Metric(
     name="penstock_control_tick_failures",
@@ -154,7 +157,7 @@ POOL_HELD_BYTES = Metric(
 POOL_SWAPS = Metric(
     name="penstock_pool_swaps",
     kind=MetricKind.COUNTER,
-    help="Workers put to sleep to free pool memory, by cause: requests_held, never_sleeps, workers_missing, pool_bytes.",
+    help="Workers put to sleep to free memory, by cause: requests_held, never_sleeps, workers_missing, pool_bytes.",
     labels=(Label.REASON,),
 )
 POOL_WAIT_SECONDS = Metric(

@@ -125,7 +125,7 @@ HELD_REQUESTS = Metric(
 HOLDS = Metric(
     name="penstock_holds",
     kind=MetricKind.COUNTER,
-    help="Requests held for a sleeping version, by how the hold ended: woken, late, left, full, displaced, away, crowded_out.",
+    help="Requests held for a sleeping version, by their end: woken, late, left, full, displaced, away, crowded_out.",
     labels=(Label.MODEL, Label.OUTCOME),
 )
 BREAKERS_OPEN = Metric(
@@ -155,7 +155,9 @@ PREFIX_ROUTED = Metric(
     help="Prompt blocks routed, by whether the chosen worker probably has them in its prefix cache.",
     labels=(Label.MODEL, Label.STATE),
 )
-TABLE_NUMBER = Metric(name="penstock_routing_table_number", kind=MetricKind.GAUGE, help="Number of the routing table in use.")
+TABLE_NUMBER = Metric(
+    name="penstock_routing_table_number", kind=MetricKind.GAUGE, help="Number of the routing table in use."
+)
 TABLE_AGE_SECONDS = Metric(
     name="penstock_routing_table_age_seconds",
     kind=MetricKind.GAUGE,

@@ -318,7 +318,7 @@ async def test_a_kubeconfig_that_is_none_ends_the_start_in_words(tmp_path: Path,
     """It ended in a traceback of the client's; now with the file, the remedy, and nothing of what stands in it."""
     file = tmp_path / "kubeconfig"
     file.write_bytes(content)
-    with pytest.raises(CommandError, match=r"no way to the cluster by .*kubeconfig: ") as refused:
+    with pytest.raises(CommandError, match=r"cluster can't be reached with .*kubeconfig: ") as refused:
         async with connected(str(file), pools.NAMESPACE):
             pass
     assert "PENSTOCK_KUBECONFIG" in refused.value.do

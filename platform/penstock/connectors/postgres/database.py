@@ -152,7 +152,7 @@ class Database:
     @property
     def _pool(self) -> asyncpg.Pool:
         if self._opened is None:
-            raise StoreUnavailable("the way to the database is not open")
+            raise StoreUnavailable("the connection to the database is not open")
         return self._opened
 
     @property

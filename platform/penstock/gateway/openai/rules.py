@@ -48,7 +48,7 @@ def _min_tokens(*mosts: str) -> Rule:
         least = body["min_tokens"]
         most = next((body[name] for name in mosts if body.get(name) is not None), None)
         if isinstance(least, int) and isinstance(most, int) and least > most:
-            raise InvalidField(f"min_tokens must be at most {most}, the answer's bound", param="min_tokens")
+            raise InvalidField(f"min_tokens must be at most {most}, the answer's longest length", param="min_tokens")
 
     return check_min
 
@@ -70,7 +70,7 @@ def _response_format(body: Body) -> None:
 def _structured_outputs(body: Body) -> None:
     given, name = body["structured_outputs"], "structured_outputs"
     if tools.forces(body.get("tool_choice")):
-        raise InvalidField(f"{name} can't bind an answer that tool_choice makes a call: send one of them", param=name)
+        raise InvalidField(f"{name} can't be used with a forced tool call (tool_choice): send one of them", param=name)
     if isinstance(given, Mapping) and given.get("choice") == []:
         raise InvalidField(f"{name}.choice must not be empty", param=f"{name}.choice")
     if isinstance(given, Mapping) and sum(given.get(one) is not None for one in CONSTRAINTS) != 1:
