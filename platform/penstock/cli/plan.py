@@ -62,7 +62,7 @@ def memory(  # noqa: PLR0913  one for each option
     adapters: Annotated[str, typer.Option(help="LoRA adapters in one batch, as SLOTSxRANK: 8x16.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Say what fills a GPU that runs this model, how many requests the rest holds, and the settings that follow.
+    """Show what fills the memory of a GPU with this model, how many requests fit, and the engine settings for that.
 
     For example: penstock plan memory Llama-3.1-8B --gpu L40S --itl-ms 40
     """
@@ -118,9 +118,9 @@ def capacity(  # noqa: PLR0913  one for each option
     plot: Annotated[Path | None, typer.Option(help="Also write replicas over traffic to this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the sheet from a peak of traffic to replicas, GPUs and dollars, with its formulas and its error.
+    """Compute replicas, GPUs and dollars from peak traffic, with the formulas and their error.
 
-    Steps are by the curve that was measured for the version on this GPU, else by the maker's data sheet.
+    Step times come from the curve measured for the version on this GPU, else from the GPU's data sheet.
 
     For example: penstock plan capacity Llama-3.1-8B --gpu H100 --peak 100 --price 6.88
     """
@@ -198,7 +198,7 @@ def _planned() -> Iterator[None]:
 
 
 def _target(context: int, lengths: tuple[int, int], itl_ms: float, gpus: tuple[int, int], kv: str) -> "Target":
-    """Return the plan's target; ``gpus``: over which layers are cut, and dealt."""
+    """Return the plan's target; ``gpus`` are the degrees of tensor and pipeline parallelism."""
     from penstock.capacity.memory_plan import KV_BYTES, Lengths, Target
 
     if kv not in KV_BYTES:

@@ -165,7 +165,7 @@ def worker_key(
 
 
 def _begin(parent: int = 0) -> None:
-    """Make the process's files private, and tie its end to its supervisor's."""
+    """Make this process's files private, and end it when its supervisor ends."""
     from penstock.supervision.files import keep_private
     from penstock.supervision.tied import terminate_with
 

@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="Service level objectives: their ru
 def write_rules(
     folder: Annotated[Path, typer.Argument(help="The folder of Prometheus's rules, as `rule_files` names it.")],
 ) -> None:
-    """Write the rules of all promises, and the alerts on causes, as files for Prometheus.
+    """Write the recording rules and alerts of all SLOs, and the alerts on causes, as files for Prometheus.
 
     Older files of this command are replaced; other files in the folder stay.
 

@@ -183,7 +183,7 @@ def resume(alias: Alias, *, reason: Reason) -> None:
 @app.command("promote")
 @as_caller
 def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) -> None:
-    """Give the candidate its next share whatever the evidence says: you have looked.
+    """Give the candidate its next share whatever the evidence says: you have checked it yourself.
 
     Automation then undoes nothing at that share, unless the rollout was started with --guard: it only proposes. At 100
     % the next stage is the watch: the share stays, and the incumbent is released at its end. A promotion during the

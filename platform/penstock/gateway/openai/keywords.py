@@ -101,7 +101,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A keyword that is not held; ``is_fatal``: the compiler refuses the whole schema."""
+    """A keyword that the engine's grammar can't enforce; ``is_fatal``: the compiler refuses the whole schema."""
 
     path: Path
     says: str
@@ -116,7 +116,7 @@ def shown(at: str, path: Path) -> str:
 
 
 def pattern_fault(pattern: str) -> str:
-    """Return the part of a regular expression that is not held, shortened; empty if all of it is."""
+    """Return the part of a regular expression that the grammar can't enforce, shortened; empty if there is none."""
     at = 0
     while at < len(pattern):
         found = _UNREAD.match(pattern, at)
@@ -265,7 +265,7 @@ def _typed(schema: Schema, root: Schema, at: Path) -> Iterator[Fault]:
 
 
 def _held(name: str, value: object, schema: Schema, at: Path) -> Iterator[Fault]:
-    """Yield why a known keyword is not held with this value, or beside its neighbours."""
+    """Yield the reasons why a known keyword can't be enforced with this value, or beside its neighbours."""
     here = (*at, name)
     for other in APART.get(name, frozenset()) & schema.keys():
         yield Fault(here, f"can't be enforced beside {other}")

@@ -78,13 +78,13 @@ def _structured_outputs(body: Body) -> None:
 
 
 def _no_call(body: Body) -> str | None:
-    """Say that a choice among no tools has no effect: Responses echo the default."""
+    """Report ``tool_choice`` without tools as without effect: Responses echo the default."""
     tools.check_choice(body)
     return "tool_choice" if body["tool_choice"] == "none" and not body.get("tools") else None
 
 
 def _top_logprobs(body: Body) -> str | None:
-    """Say that chances are listed beside log probabilities alone, which a Responses body asks for by ``include``."""
+    """Report ``top_logprobs`` without log probabilities, which a Responses body requests by ``include``."""
     asked = body.get("include")
     return None if isinstance(asked, list) and LOGPROBS in asked else "top_logprobs"
 
@@ -108,7 +108,7 @@ def _thinking(body: Body) -> None:
 
 
 def _metadata(body: Body) -> None:
-    """Hold OpenAI's bounds of what is told: elsewhere the body would be refused."""
+    """Enforce OpenAI's bounds, although metadata has no effect here: OpenAI would refuse the body."""
     given = body["metadata"]
     if not isinstance(given, Mapping):
         return

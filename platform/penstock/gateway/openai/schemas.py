@@ -107,7 +107,7 @@ class Counted:
 def check(given: object, name: str, at: str, counted: Counted | None = None, *, binds: bool = True) -> bool:
     """Check each schema, choice and grammar in the field ``name``; their counts are added to ``counted``.
 
-    Return whether a keyword is not held; if the schemas bind the whole answer, it is refused. ``at`` is the path.
+    Return whether a keyword can't be enforced; if the schemas bind the whole answer, it is refused. ``at`` is the path.
     """
     counted = Counted() if counted is None else counted
     is_loose, waiting = False, [(name, given, at)]

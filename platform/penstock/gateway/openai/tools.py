@@ -20,7 +20,7 @@ _NAMESPACE = "namespace"
 
 
 def check(body: Body) -> tuple[str, ...]:
-    """Return the fields that are held in part; raises ``InvalidField``."""
+    """Return the schema fields that are enforced only in part; raises ``InvalidField``."""
     tools, choice = body.get("tools"), body.get("tool_choice")
     if type(tools) is not list:
         return ()
@@ -55,7 +55,7 @@ def _function(tool: object) -> tuple[Mapping[str, object], str]:
 
 
 def _takes_nothing(tool: object, function: Mapping[str, object]) -> bool:
-    """Tell whether a function names no parameters: OpenAI's has none then, the engine's any."""
+    """Tell whether a function lists no parameters: for OpenAI it then takes none, for the engine any."""
     is_function = isinstance(tool, Mapping) and tool.get("type") == _NESTED
     return is_function and all(function.get(holder) is None for holder in schemas.HOLDERS)
 
