@@ -48,7 +48,7 @@ async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncI
         pool = PoolPolicy(limit_bytes=settings.pooled_bytes, lease_s=settings.lease_s)
         scale = replace(_scale(settings), machine=_machine())
         if scale.gateways is not None:
-            do = "Take `gateways` out: a cluster's gateways are scaled, by KEDA."
+            do = "Remove `gateways` from it: only in a cluster are gateways scaled, by KEDA."
             raise CommandError(
                 f"{settings.scale_file} scales gateways, but on one machine their number is fixed.", do=do
             )

@@ -124,7 +124,7 @@ def measure(settings: Settings, asked: DiagnoseOptions, window: "PrometheusWindo
         return _of_prometheus(window)
     if asked.until:
         raise CommandError(
-            "Only a Prometheus knows the past; the pages of processes tell the present.",
+            "The past needs a Prometheus; processes' metrics pages show only the present.",
             do="Give its address with --prometheus, or leave --until out.",
         )
     pages = watch(lambda: observed.pages(settings), SystemClock(), asked.seconds or WATCH_S)

@@ -58,7 +58,7 @@ def show_status(
 
     A burn of 1 spends a budget exactly within its period, and 10 within a tenth of it. `-` is unknown. Fewer events
     than an alert waits for give no verdict: they are counted, and called too few. Without a Prometheus the processes'
-    own pages are read, since their start: without burn and forecast. Rollouts always heed availability, by the ledger,
+    own pages are read, since their start: without burn and forecast. Rollouts always check availability, by the ledger,
     and the other promises if the controller has a Prometheus: that of `penstock up --observe`, or PENSTOCK_BUDGETS_URL.
 
     For example:

@@ -42,7 +42,7 @@ def explain(
         one = next((one for one in found["versions"] if one["record"]["version"] == version), None)
         if one is None:
             raise CommandError(
-                f"{version} is not scaled.", do="See penstock scale status; PENSTOCK_SCALE_FILE names the versions."
+                f"{version} is not autoscaled.", do="See penstock scale status; PENSTOCK_SCALE_FILE names the versions."
             )
         screen.tell(one, lambda: views.explained(found, one), as_json=as_json)
 

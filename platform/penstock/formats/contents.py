@@ -125,7 +125,7 @@ def _refuse_code(path: Path, name: str) -> None:
         raise ArtifactRefused(f"{name} is not valid JSON") from error
     if isinstance(settings, dict) and settings.get("auto_map"):
         raise ArtifactRefused(
-            f"{name} asks for code of its own (auto_map); only architectures that the engine knows are served"
+            f"{name} needs its own code (auto_map); only architectures that the engine knows are served"
         )
 
 

@@ -140,7 +140,7 @@ class StartTurns:
 
     def _refusal(self, tenant: TenantId) -> OverLimit | Overloaded:
         if 2 * self._room.held(tenant) >= self._room.used:
-            says = "this tenant has too many requests that wait for their start in this gateway"
+            says = "too many of this tenant's requests wait to be started by this gateway"
             return OverLimit(says, retry_after_s=RETRY_S, reason="tenant_starting")
         return Overloaded("too many requests wait for their start in this gateway", retry_after_s=RETRY_S)
 

@@ -88,7 +88,7 @@ def _pairs(tensors: Mapping[str, StoredTensor], shapes: Shapes) -> dict[str, dic
         match = _NAME.fullmatch(name)
         if match is None:
             raise ArtifactRefused(
-                f"{name[:120]!r} is no matrix of LoRA: only lora_A and lora_B of linear modules are served"
+                f"{name[:120]!r} is not a LoRA matrix: only lora_A and lora_B of linear modules are served"
             )
         module = match["module"]
         if module not in shapes:

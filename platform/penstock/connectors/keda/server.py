@@ -167,12 +167,12 @@ class PushScaler:
     async def _number(self, reference: Any, context: Context) -> int:  # noqa: ANN401  a message of the pool
         numbers = self._numbers.all
         if not (self._runtime.leads and self._runtime.is_ready and numbers):
-            says = "no tick of this controller has decided lately: hold the replicas that run"
+            says = "this controller has made no scaling decision lately: keep the present replicas"
             await _refuse(context, grpc.StatusCode.UNAVAILABLE, says)
         if reference.namespace != self._namespace or reference.name not in numbers:
             says = (
-                f"{reference.namespace}/{reference.name} is no ScaledObject of this controller, which has those of "
-                f"{self._namespace}: delete it, or take its external trigger out"
+                f"{reference.namespace}/{reference.name} is not a ScaledObject that this controller scales in "
+                f"{self._namespace}: delete it, or remove its external trigger"
             )
             await _refuse(context, grpc.StatusCode.NOT_FOUND, says)
         return numbers[reference.name]

@@ -172,7 +172,7 @@ class Database:
             async with timeout(self._act_within_s):
                 await self._one_act.acquire()
         except TimeoutError as error:
-            raise StoreUnavailable("other administrative acts take too long") from error
+            raise StoreUnavailable("other administrative changes are taking too long") from error
         try:
             async with self.transaction() as session:
                 await session.run(_SQL["alone"])

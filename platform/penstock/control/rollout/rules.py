@@ -48,7 +48,7 @@ def check_pair(rollout: Rollout, known: Catalogue) -> None:
     steps.check(rollout)
     first, most = next(one.weight for one in rollout.stages if one.weight) / WEIGHT_TOTAL, rollout.blast.tokens_ratio
     if 0.0 < most < first < 1.0:
-        says = f"its first share, {first:.0%}, is above the most tokens, {most:.0%}: it would be held at once"
+        says = f"its first share, {first:.0%}, is above the limit on its tokens, {most:.0%}: it would be held at once"
         raise InvalidField(says, param="blast.tokens_ratio")
     _check_blast(rollout.blast)
     versions = {one.id: one for one in known.versions}
@@ -103,7 +103,7 @@ def _check_alike(kind: Kind, incumbent: ModelVersion, candidate: ModelVersion) -
         if not is_same:
             raise InvalidField(f"its {what} differs from that of {incumbent.id}", param="candidate")
     if kind is Kind.EQUIVALENT and _tokenizer(mine) != _tokenizer(theirs):
-        says = f"its tokenizer is another than that of {incumbent.id}: it is a different model (kind)"
+        says = f"its tokenizer differs from that of {incumbent.id}: use --kind different"
         raise InvalidField(says, param="candidate")
 
 

@@ -172,7 +172,7 @@ def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str)
     """
     rollout = act.rollout
     if not _may_undo(rollout):
-        says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"
+        says = f"a person promoted it, so nothing is undone; automation would {verdict} it: {why}"
         is_said = rollout.proposed and (verdict is Verdict.HOLD or rollout.proposes is verdict)
         return None if is_said else act.propose(verdict, says, judgement)
     if verdict is Verdict.ABORT:

@@ -73,7 +73,7 @@ async def test_a_person_steers_it_with_a_reason(site: Site) -> None:
         (like(task=Task.EMBED), {}, 400, "its task is another"),
         (like(tier=Tier.BATCH), {}, 400, "its tier is another"),
         (like(chat_template=""), {}, 400, "its use of chat messages is another"),
-        (like(files=(replace(things.manifest().files[0], sha256="d" * 64),)), {}, 400, "its tokenizer is another"),
+        (like(files=(replace(things.manifest().files[0], sha256="d" * 64),)), {}, 400, "its tokenizer differs"),
         (like(price=things.price(output=301)), {}, 409, "output $0.0003 -> $0.000301"),
         (like(), {"stages": []}, 400, "name one stage"),
         (like(), {"stages": [{"name": "all", "weight": 10_000}]}, 400, "only the last stage"),
