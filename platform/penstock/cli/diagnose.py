@@ -45,13 +45,10 @@ def diagnose(
     window: Annotated[
         str,
         typer.Option(
-            help="The length of the period to diagnose: 90s, 5m, 1h.",
-            show_default="5m with a Prometheus, else 15s from now on",
+            help="The period's length: 90s, 5m, 1h.", show_default="5m with a Prometheus, else 15s from now on"
         ),
     ] = "",
-    until: Annotated[
-        str, typer.Option(help="The end of the period, as UTC time; needs a Prometheus.", show_default="now")
-    ] = "",
+    until: Annotated[str, typer.Option(help="Its end, as UTC time; needs a Prometheus.", show_default="now")] = "",
     prometheus: Annotated[
         str,
         typer.Option(
@@ -62,9 +59,7 @@ def diagnose(
     ] = "",
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
-    record: Annotated[
-        Path | None, typer.Option(help="Also write the measurements to this file, to diagnose them elsewhere.")
-    ] = None,
+    record: Annotated[Path | None, typer.Option(help="Also write the measurements to this file, for --replay.")] = None,
     replay: Annotated[Path | None, typer.Option(help="Diagnose a file that --record wrote; needs no platform.")] = None,
 ) -> None:
     """Name the bottleneck from evidence: the time of each stage, the broken promise, its cause, and the remedies.

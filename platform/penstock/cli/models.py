@@ -79,12 +79,9 @@ def push_model(  # noqa: PLR0913  one for each option
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
     plan: Annotated[
-        str,
-        typer.Option(help="Take engine settings from the memory plan for this GPU, such as L40S; --engine overrides."),
+        str, typer.Option(help="Engine settings from the memory plan for this GPU; --engine overrides.")
     ] = "",
-    itl_ms: Annotated[
-        float, typer.Option(min=0.1, max=1e6, help="For --plan: the objective for the time between tokens, in ms.")
-    ] = 50.0,
+    itl_ms: Annotated[float, typer.Option(min=0.1, max=1e6, help="For --plan: the ITL objective, in ms.")] = 50.0,
 ) -> None:
     """Sign a model and register it as an immutable version.
 

@@ -54,12 +54,8 @@ def start(  # noqa: PLR0913  one for each option
     *,
     kind: Kinds = Kind.EQUIVALENT,
     shares: Shares = _SHARES,
-    stage_s: Annotated[float, typer.Option(min=0, help="The shortest time of each share, in seconds.")] = STAGES[
-        0
-    ].min_s,
-    watch_s: Annotated[float, typer.Option(min=0, help="Seconds for which the candidate is watched at 100 %.")] = (
-        STAGES[-1].min_s
-    ),
+    stage_s: Annotated[float, typer.Option(min=0, help="The least seconds of each stage.")] = STAGES[0].min_s,
+    watch_s: Annotated[float, typer.Option(min=0, help="Seconds of the final watch at 100 %.")] = STAGES[-1].min_s,
     patience_s: Patience = PATIENCE_S,
     guard: Annotated[
         bool, typer.Option("--guard", help="Let automation abort also after a person has promoted the candidate.")

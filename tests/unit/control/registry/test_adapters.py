@@ -52,7 +52,7 @@ def test_an_adapter_beside_its_base_is_registered() -> None:
         (replace(GOOD, adapter=of("f" * 64)), "no version here has the digest"),
         (replace(GOOD, adapter=of("../x")), "by its whole digest"),
         (replace(GOOD, adapter=of(PIRATE.digest)), "an adapter itself"),
-        (replace(GOOD, adapter=of(OTHER.digest)), "no room for adapters"),
+        (replace(GOOD, adapter=of(OTHER.digest)), "no slots for adapters"),
         (replace(GOOD, adapter=of(BASE.digest, 16)), "its rank is 16"),
         (replace(GOOD, adapter=of(BASE.digest, 0)), "its rank is 0"),
         (replace(GOOD, adapter=of(SMALL.digest)), "slots for ranks from 1 to 1"),
