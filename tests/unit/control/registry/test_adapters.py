@@ -101,7 +101,7 @@ def test_a_base_without_adapters_in_use_may_go() -> None:
 def test_an_adapter_is_on_or_off() -> None:
     """It has no number of workers, and is on only where its base has some."""
     adapters.check_scale(Deployment(version=PIRATE.id, replicas=1), catalogue((BASE.id, 1)))
-    with pytest.raises(InvalidField, match="1 \(on\) or 0 \(off\)"):
+    with pytest.raises(InvalidField, match=r"1 \(on\) or 0 \(off\)"):
         adapters.check_scale(Deployment(version=PIRATE.id, replicas=2), catalogue((BASE.id, 1)))
     with pytest.raises(Conflict, match="its base has no workers"):
         adapters.check_scale(Deployment(version=PIRATE.id, replicas=1), catalogue((BASE.id, 0)))
