@@ -26,7 +26,7 @@ Api = Any
 async def measured(
     settings: Settings, api: Api, version: str, worker: str, most_s: float, note: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Return the curve of a version's running engine, as the API takes it, and how it was measured."""
+    """Return the curve of a version's running engine, in the API's form, and how it was measured."""
     engine = api.get(f"/models/{version}")["manifest"]["engine"]
     one = _ready(api.get("/workers")["workers"], version, worker)
     mutual = peers.mutual(settings, Role.GATEWAY, SystemClock())

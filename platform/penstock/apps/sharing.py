@@ -33,7 +33,7 @@ def check_shared(settings: GatewaySettings) -> None:
         )
     is_shared = settings.answers_url and settings.limits_url
     if is_shared and _database(settings.answers_url) == _database(settings.limits_url):
-        raise CommandError("Kept answers would fill the store of limits.", do=ANSWERS_REMEDY)
+        raise CommandError("Stored answers would fill the limits store.", do=ANSWERS_REMEDY)
 
 
 def doubts_on_answers(settings: GatewaySettings) -> str:

@@ -78,7 +78,9 @@ def layout(model: Architecture, settings: CacheSettings) -> Layout:
         size = sum(count * pages[one] for one, count in kinds.items())
         return Layout(settings=settings, block_bytes=size, groups=((kind, 1, settings.block_tokens),))
     if any(kind.kind is AttentionKind.LATENT for kind in kinds):
-        raise ArtifactRefused("latent layers beside others are not planned: measure the engine")
+        raise ArtifactRefused(
+            "models that mix latent (MLA) attention with other layers can't be planned: measure the engine"
+        )
     fewest, most = min(kinds.values()), max(kinds.values())
     size = most if most < fewest * UNEVEN else fewest
     groups = tuple(

@@ -186,7 +186,7 @@ class Client(asyncio.Protocol):
             self._count()
 
     def _refuse(self, last_words: bytes, now: float) -> None:
-        """Answer in the server's name, then keep reading for a while: a reset could discard the answer."""
+        """Refuse on the server's behalf, then keep reading for a while: a reset could discard the answer."""
         self._refused_at = now
         is_between_frames = self._server is None or self._server.last_bytes < ATOMIC_BYTES
         if self._server is not None:

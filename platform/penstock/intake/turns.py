@@ -43,7 +43,7 @@ MOST_REMEMBERED = 4096
 
 
 class StartTurns:
-    """The delayed starts and refusals of one gateway; ``clock`` is monotonic."""
+    """Spaces one gateway's request starts and refusals over time, tenant by tenant in turn; ``clock`` is monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -114,7 +114,7 @@ class StartTurns:
             await asyncio.sleep(self._due[tenant] - now)
 
     def _next(self) -> None:
-        """Wake the next starts between two marks of the time: the loop runs them in this order."""
+        """Wake the next starts, and read the clock before and after them: the loop runs these callbacks in order."""
         if not self._waiting and not self._late:
             self._began = None
             return
@@ -140,7 +140,7 @@ class StartTurns:
 
     def _refusal(self, tenant: TenantId) -> OverLimit | Overloaded:
         if 2 * self._room.held(tenant) >= self._room.used:
-            says = "this tenant has too many requests that wait for their start in this gateway"
+            says = "too many of this tenant's requests wait to be started by this gateway"
             return OverLimit(says, retry_after_s=RETRY_S, reason="tenant_starting")
         return Overloaded("too many requests wait for their start in this gateway", retry_after_s=RETRY_S)
 

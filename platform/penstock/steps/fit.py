@@ -70,7 +70,8 @@ def _check(points: Sequence[Point]) -> None:
             )
     if (known := len({one.batch for one in points})) < LEAST_POINTS:
         raise InvalidField(
-            f"{known} compositions are fewer than {LEAST_POINTS}: vary batch, prompt and context", param="points"
+            f"{known} different steps are too few, {LEAST_POINTS} are needed: vary batch, prompt and context",
+            param="points",
         )
 
 

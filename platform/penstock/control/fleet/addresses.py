@@ -40,7 +40,7 @@ class WorkerAddresses:
         """Return the URL by which gateways reach the worker, or raise ``Forbidden``."""
         match = _URL.fullmatch(url)
         if match is None or int(match[4]) not in _PORTS:
-            raise Forbidden("a worker's address is http://HOST:PORT and no more", param="url")
+            raise Forbidden("a worker's address must be http://HOST:PORT, without a path", param="url")
         scheme, six, other, port = match.groups()
         if self.secure and scheme != "https":
             raise Forbidden("a worker of this platform is at https://: this one has no certificate", param="url")

@@ -49,7 +49,7 @@ def check_media(given: object, at: str) -> None:
 def _address(given: object, at: str) -> None:
     url = given.get("url") if isinstance(given, dict) else given
     if isinstance(url, str) and url[:5].lower() != "data:":
-        raise InvalidField("media must come as data: addresses: nothing is fetched", param=at)
+        raise InvalidField("media must be data: URLs: the gateway fetches nothing", param=at)
 
 
 MAX_FIELDS = 256

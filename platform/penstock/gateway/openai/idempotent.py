@@ -111,7 +111,7 @@ class Once:
                 self._count(Use.CONFLICTING)
                 raise IdempotencyMismatch(param="idempotency-key")
             if claim is Claim.FULL:
-                raise OverLimit("too many answers under idempotency keys are under way", retry_after_s=1.0)
+                raise OverLimit("too many answers with idempotency keys are being generated", retry_after_s=1.0)
             if claim is Claim.MINE:
                 self._count(Use.FIRST)
                 await self._record(key, progress, reply)
@@ -121,7 +121,7 @@ class Once:
                 self._count(_FOLLOWS[claim])
                 self._note(call, follower.original)
                 return
-        raise Evicted("the requests before this one with its idempotency key broke off", retry_after_s=1.0)
+        raise Evicted("earlier requests with this idempotency key ended without a complete answer", retry_after_s=1.0)
 
     async def _record(self, key: RecordKey, progress: Progress, reply: Reply) -> None:
         call = progress.call
@@ -146,7 +146,7 @@ class Once:
                 await copying
         except Conflict as error:
             if reply.started:
-                raise StreamBroken("the answer that this one repeats broke off") from error
+                raise StreamBroken("the first answer with this idempotency key broke off") from error
             return False
         except TimeoutError as error:
             raise DeadlineInQueue from error

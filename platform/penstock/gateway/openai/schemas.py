@@ -107,7 +107,7 @@ class Counted:
 def check(given: object, name: str, at: str, counted: Counted | None = None, *, binds: bool = True) -> bool:
     """Check each schema, choice and grammar in the field ``name``; their counts are added to ``counted``.
 
-    Return whether a keyword is not held; if the schemas bind the whole answer, it is refused. ``at`` is the path.
+    Return whether a keyword can't be enforced; if the schemas bind the whole answer, it is refused. ``at`` is the path.
     """
     counted = Counted() if counted is None else counted
     is_loose, waiting = False, [(name, given, at)]
@@ -130,7 +130,7 @@ def check(given: object, name: str, at: str, counted: Counted | None = None, *, 
 
 def _check_pattern(pattern: str, at: str) -> None:
     if part := keywords.pattern_fault(pattern):
-        raise InvalidField(f"{at} has a part that the engine's grammar does not hold: {part}", param=at)
+        raise InvalidField(f"{at} has a part that the engine's grammar can't enforce: {part}", param=at)
 
 
 def _is_loose(schema: Schema, at: str, *, binds: bool) -> bool:
@@ -200,7 +200,7 @@ def _check_schema(schema: Schema, at: str, counted: Counted) -> None:
         raise InvalidField(f"a schema may have at most {MAX_VALUES} enum values", param=at)
     _check_chars(chars, at)
     if _leads_nowhere(schema):
-        raise InvalidField("a $ref in the schema leads back to itself", param=at)
+        raise InvalidField("a $ref in the schema refers back to itself", param=at)
 
 
 def _check_node(node: Schema, at: str, counted: Counted) -> None:

@@ -122,9 +122,5 @@ class Detokenizer:
     async def pieces(
         self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
     ) -> list[str]:
-        """Return the text that each output token completes; empty inside a character, fewer if a token has no text.
-
-        Raises ``StoreUnavailable``, or ``ArtifactRefused`` for a tokenizer with another digest.
-        """
         tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
         return await asyncio.to_thread(tokenizer.pieces, prompt, output, skip_special=skip_special)

@@ -50,7 +50,10 @@ def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[floa
 
 
 def in_fair_turn(
-    turn: Sequence[Waiting], had: Callable[[TenantId], float], each_s: float, spare: Callable[[Waiting], bool]
+    turn: Sequence[Waiting],
+    virtual_time: Callable[[TenantId], float],
+    each_s: float,
+    spare: Callable[[Waiting], bool],
 ) -> Sequence[Waiting]:
     """Interleave the tenants' items by virtual time, which grows by ``each_s`` per item; ``had`` returns a tenant's
     own.
@@ -61,7 +64,7 @@ def in_fair_turn(
     places: dict[Waiting, float] = {}
     for one in turn:
         tenant = one.item.tenant
-        at = next_at[tenant] if tenant in next_at else had(tenant)
+        at = next_at[tenant] if tenant in next_at else virtual_time(tenant)
         places[one] = inf if spare(one) else at
         next_at[tenant] = at if spare(one) else at + each_s / one.item.weight
     return turn if len(next_at) == 1 else sorted(turn, key=places.__getitem__)

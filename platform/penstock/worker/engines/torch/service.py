@@ -150,7 +150,7 @@ class Compute:
             self._numbers.running -= len(rows)
             self._numbers.batches += 1
         if any(len(one) != len(rows) for one in made.values()):
-            raise EngineError("the model gave another number of rows than it got")
+            raise EngineError("the model returned a different number of rows than it was given")
         if not _has_postprocess(self._handler):
             declared.check(made, self._handler.model.settings)
         self._numbers.items += len(rows)
