@@ -1,8 +1,7 @@
 """The GPUs that given traffic needs: formulas from a peak to machines and money. Pure.
 
 Prefill and decode are sized separately and combined in one step: a batch in balance starts as many prompts as it ends
-answers. KV memory bounds the batch, the ITL objective bounds the step. Each margin is applied once: headroom in the
-target load, a lost zone over the zones, another region's traffic before both.
+answers. KV memory bounds the batch, the ITL objective bounds the step.
 
 Trade-off: one mean length and a steady peak are assumed. Target load covers bursts within the peak, the autoscaler
 longer ones.

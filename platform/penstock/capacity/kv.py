@@ -1,8 +1,7 @@
 """The KV cache of a model in blocks, as vLLM lays it out: tokens that fit, and concurrent requests.
 
 All layers of one kind and shape are a group, or several of equal size if kinds mix; one block of the pool holds a
-block's tokens for each layer of one group. A request takes blocks of every group: with full attention for all of its
-tokens, with a window for those that the window and one step hold. Source: vLLM 0.32, ``v1/core/kv_cache_utils.py`` and
+block's tokens for each layer of one group. Source: vLLM 0.32, ``v1/core/kv_cache_utils.py`` and
 ``v1/kv_cache_interface.py``.
 
 Trade-off: it follows one engine's layout; a formula of bytes per token is wrong by a factor if kinds mix.

@@ -1,8 +1,7 @@
 """The leader's loop: it ticks periodically, and at once when something changed.
 
-A failed tick is counted and publishes no table. A leader without a good tick for ``stale_s`` isn't ready; gateways keep
-the last table. If the store is unavailable no controller leads, nothing is started or stopped, and heartbeats are still
-accepted and kept in memory.
+A failed tick is counted and publishes no table. If the store is unavailable no controller leads, nothing is started or
+stopped, and heartbeats are still accepted and kept in memory.
 """
 
 import asyncio

@@ -263,7 +263,6 @@ class Connection(HttpToolsProtocol):
             self._start_asgi_task(cycle, app)
 
     def close_after(self, *, unread: bool) -> None:
-        """Close once everything is sent; linger if the client may still send."""
         if self.transport.is_closing():
             return
         if unread:

@@ -2,10 +2,10 @@
 
 The event loop runs ready tasks in order of arrival: 200 simultaneous requests would be read, checked and tokenised
 before another caller's next token. So a request waits if this turn of the loop has done enough; each later turn starts
-waiting requests, one per tenant in rotation, until its time is used up. A tenant without neighbours has longer turns.
+waiting requests, one per tenant in rotation, until its time is used up.
 
 Refused callers may retry at once, and a refusal costs a third of a millisecond: beyond a burst, refusals are sent at a
-fixed rate. No bytes are held for them meanwhile.
+fixed rate.
 
 Trade-off: requests of one burst start some iterations later than possible. The first neighbour after a quiet time may
 wait for one of the longer turns.

@@ -1,7 +1,6 @@
 """Checks an adapter's tensors against its base: known modules, right shapes, finite values.
 
-vLLM loads a matrix of another shape silently and answers nonsense, and a NaN spoils other requests in the batch. Shapes
-are the only evidence of a wrong base; for a base of the same shapes only golden prompts can tell.
+vLLM loads a matrix of another shape silently and answers nonsense, and a NaN spoils other requests in the batch.
 """
 
 import re

@@ -1,8 +1,7 @@
 """Fits the step model to measured steps: least squares of relative errors, no coefficient below zero. Pure.
 
 The best non-negative solution is the best of the solutions on each set of coefficients that is non-negative by itself
-(Lawson and Hanson 1974, chapter 23): of five coefficients 31 sets are solved, and no iteration can stall. Whether
-tokens ride along with the weights, and up to which number, is chosen by the error as well.
+(Lawson and Hanson 1974, chapter 23): of five coefficients 31 sets are solved, and no iteration can stall.
 
 Trade-off: relative errors make a step of one sequence as important as one of a whole prompt.
 """

@@ -1,9 +1,9 @@
 """A small Redis client for decisions: one pipelined connection that detects a silent server early.
 
-A general client takes ten times as long as the decision. Calls of one event loop iteration are sent in one write;
-answers arrive in order. The store counts as unavailable if calls wait and no byte arrived for ``patience_s``, or one
-call waited ``SLOW`` times as long, in awake seconds. Then the connection is closed for all calls at once, and calls
-fail immediately for ``REST_S``. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
+Calls of one event loop iteration are sent in one write; answers arrive in order. The store counts as unavailable if
+calls wait and no byte arrived for ``patience_s``, or one call waited ``SLOW`` times as long, in awake seconds. Then the
+connection is closed for all calls at once, and calls fail immediately for ``REST_S``. Speaks RESP2
+(https://redis.io/docs/latest/develop/reference/protocol-spec).
 """
 
 import asyncio

@@ -148,8 +148,7 @@ def check_owned_overrides(route: Route, owners: Mapping[VersionId, Owners]) -> N
 def check_pool(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
     """Raise ``Conflict`` if the deployment does not fit beside pinned versions; ``limit_bytes`` 0: no pool.
 
-    Pinned versions are checked against the whole pool, so that a pin holds; others may exceed it together. A pinned
-    adapter keeps its base's workers awake.
+    Pinned versions are checked against the whole pool, so that a pin holds; others may exceed it together.
     """
     if not limit_bytes or not wanted.replicas:
         return

@@ -142,11 +142,7 @@ class Rollouts:
         return plan(rollout, had.requests, had.over_s, self.gates(tier), max(1, serving))
 
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
-        """Hold, resume, promote or abort; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``.
-
-        If automation changes the rollout first, the act is repeated on the new state; two concurrent promotions advance
-        one stage.
-        """
+        """Hold, resume, promote or abort; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``."""
         reason = _reason(consent.reason)
         if not reason:
             raise InvalidField("give a reason: it is kept in the history", param="reason")

@@ -1,8 +1,7 @@
 """A rollout's state machine: the next state and its line of history, from the evidence. Pure.
 
 Automation holds, aborts, freezes on a spent error budget, and raises a share only by proof; the last stage ends by
-time. Unless the rollout allows it (``guard``), automation does not undo a person's promotion but proposes to, once. No
-stage returns to an earlier one: the only way back is an abort, possible from every live state.
+time. Unless the rollout allows it (``guard``), automation does not undo a person's promotion but proposes to, once.
 
 Trade-off: a share grows only when the candidate has the workers for it, so a slow fleet delays a good candidate.
 """

@@ -113,8 +113,6 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
 def unseal(value: str, key: bytes, now: float) -> Presented:
     """Return the ticket, or raise ``Unauthenticated`` if it is forged, damaged, or older than the permitted clock
     skew.
-
-    ``now`` is the reader's Unix second; the ticket's deadline is on the reader's clock.
     """
     try:
         raw = urlsafe_b64decode(value.encode())

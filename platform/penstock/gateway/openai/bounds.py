@@ -2,8 +2,7 @@
 
 Each bound is a published figure, or follows from the largest context served: a prompt with more ids, or a conversation
 with more parts, fits into no model here. Bounds of schemas are in ``schemas``. Media must be sent inside the request as
-``data:`` addresses: an engine that fetched others would give callers access to its whole network. Addresses in the
-arguments of a tool call are the model's text, and are never fetched.
+``data:`` addresses: an engine that fetched others would give callers access to its whole network.
 """
 
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 It runs before the pipeline: a replay draws on no limit, costs nothing and has no ledger row. Only complete answers are
 kept; a refused, broken or cancelled one frees its key for a waiting request.
 
-If the first caller disconnects, its answer is still made and recorded: it is charged once, and a repeat gets it.
-
 Trade-off: an engine works for a caller that may never come back, to the bound that the caller set. An answer's end may
 be received a moment before it is stored: a gateway killed in that moment loses the record, not the answer.
 """

@@ -1,10 +1,9 @@
 """JSON Schema keywords that the engine's grammar holds; any other would change nothing, in silence. Pure.
 
 Engines compile grammars with xgrammar alone. It reads one form of each schema: a reference, fixed values, alternatives
-or a type. It skips keywords beside a form, keywords of another type, and those that it does not know.
-A test compiles each keyword and looks whether violating text passes.
-Trade-off: what the grammar holds more strictly than the schema says passes here: patterns match whole texts, objects
-have only the properties that are described.
+or a type. A test compiles each keyword and looks whether violating text passes. Trade-off: what the grammar holds more
+strictly than the schema says passes here: patterns match whole texts, objects have only the properties that are
+described.
 """
 
 import re

@@ -1,7 +1,6 @@
 """Checks the tools of a body and the choice among them, before anything walks them. Pure.
 
-A schema binds the arguments of a forced call, and those of a strict tool: then each keyword is held or refused. Other
-calls follow it as far as the grammar goes, and the answer names the field.
+A schema binds the arguments of a forced call, and those of a strict tool: then each keyword is held or refused.
 """
 
 from collections.abc import Iterator, Mapping

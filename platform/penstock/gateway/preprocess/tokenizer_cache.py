@@ -58,7 +58,6 @@ class LoadedTokenizer:
         return len(shown.encode(errors="surrogatepass")) + _ADDED
 
     def pieces(self, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool) -> list[str]:
-        """Return the text that each output token completes, as the engine streams it; fewer if a token has no text."""
         stream = DecodeStream(ids=list(prompt), skip_special_tokens=skip_special)
         found = []
         for token in output:

@@ -1,7 +1,8 @@
-"""Measures a running engine through its gate: sends rounds of made-up prompts, then fits a curve to the engine's steps.
+"""Measures a running engine through its gate: sends rounds of made-up prompts, then fits a curve to the engine's
+steps.
 
 Prompts are random tokens, so that no prefix is cached, and belong to the platform: they pass the queue and are billed
-to no tenant. Other requests may run meanwhile: each step is logged with its whole batch.
+to no tenant.
 """
 
 import asyncio

@@ -86,8 +86,7 @@ class Fetcher:
         """Fetch all files into the folder.
 
         A file with a wrong digest is fetched once more from its start: an earlier run or the network may have damaged
-        it. Wrong twice means a damaged store: ``ArtifactRefused``. ``StoreUnavailable`` means a full disk or an
-        unreachable store; unfinished files stay for the next try.
+        it. Wrong twice means a damaged store: ``ArtifactRefused``.
         """
         missing = [file for file in files if not (folder / file.path).is_file()]
         total = sum(file.size_bytes for file in files)

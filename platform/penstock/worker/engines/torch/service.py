@@ -36,8 +36,6 @@ from penstock.worker.share import Share
 class Sharing:
     """Bounds the concurrent items of lists: two full batches in all if one tenant is present, else each list's own
     share.
-
-    Items already running when another tenant arrives end within two batches; until then a list adds none.
     """
 
     def __init__(self, most: int) -> None:
