@@ -106,7 +106,6 @@ class Runtime:
 
     @property
     def pages(self) -> Mapping[str, Page]:
-        """The probes of the private listener."""
         return {pages.LIVE: self._live, pages.READY: self._ready}
 
     async def _live(self) -> tuple[int, str, bytes]:
