@@ -58,7 +58,7 @@ def _scale(settings: ControllerSettings) -> ScaleSettings:
 
 
 def _machine() -> Machine | None:
-    """Return this machine; None beside a GPU, on which the pool bounds engines."""
+    """Return this machine's cores and memory; None if it has a GPU, since the pool then limits engines."""
     if device.has_gpu(device.names()):
         return None
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -4,8 +4,7 @@ delay. Pure.
 A gateway is one event loop, so one core: its rate is what its own CPU seconds a request leave of that. Gateways report
 them, prompts' preprocessing among them, so no rate is set by hand and another machine's is not believed.
 
-Gateways are scaled apart from engines: they have no GPU, start within seconds, and are bound by their event loops. If a
-gateway is silent, its requests have gone to the others: their reports justify more gateways, never fewer.
+Gateways are scaled apart from engines: they have no GPU, start within seconds, and are bound by their event loops.
 """
 
 import math
