@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.domain.errors import EngineError
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import NO_VERSION, Alias, RequestId, TenantId
 from penstock.domain.outcome import Degradation
+from penstock.domain.serving.request import Api
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import Cost
@@ -55,7 +57,7 @@ def test_a_request_waits_for_that_part_once_it_is_degraded_refused_continued_or_
     capped = replace(calls.call(plan=OPTED_IN), degraded=(Degradation.OUTPUT_CAPPED,))
     later: list[Admitted] = [refused, capped, replace(fresh, copy=COPY)]
     assert [ticket_of(one, 0.0).kv_waits for one in later] == [True, True, True]
-    rest = Rest(**{name: 5 if "tokens" in name else None for name in Rest.__dataclass_fields__})
+    rest = Rest(api=Api.CHAT, body={}, prompt_tokens=5, output_tokens=5, error=EngineError())
     assert of_rest(ticket_of(fresh, 0.0), rest).kv_waits
 
 
