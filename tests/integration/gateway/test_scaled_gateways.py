@@ -108,10 +108,7 @@ async def stream(site: Site, begun: list[str]) -> tuple[str, int]:
 
 
 async def test_more_and_fewer_gateways_break_no_stream(site: Site) -> None:
-    """One becomes three; of three two go in the middle of streams that outlast any grace, and all streams are whole.
-
-    New requests are answered meanwhile, and a number of the controller's that is unknown changes nothing.
-    """
+    """One becomes three; of three two go in the middle of streams that outlast any grace, and all streams are whole."""
     await until(lambda: site.serving == 1, "the first one serves")
     site.wanted = 3
     await until(lambda: site.serving == 3, "two more serve")
