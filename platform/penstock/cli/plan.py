@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli import screen
 from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
-from penstock.cli.terminal import AsJson, explained
+from penstock.cli.terminal import AsJson
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.views import plans, plots
@@ -196,11 +196,10 @@ def _past(version: str, days: int) -> "Traffic":
 
 @contextmanager
 def _planned() -> Iterator[None]:
-    with explained():
-        try:
-            yield
-        except ArtifactRefused as error:
-            raise CommandError(str(error), do="see penstock plan --help") from error
+    try:
+        yield
+    except ArtifactRefused as error:
+        raise CommandError(str(error), do="see penstock plan --help") from error
 
 
 def _target(context: int, lengths: tuple[int, int], itl_ms: float, gpus: tuple[int, int], kv: str) -> "Target":
