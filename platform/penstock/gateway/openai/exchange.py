@@ -184,8 +184,10 @@ class RequestExchange(ABC):
     def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
         headers = self._headers
         self._ignored = parsed.told
-        if betas.HEADER_BYTES in headers and self._api is Api.MESSAGES:
-            self._ignored += betas.told(self._head)
+        if self._api is Api.MESSAGES:
+            self._ignored += head.later_version(headers)
+            if betas.HEADER_BYTES in headers:
+                self._ignored += betas.told(self._head)
         given = head.traceparent(headers)
         return InferenceRequest(
             id=self._request_id,
