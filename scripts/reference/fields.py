@@ -31,6 +31,12 @@ It is a 400 if `tool_choice` or `output_config.format` binds the answer, or if i
 Chat continues it with `continue_final_message: true` and `add_generation_prompt: false`.
 Otherwise, as on Responses, the model begins a new turn, and `x-penstock-ignored` names `messages[-1]` or `input[-1]`.
 
+## Arguments of tool calls
+
+Streamed arguments are the model's own tokens.
+In whole answers the engine writes the parsed arguments anew: the same JSON, with other white space.
+Equal bytes would need a stream that waits for the end of each call.
+
 ## Query parameters
 
 Each path refuses parameters that it does not read: all but `beta` and those of Anthropic's list of models.

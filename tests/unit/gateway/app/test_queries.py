@@ -8,6 +8,7 @@ from anthropic._constants import ANTHROPIC_API_VERSION
 
 from penstock.domain.fleet.table import RoutingTable
 from penstock.gateway.app.openapi import document
+from penstock.gateway.openai.parse import COUNTS
 from penstock.gateway.openai.services import Facts
 from penstock.intake.limits import Limits
 from tests.support.gateways.toy import SECRET, Toy, edge, hello
@@ -74,7 +75,8 @@ async def test_a_parameter_given_twice_is_refused() -> None:
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
 async def test_an_unknown_version_of_anthropics_api_is_refused(path: str) -> None:
     """With the header's name as its field; the SDK's and earlier ones are taken, and a later one is told."""
-    body = {"model": VERSION.id, "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
+    body: dict[str, Any] = {"model": VERSION.id, "messages": [{"role": "user", "content": "x"}]}
+    body |= {} if path in COUNTS else {"max_tokens": 1}
     for unknown in ("1999-01-01", "2024-01-01", "latest", ""):
         for method, where in (("POST", path), ("GET", "/v1/models")):
             odd = await ask(method, where, [], {"anthropic-version": unknown}, body)
