@@ -83,7 +83,7 @@ def _inside(fields: list[Field], step: str | int) -> Iterator[Field]:
 
 def _named(message: str, body: Body) -> str:
     """Return the field that the text begins with, or that it names: one of several words first, then one inside."""
-    words = _NAME.findall(message.lower())
+    words: list[str] = _NAME.findall(message.lower())
     if words and words[0] in body and message.lower().lstrip("`'").startswith(words[0]):
         return words[0]
     names = [name for name in sorted(words, key=lambda name: "_" not in name) if name not in _EVERYDAY]

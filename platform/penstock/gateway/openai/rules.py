@@ -120,7 +120,9 @@ def _thinking(body: Body) -> None:
 def _messages(body: Body) -> None:
     """Check a beginning of the answer, which the model continues: as Anthropic does, refuse one that can't be."""
     turns = body["messages"]
-    last = turns[-1] if isinstance(turns, list) and turns else None
+    if not isinstance(turns, list) or not turns:
+        return
+    last = turns[-1]
     if not isinstance(last, Mapping) or last.get("role") != "assistant":
         return
     at, content = f"messages[{len(turns) - 1}].content", last.get("content")

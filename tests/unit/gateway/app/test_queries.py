@@ -23,7 +23,7 @@ MODELS = RoutingTable(number=1, made_at=1.0, versions=(VERSION,), routes=())
 async def ask(
     method: str,
     path: str,
-    query: list[tuple[str, str]],
+    query: list[tuple[str, Any]],
     headers: dict[str, str],
     body: Any = None,  # noqa: ANN401
 ) -> httpx.Response:

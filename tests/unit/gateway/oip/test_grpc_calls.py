@@ -91,7 +91,8 @@ async def test_a_damaged_message_is_the_callers_mistake_on_every_method() -> Non
         assert len(methods) >= 12
         codes: dict[str, grpc.StatusCode] = {}
         for method in methods:
-            call: Any = channel.stream_stream(method)(iter([b"\xff\xff\xff"]), metadata=tuple(AUTH.items()))
+            send: Any = channel.stream_stream(method)
+            call = send(iter([b"\xff\xff\xff"]), metadata=tuple(AUTH.items()))
             async with asyncio.timeout(10):
                 codes[method] = await call.code()
     assert set(codes.values()) == {grpc.StatusCode.INVALID_ARGUMENT}, codes

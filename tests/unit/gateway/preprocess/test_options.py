@@ -106,7 +106,10 @@ async def test_special_tokens_come_on_top_of_responses() -> None:
     if blob is None:
         pytest.skip("MiniLM is not prepared here (make models)")
     counter = counter_of(blob)
-    asking = {Api.MESSAGES: {"messages": SAID, "max_tokens": 1}, Api.RESPONSES: {"input": SAID}}
+    asking: dict[Api, dict[str, Any]] = {
+        Api.MESSAGES: {"messages": SAID, "max_tokens": 1},
+        Api.RESPONSES: {"input": SAID},
+    }
     for asked in ({}, {"add_special_tokens": False}, {"add_special_tokens": True}):
         counted = {api: await counter.count({**body, **asked}, api, max_model_len=LONG) for api, body in asking.items()}
         assert counted[Api.RESPONSES].prompt_tokens == counted[Api.MESSAGES].prompt_tokens + 2
