@@ -34,6 +34,8 @@ class Shed(StrEnum):
     LATE = "late"
     EVICTED = "evicted"
     CLOSING = "closing"
+    KV_PART = "kv_part"
+    """Its tenant's requests hold its part of the KV blocks, and its gateway would rather degrade it than wait."""
     ADAPTER = "adapter"
     """The request's adapter isn't served here."""
 
@@ -96,6 +98,9 @@ class AdmissionQueue:
         """Take a request: exactly one callback is called, now or later, unless the request leaves before."""
         self._see(work, now)
         forecast = self.forecast
+        if not work.kv_waits and self.rules.is_over_kv(work):
+            reject(Shed.KV_PART, forecast.wait_s(work, now))
+            return
         wait_s = self.expected_wait_s(work, now)
         retries_s = 0.0 if not wait_s or forecast.retries.takes(work, now) else forecast.retries_s(work, now)
         late_s = forecast.late_s(work, now, wait_s, retries_s)

@@ -43,14 +43,19 @@ class Forecast:
     def _ahead_of(self, work: Work) -> float:
         """Return the work until the request's turn and until a slot becomes free; 0 if it could enter now.
 
-        On its tenant's reserved slot only its own work is before it.
+        On its tenant's reserved slot only its own work is before it. Beyond its tenant's part of the KV blocks it waits
+        for its own work, which gets the part of the pace that its slots are of all.
         """
         rules, fair = self._rules, self._fair
         if rules.enters_past_full(work) or (not len(fair) and rules.fits(work) is Fit.YES):
             return 0.0
         if rules.reserved.covers(work):
             return fair.waiting_of(work) + self._slots.mean_cost
-        return fair.ahead_of(work) + self._slots.mean_cost
+        ahead = fair.ahead_of(work) + self._slots.mean_cost
+        if not rules.is_over_kv(work):
+            return ahead
+        others = self._slots.held.slots / self._slots.held_by(work.tenant).slots
+        return max(ahead, others * (fair.waiting_of(work) + self._slots.mean_cost))
 
     def _adapter_s(self, work: Work, now: float) -> float:
         if self._adapters is None or not work.adapter:
@@ -97,11 +102,11 @@ class Forecast:
         return not self.late_s(work, now, wait_s) and not self.timed_out_s(work, now, wait_s, 0.0)
 
     def waits_for_own(self, work: Work) -> bool:
-        """Tell whether the request waits only for its own tenant's running ones: this engine shares time, so others
-        don't keep it out.
+        """Tell whether the request waits only for its own tenant's running ones: they hold its part of the KV blocks,
+        or this engine shares time, so others don't keep it out.
         """
         slots = self._slots
-        return (
+        return self._rules.is_over_kv(work) or (
             slots.size.time_shares and bool(self._rules.active.share_of(work)) and slots.held_by(work.tenant).slots > 0
         )
 
