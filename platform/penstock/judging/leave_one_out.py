@@ -116,7 +116,7 @@ class PriceLeaveOneOut:
     def _admitted(self, at: int, answers: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
         """Return the tenants that now get an e-process without them, each in place of a tenant with far fewer answers.
 
-        The tenant whose absence weakens the evidence most is never replaced.
+        The tenant that the evidence needs most is never replaced.
         """
         self._parts.add(at, answers)
         found = list[TenantId]()

@@ -81,7 +81,7 @@ _BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
 class BodyBounds:
     """Bounds of one caller; ``context_tokens`` is the largest context of its models or its plan.
 
-    The default, used before the first routing table, exceeds every model's. An error says whose context it is by
+    The default, used before the first routing table, exceeds every model's. An error names the context's owner by
     ``context_of``.
     """
 
