@@ -182,7 +182,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, nargs="+", default=CONNECTIONS)
     parser.add_argument("--victim", choices=VICTIMS, default="documents")
-    parser.add_argument("--thinks-ms", type=float, default=20.0, help="how long the victim pauses, on average")
+    parser.add_argument(
+        "--thinks-ms",
+        type=float,
+        default=300.0,
+        help="how long the victim pauses, on average: it must ask for less than its share",
+    )
     parser.add_argument("--seconds", type=float, default=30.0, help="of a phase beside the flood; a round has one")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--machine", choices=MACHINES, nargs="+", default=tuple(MACHINES))
