@@ -7,12 +7,11 @@ Trade-off: an O(1) estimate with headroom for later requests that go first, inst
 """
 
 from penstock.domain.models.steps import StepModel
+from penstock.domain.outage import LONGEST_WAIT_S, SHORTEST_WAIT_S
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.constants import (
     HEADROOM,
     LEAST_LOOK_S,
-    LEAST_RETRY_S,
-    MINUTE_S,
     NEW_PART,
     STAY_HEADROOM,
 )
@@ -67,8 +66,7 @@ class Forecast:
     def late_s(self, work: Work, now: float, wait_s: float | None = None, retries_s: float = 0.0) -> float:
         """Return the predicted seconds past the request's deadline; 0 if it may wait.
 
-        A request that can enter at once may always try. A waiting request also needs time to run: otherwise it
-        displaces one that could meet its deadline.
+        A request that can enter at once may always try.
         """
         if not work.deadline_at:
             return 0.0
@@ -134,10 +132,10 @@ class Forecast:
 
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
         """Return the seconds after which the refused caller should retry, and reserve a place for that retry."""
-        retry_s = max(LEAST_RETRY_S, HEADROOM * wait_s)
-        if retry_s <= MINUTE_S:
+        retry_s = max(SHORTEST_WAIT_S, HEADROOM * wait_s)
+        if retry_s <= LONGEST_WAIT_S:
             self.retries.expect(work, now + retry_s, now)
-        return min(MINUTE_S, retry_s)
+        return min(LONGEST_WAIT_S, retry_s)
 
 
 def _over_s(may_s: float, wait_s: float, retries_s: float) -> float:
