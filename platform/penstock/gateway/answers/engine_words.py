@@ -40,7 +40,7 @@ _INPUT, _MISSING = "Input should be ", "Field required"
 
 
 def sentence(message: str, param: str = "") -> tuple[str, str]:
-    """Return the fault and its field; empty if the caller's text can't be removed."""
+    """Return an engine's error as a sentence, or none if the caller's text stays in it, and the field at fault."""
     found = list(_reasons(message))
     if found:
         field = _innermost([where for where, _ in found])

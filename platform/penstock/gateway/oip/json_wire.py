@@ -103,7 +103,7 @@ def packed_head(head: memoryview) -> tuple[bytes, list[bytes]]:
 
 
 def read_packed(told: memoryview, blobs: memoryview, rest: memoryview) -> InferRequest:
-    """Parse a packed body; ``rest`` is the body's original binary tail."""
+    """Parse the JSON and tensors that ``packed_head`` returned; ``rest`` is the binary tail that the caller sent."""
     return _request(_decoded(told), _Binary(rest), _Binary(blobs))
 
 

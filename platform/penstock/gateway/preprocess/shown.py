@@ -22,6 +22,7 @@ _NO_EFFORT = "none"
 _IN_MESSAGES = frozenset({Ability.SYSTEM, Ability.TOOL_TURNS})
 KWARGS = "chat_template_kwargs"
 _BESIDE_CONTENT = ("reasoning", "task")
+_USUAL = frozenset({"role", "content"})
 _MOST_TOLD, _MOST_CHARS = 8, 64
 """Bounds on reported keys that a caller made up: documented names have at most 30 characters."""
 
@@ -91,8 +92,9 @@ def _unread_in_messages(api: Api, body: Mapping[str, object], version: VersionEn
         yield f"{name}[-1]"
     if not isinstance(messages, list) or api is Api.RESPONSES:
         return
+    given = {name for one in messages if isinstance(one, dict) for name in one.keys() - _USUAL}
     for name in _BESIDE_CONTENT:
-        if any(isinstance(one, dict) and name in one for one in messages) and name not in (version.chat_template or ""):
+        if name in given and name not in (version.chat_template or ""):
             yield f"messages[].{name}"
 
 
