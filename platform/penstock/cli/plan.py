@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli import screen
 from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
-from penstock.cli.terminal import AsJson, explained
+from penstock.cli.terminal import AsJson
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.views import plans, plots
@@ -72,12 +72,12 @@ def memory(  # noqa: PLR0913  one for each option
     from penstock.capacity import nearest, told
     from penstock.capacity.gpus import gpu as known
     from penstock.capacity.memory_plan import plan
-    from penstock.capacity.offloading import History
+    from penstock.capacity.offloading import PrefixHistory
     from penstock.cli import planned
 
     slots, rank = _adapters(adapters)
     wanted = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
-    past = History(hits=hits, evicted=evicted) if hits or evicted else None
+    past = PrefixHistory(hits=hits, evicted=evicted) if hits or evicted else None
     offered = replace(wanted, host_bytes=host_gib << 30, history=past)
     target = replace(offered, block_tokens=block, adapter_slots=slots, adapter_rank=rank)
     with _planned():
@@ -196,11 +196,10 @@ def _past(version: str, days: int) -> "Traffic":
 
 @contextmanager
 def _planned() -> Iterator[None]:
-    with explained():
-        try:
-            yield
-        except ArtifactRefused as error:
-            raise CommandError(str(error), do="see penstock plan --help") from error
+    try:
+        yield
+    except ArtifactRefused as error:
+        raise CommandError(str(error), do="see penstock plan --help") from error
 
 
 def _target(context: int, lengths: tuple[int, int], itl_ms: float, gpus: tuple[int, int], kv: str) -> "Target":

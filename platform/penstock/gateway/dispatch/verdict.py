@@ -32,7 +32,7 @@ from penstock.domain.errors import (
 from penstock.domain.outcome import ADAPTER_LOADING, OWN_QUEUE, TENANT_KV, TENANT_QUEUE
 from penstock.domain.serving.engine import HANDLER_FAILED, is_dead
 from penstock.domain.serving.transport import is_own_shortage
-from penstock.gateway.dispatch.engine_words import sentence
+from penstock.gateway.answers.engine_words import sentence
 from penstock.gateway.dispatch.records import FailureEvidence
 
 NO_ADAPTER = "adapter"
