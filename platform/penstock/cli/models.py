@@ -82,6 +82,12 @@ def push_model(  # noqa: PLR0913  one for each option
         str, typer.Option(help="Engine settings by the memory plan on this GPU, as L40S, with reasons; --engine wins.")
     ] = "",
     itl_ms: Annotated[float, typer.Option(min=0.1, max=1e6, help="For --plan: the ITL objective, in ms.")] = 50.0,
+    store: Annotated[
+        str, typer.Option(help="The artifact store as s3://BUCKET/PREFIX; default: PENSTOCK_ARTIFACT_STORE.")
+    ] = "",
+    signing_key: Annotated[
+        str, typer.Option(help="The key in AWS KMS as awskms:///alias/NAME; default: the key pair of this home.")
+    ] = "",
 ) -> None:
     """Sign a model and register it as an immutable version.
 
@@ -94,11 +100,13 @@ def push_model(  # noqa: PLR0913  one for each option
     * `penstock models push ./my-lora --name my-lora --base my-model … --workers 1`, served by the workers of its base,
       which was pushed with `--engine adapter_slots=2 --engine adapter_rank=8`
 
+    * `penstock models push ./my-model --name my-model … --store s3://bucket/models --signing-key awskms:///alias/models`
+
     * `penstock aliases set my-model my-model@0123456789ab`
     """
     import asyncio
 
-    from penstock.apps.models import push
+    from penstock.apps.models import Destination, push
     from penstock.packaging.packing import Choices
     from penstock.packaging.push import register
     from penstock.packaging.reading import golden_of
@@ -117,7 +125,8 @@ def push_model(  # noqa: PLR0913  one for each option
             golden=golden_of(golden) if golden else (),
         )
         own, beside = arguments.tenants(tenants, api), arguments.base(base, api) if base else None
-        packed = asyncio.run(push(settings, source, choices, _report, beside))
+        to = Destination(store=store, signing_key=signing_key)
+        packed = asyncio.run(push(settings, source, choices, _report, beside, to))
         register(packed, api.post, own)
         if workers:
             api.put(f"/deployments/{packed.id}", {"replicas": workers})
