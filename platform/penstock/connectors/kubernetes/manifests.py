@@ -12,10 +12,10 @@ import msgspec
 from penstock.connectors.kubernetes import names, scaling
 from penstock.connectors.kubernetes.kinds import BUDGET, DEPLOYMENT, SCALER, ObjectKind
 from penstock.connectors.kubernetes.placing import Placed, place
+from penstock.connectors.kubernetes.pods import MAIN
 from penstock.connectors.kubernetes.pools import Pools
 from penstock.domain.fleet.versions import Served
 
-MAIN = "worker"
 GATES = [{"name": names.SCALER}]
 SPARE = "20%"
 """The share of a version's workers on node groups that planned work may take at once: they are scaled for a load of
