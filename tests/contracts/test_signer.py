@@ -13,7 +13,7 @@ from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.packaging.ports import Signer
 from tests.support.models.versions import model_folder
 from tests.support.run_book import public_half
-from tests.support.stores.s3_server import new_signing_key, s3_server
+from tests.support.stores.s3_server import Spec, new_signing_key, s3_server
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_another_key_does_not_verify(pair: tuple[Signer, Path], tmp_path: Path) 
 
 
 @pytest.mark.parametrize("spec", ["ECC_NIST_P384", "RSA_2048"])
-def test_only_keys_on_p256_sign(spec: str, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_keys_on_p256_sign(spec: Spec, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that a worker's verifier does not take is refused before anything is signed."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_KMS", endpoint)
     key, _ = new_signing_key(endpoint, spec)

@@ -60,7 +60,7 @@ def started(*command: str, **environment: str) -> Iterator[subprocess.Popen[str]
 def said(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     line = process.stdout.readline().strip()
-    assert line, f"{process.args} ended"
+    assert line, f"{process.args!r} ended"
     return line
 
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from typing import Literal
 from unittest import mock
 
 import boto3
@@ -20,6 +21,7 @@ CREDENTIALS = {
     "AWS_DEFAULT_REGION": "eu-central-1",
 }
 _buckets = count(1)
+Spec = Literal["ECC_NIST_P256", "ECC_NIST_P384", "RSA_2048"]
 
 
 @contextmanager
@@ -41,14 +43,14 @@ _moto_sign = KmsResponse.sign
 def _sign(response: KmsResponse) -> str:
     """Sign as KMS does if the message is a digest, which moto takes for the message itself."""
     if response._get_param("MessageType") != "DIGEST":
-        return _moto_sign(response)
+        return str(_moto_sign(response))
 
     def prehashed(key: ECDSAPrivateKey, message: bytes, signing_algorithm: str) -> bytes:
         assert signing_algorithm == "ECDSA_SHA_256"
-        return key.private_key.sign(message, ec.ECDSA(Prehashed(hashes.SHA256())))
+        return bytes(key.private_key.sign(message, ec.ECDSA(Prehashed(hashes.SHA256()))))
 
     with mock.patch.object(ECDSAPrivateKey, "sign", prehashed):
-        return _moto_sign(response)
+        return str(_moto_sign(response))
 
 
 def new_bucket(endpoint: str) -> str:
@@ -60,7 +62,7 @@ def new_bucket(endpoint: str) -> str:
     return name
 
 
-def new_signing_key(endpoint: str, spec: str = "ECC_NIST_P256", alias: str = "") -> tuple[str, bytes]:
+def new_signing_key(endpoint: str, spec: Spec = "ECC_NIST_P256", alias: str = "") -> tuple[str, bytes]:
     """Make a key in KMS that signs, under an alias if one is given; return its id and its public half in DER."""
     kms = boto3.client("kms", endpoint_url=endpoint)
     found = kms.create_key(KeyUsage="SIGN_VERIFY", KeySpec=spec)["KeyMetadata"]["KeyId"]
