@@ -50,7 +50,7 @@ def packages(lock: str) -> Iterator[Component]:
         purl = PackageURL(type="pypi", name=name.lower(), version=pinned)
         found = ExternalReference(
             type=ExternalReferenceType.DISTRIBUTION,
-            url=XsUri(f"https://pypi.org/project/{name}/{pinned}/"),
+            url=XsUri(str(purl)),
             hashes=_hashes(*hashes),
         )
         yield Component(name=name, version=pinned, purl=purl, bom_ref=str(purl), external_references=[found])

@@ -12,8 +12,6 @@ from penstock.telemetry.logs import logger
 
 Json = Mapping[str, Any]
 KEPT_S = 600.0
-MAIN = "worker"
-"""The container that a worker runs in."""
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
@@ -69,7 +67,7 @@ def _brought_s(pod: Json) -> tuple[float, float]:
         (
             _at(one["state"]["running"]["startedAt"])
             for one in pod.get("status", {}).get("containerStatuses", [])
-            if one.get("name") == MAIN and not one.get("restartCount") and "running" in one.get("state", {})
+            if one.get("name") == names.MAIN and not one.get("restartCount") and "running" in one.get("state", {})
         ),
         0.0,
     )
