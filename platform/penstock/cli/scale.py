@@ -8,7 +8,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, explained
+from penstock.cli.terminal import AsJson
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
 from penstock.views import scale as views
@@ -23,9 +23,8 @@ def status(*, as_json: AsJson = False) -> None:
 
     For example: `penstock scale status`.
     """
-    with explained():
-        found = operator(load()).get("/scale")
-        screen.tell(found, lambda: views.listed(found), as_json=as_json)
+    found = operator(load()).get("/scale")
+    screen.tell(found, lambda: views.listed(found), as_json=as_json)
 
 
 @app.command("explain")
@@ -37,14 +36,13 @@ def explain(
 
     For example: `penstock scale explain smollm2@4f1c2d3e4a5b`.
     """
-    with explained():
-        found = operator(load()).get("/scale")
-        one = next((one for one in found["versions"] if one["record"]["version"] == version), None)
-        if one is None:
-            raise CommandError(
-                f"{version} is not autoscaled.", do="See penstock scale status; PENSTOCK_SCALE_FILE names the versions."
-            )
-        screen.tell(one, lambda: views.explained(found, one), as_json=as_json)
+    found = operator(load()).get("/scale")
+    one = next((one for one in found["versions"] if one["record"]["version"] == version), None)
+    if one is None:
+        raise CommandError(
+            f"{version} is not autoscaled.", do="See penstock scale status; PENSTOCK_SCALE_FILE names the versions."
+        )
+    screen.tell(one, lambda: views.explained(found, one), as_json=as_json)
 
 
 @app.command("history")
@@ -61,7 +59,6 @@ def history(
 
     For example: `penstock scale history --limit 10`.
     """
-    with explained():
-        query = urlencode({"version": version, "limit": limit})
-        found = operator(load()).get(f"/scale/history?{query}")["records"]
-        screen.tell({"records": found}, lambda: views.changes(found), as_json=as_json)
+    query = urlencode({"version": version, "limit": limit})
+    found = operator(load()).get(f"/scale/history?{query}")["records"]
+    screen.tell({"records": found}, lambda: views.changes(found), as_json=as_json)

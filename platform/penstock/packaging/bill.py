@@ -1,6 +1,7 @@
-"""The bill of materials of a version, in CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json/): files with digests, licence, origin, base.
+"""The bill of materials of a version, in CycloneDX 1.6: files with digests, licence, origin, base.
 
 It says only what the signed manifest says, so it is the same on any machine and day, and needs no signature of its own.
+https://cyclonedx.org/docs/1.6/json/
 """
 
 import json

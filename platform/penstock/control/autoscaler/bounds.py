@@ -22,7 +22,7 @@ MOST_WORKERS = 1_000
 """As many as a deployment may have (``registry/rules.py``)."""
 _KEYS = ("versions", "least", "most", "idle_s", "parked", "price_per_hour", "clock")
 _CLOCK_KEYS = ("start", "end", "zone", "least")
-_GATEWAY_KEYS = ("least", "most", "rate_per_s")
+_GATEWAY_KEYS = ("least", "most")
 _MINUTE_S = 60.0
 
 
@@ -78,7 +78,10 @@ def parse(raw: object, source: str) -> ScaleBounds:
     spec = SpecReader(source, "", raw)
     spec.only(("scale", "gateways"))
     gateways = _gateways(spec.inner("gateways")) if "gateways" in spec.keys else None
-    return ScaleBounds(versions=tuple(_bounds(one) for one in spec.each("scale")), gateways=gateways)
+    is_named = gateways is None or "scale" in spec.keys
+    return ScaleBounds(
+        versions=tuple(_bounds(one) for one in spec.each("scale")) if is_named else (), gateways=gateways
+    )
 
 
 def _gateways(spec: SpecReader) -> GatewayBounds:
@@ -86,8 +89,7 @@ def _gateways(spec: SpecReader) -> GatewayBounds:
     least, most = _count(spec, "least", 1), _count(spec, "most", 1)
     if least > most:
         raise spec.wrong("least", f"{least} is more than most, {most}: lower least or raise most")
-    rate = spec.number("rate_per_s", lambda n: n > 0, "requests of one process a second, above 0")
-    return GatewayBounds(least=least, most=most, rate_per_s=rate)
+    return GatewayBounds(least=least, most=most)
 
 
 def _bounds(spec: SpecReader) -> Bounds:

@@ -2,7 +2,6 @@
 
 The flow with the least virtual time is next; a flow with nothing inside may be ahead by a request. Of equal flows the
 one with less inside is first, then the older: many tenants with one request each are served in order of arrival.
-Operations are O(log tenants), amortised.
 """
 
 import heapq
@@ -20,6 +19,8 @@ class PriorityLevel:
         self.waiting, self.cost, self.running = 0, 0.0, 0
         self.held = False
         """True where the last choice ended at a head that all others now wait for."""
+        self.is_bound = False
+        """Whether the last choice found only flows that their own parts bind."""
         self.flows: dict[TenantId, Flow] = {}
         self._now = self._last = 0.0
         self._busy, self._busy_weight, self._fresh = 0, 0.0, 0.0
@@ -70,8 +71,8 @@ class PriorityLevel:
     def choose(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work]) -> Work | None:
         """Return the first fitting request of the least served flow, and advance the level's virtual time to it.
 
-        First requests without room are overtaken a bounded number of times, those beyond their share freely. One that
-        will fit in a step or two is never overtaken: small prompts would keep it out.
+        First requests without room are overtaken a bounded number of times, those beyond their share or part freely.
+        One that will fit in a step or two is never overtaken: small prompts would keep it out.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
@@ -83,7 +84,7 @@ class PriorityLevel:
             if fit is Fit.YES:
                 chosen, first = head, first or flow
                 break
-            first = first or flow
+            first = first or self._kept_back(flow, fit)
             passed.append(flow)
             if fit is Fit.NO_ROOM:
                 crowded.append(flow)
@@ -95,10 +96,17 @@ class PriorityLevel:
             self._now = max(self._now, first.rank)
         for flow in passed:
             heapq.heappush(self._next, flow.place)
-        self._crowded = crowded
+        self._crowded, self.is_bound = crowded, bool(passed) and chosen is None and first is None
         if chosen is not None:
             self.overtaken()
         return chosen
+
+    def _kept_back(self, flow: Flow, fit: Fit) -> Flow | None:
+        """Return the flow if others keep it back; one that its own part binds counts as idle, which earns nothing."""
+        if fit is not Fit.OVER_KV:
+            return flow
+        flow.virtual = max(flow.virtual, self._now)
+        return None
 
     def overtaken(self) -> None:
         for flow in self._crowded:
