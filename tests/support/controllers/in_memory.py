@@ -14,7 +14,6 @@ from penstock.connectors.memory.limits import MemoryLimits
 from penstock.control.api.app import bounded, make_app
 from penstock.control.api.deps import Control, Secrets
 from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleSettings
-from penstock.control.autoscaler.bounds import Bounds
 from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets
 from penstock.control.decisions import Decisions
@@ -42,6 +41,7 @@ from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.judging.comparisons import Comparisons
+from penstock.scaling.bounds import Bounds
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
 from tests.twins.acts import MemoryActs

@@ -14,13 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.capacity.memory import sizes
-from penstock.control.autoscaler.bounds import Bounds, of
-from penstock.control.autoscaler.constants import RATE_S
-from penstock.control.autoscaler.gateways import GatewayBounds, gateways
-from penstock.control.autoscaler.pace import Pace
-from penstock.control.autoscaler.room import Machine, room_of
-from penstock.control.autoscaler.stage import FleetScene, Scaled, State, scale
-from penstock.control.autoscaler.work import Curve
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.demand import Demand
 from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
@@ -30,6 +23,13 @@ from penstock.domain.ids import VersionId
 from penstock.domain.models import curves
 from penstock.domain.models.model import ModelVersion, Tier
 from penstock.domain.serving.slo import SloTier
+from penstock.scaling.bounds import Bounds, of
+from penstock.scaling.constants import RATE_S
+from penstock.scaling.gateways import GatewayBounds, gateways
+from penstock.scaling.pace import Pace
+from penstock.scaling.room import Machine, room_of
+from penstock.scaling.stage import FleetScene, Scaled, State, scale
+from penstock.scaling.work import Curve
 
 CURVES_S = 30.0
 """Seconds for which stored curves are kept: a measurement counts within them, and a tick reads nothing."""

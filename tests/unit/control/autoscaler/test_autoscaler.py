@@ -5,9 +5,6 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from penstock.control.autoscaler.autoscaler import curve_of
-from penstock.control.autoscaler.bounds import Bounds
-from penstock.control.autoscaler.constants import IN_WINDOW_S
-from penstock.control.autoscaler.stage import ASKED
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.demand import Counted, GatewayReport, HeldNow
 from penstock.domain.fleet.scaling import Act
@@ -19,6 +16,9 @@ from penstock.domain.models.curves import Curve, Origin
 from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load
 from penstock.domain.tenancy.standing import Standing
+from penstock.scaling.bounds import Bounds
+from penstock.scaling.constants import IN_WINDOW_S
+from penstock.scaling.stage import ASKED
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import Room
 from tests.support.samples import control_plane as things

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleSettings
-from penstock.control.autoscaler.gateways import GatewayBounds, gateways
-from penstock.control.autoscaler.pace import Pace
 from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
 from penstock.domain.fleet.versions import Catalogue, FleetView
 from penstock.domain.ids import VersionId
 from penstock.domain.models.curves import Curve
 from penstock.domain.tenancy.standing import Standing
+from penstock.scaling.gateways import GatewayBounds, gateways
+from penstock.scaling.pace import Pace
 
 BOUNDS = GatewayBounds(least=1, most=8, rate_per_s=1000.0)
 

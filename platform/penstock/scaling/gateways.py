@@ -7,9 +7,9 @@ gateway is silent, its requests have gone to the others: their reports justify m
 import math
 from dataclasses import dataclass, replace
 
-from penstock.control.autoscaler.constants import GATEWAY_LAG_MOST_S, GATEWAY_TARGET_LOAD
-from penstock.control.autoscaler.pace import Pace
 from penstock.domain.fleet.demand import Demand
+from penstock.scaling.constants import GATEWAY_LAG_MOST_S, GATEWAY_TARGET_LOAD
+from penstock.scaling.pace import Pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,10 @@
 """Room for engines on one machine: cores, memory, and who sleeps."""
 
-from penstock.control.autoscaler.room import PROCESS_BYTES, USED_RATIO, Machine, room_of
 from penstock.domain.fleet.scaling import Act
 from penstock.domain.fleet.versions import Running
 from penstock.domain.ids import VersionId, WorkerId
-from tests.unit.control.autoscaler.test_stage import V, Version, asked, fleet
+from penstock.scaling.room import PROCESS_BYTES, USED_RATIO, Machine, room_of
+from tests.unit.scaling.test_stage import V, Version, asked, fleet
 
 SMALL, LARGE = VersionId("small@1"), VersionId("large@1")
 SIZES = {SMALL: 0, LARGE: 4 * PROCESS_BYTES}

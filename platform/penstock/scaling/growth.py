@@ -8,7 +8,7 @@ show.
 import math
 from dataclasses import dataclass
 
-from penstock.control.autoscaler.constants import (
+from penstock.scaling.constants import (
     GROWTH_LEAST_SAMPLES,
     GROWTH_MOST,
     GROWTH_QUANTILE,

@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from penstock.control.autoscaler.constants import IDLE_S
-from penstock.control.autoscaler.gateways import GatewayBounds
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.spec import SpecReader, SpecRefused
+from penstock.scaling.constants import IDLE_S
+from penstock.scaling.gateways import GatewayBounds
 
 MOST_WORKERS = 1_000
 """As many as a deployment may have (``registry/rules.py``)."""

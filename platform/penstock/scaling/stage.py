@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from penstock.control.autoscaler import constants as c
-from penstock.control.autoscaler import law, scale_in
-from penstock.control.autoscaler.bounds import Bounds
-from penstock.control.autoscaler.growth import History
-from penstock.control.autoscaler.pace import Pace
-from penstock.control.autoscaler.room import MachineRoom
-from penstock.control.autoscaler.supply import Supply, supplies
-from penstock.control.autoscaler.work import Curve, Shape
 from penstock.domain.fleet.demand import Demand, VersionDemand
 from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
 from penstock.domain.fleet.versions import Running, Seen
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.serving.slo import SloTier
+from penstock.scaling import constants as c
+from penstock.scaling import law, scale_in
+from penstock.scaling.bounds import Bounds
+from penstock.scaling.growth import History
+from penstock.scaling.pace import Pace
+from penstock.scaling.room import MachineRoom
+from penstock.scaling.supply import Supply, supplies
+from penstock.scaling.work import Curve, Shape
 
 NO_CURVE = "no curve: `penstock bench engine` measures this version's speed"
 MISSING = "gateways are silent, and silence is not zero"
