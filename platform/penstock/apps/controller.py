@@ -28,6 +28,7 @@ from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.migrations import migrate
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
+from penstock.connectors.postgres.scaling import PostgresScaleRecords
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.connectors.records import DecisionFile
@@ -35,7 +36,7 @@ from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
 from penstock.control.api.app import bounded, refusal
 from penstock.control.api.deps import Control, Secrets
-from penstock.control.autoscaler.autoscaler import Autoscaler
+from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleStores
 from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
 from penstock.control.budgets.watch import BudgetWatch
@@ -148,14 +149,16 @@ def _compose(
     orders, demand = Orders(fleet.host), HeardDemand(AwakeClock(), on_news=signals.news.set)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
+    in_acts = _InAnAct(database, rules)
+    stores = ScaleStores(curves=registry, records=PostgresScaleRecords(database), overrides=in_acts)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
     loop = Loop(
         clock=clock,
         registry=registry,
-        rollouts=_advance(rollouts, compared, _InAnAct(database, rules), metrics),
+        rollouts=_advance(rollouts, compared, in_acts, metrics),
         leases=heartbeats,
         demand=demand,
-        scaler=(scaler := Autoscaler(fleet.scale, registry)),
+        scaler=(scaler := Autoscaler(fleet.scale, stores)),
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
@@ -255,6 +258,10 @@ class _InAnAct:
     async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> object:
         async with self.database.act():
             return await self.rules.put_replicas(version, replicas, act)
+
+    async def end_override(self, version: VersionId, now: float) -> None:
+        async with self.database.act():
+            await self.rules.end_override(version, now)
 
 
 def _advance(rollouts: Rollouts, compared: Comparisons, rules: _InAnAct, metrics: Metrics) -> Advance:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.domain.fleet.demand import Demand, VersionDemand
-from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
+from penstock.domain.fleet.scaling import Act, Override, ScaleRecord, Target
 from penstock.domain.fleet.versions import Running, Seen
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.serving.slo import SloTier
@@ -41,6 +41,20 @@ class Scaled:
     deployed: int = 0
     is_renewing: bool = False
     """A worker is being replaced: one more may serve beside it."""
+    override: Override | None = None
+    """``bounds`` hold its number."""
+
+    @property
+    def upper(self) -> str:
+        """Return the upper bound in words."""
+        return str(self.override) if self.override else f"most {self.bounds.most}"
+
+    def cut(self, wish: int, least: int) -> str:
+        if wish > self.bounds.most:
+            return self.upper
+        if wish >= least:
+            return ""
+        return str(self.override) if self.override else f"floor {least}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +169,8 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
     pace, act, reason = _paced(look, before, need, least, is_idle=is_idle)
     tracked = replace(tracked, pace=pace)
     target = _target(look, pace, slots)
-    most, price = look.scaled.bounds.most, look.scaled.bounds.price_per_hour
-    cut = f"most {most}" if need.wish > most else f"floor {least}" if least > need.wish else ""
+    price = look.scaled.bounds.price_per_hour
+    cut = look.scaled.cut(need.wish, least)
     if max(need.wish, least) > max(look.fits, pace.workers):
         cut = f"the machine has room for {look.fits:g}"
     age_s = look.all.age_s
@@ -173,8 +187,9 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
             reason=reason,
             cut=cut,
             signals=tuple(replace(signal, age_s=age_s) for signal in need.signals),
-            per_hour_before=price * (before.workers + len(before.cordoned)),
-            per_hour_after=price * target.workers,
+            per_hour_before=None if price is None else price * (before.workers + len(before.cordoned)),
+            per_hour_after=None if price is None else price * target.workers,
+            override=look.scaled.override,
         ),
     )
 
@@ -237,7 +252,7 @@ def _paced(look: _VersionScene, pace: Pace, need: law.Need, least: int, *, is_id
 def _fewer(look: _VersionScene, pace: Pace, need: law.Need, least: int) -> tuple[Pace, Act, str]:
     now, most, ready = look.now, look.scaled.bounds.most, look.supply.ready
     if pace.workers > most:
-        return _in(look, pace, pace.workers - most, 0.0, f"most {most}")
+        return _in(look, pace, pace.workers - most, 0.0, look.scaled.upper)
     surplus = 0 if look.scaled.is_renewing else len(ready) - pace.workers
     if surplus > 0:  # a start that was on its way when the number fell
         cordoned = pace.cordoned | dict.fromkeys(scale_in.chosen(ready, surplus, now, 0.0), now)

@@ -62,7 +62,13 @@ SCALE_CORDONED = Metric(
 SCALE_DOLLARS_PER_HOUR = Metric(
     name="penstock_scale_dollars_per_hour",
     kind=MetricKind.GAUGE,
-    help="Price of a scaled version's workers; 0 if the scale file names none.",
+    help="Price of a scaled version's workers; absent if none is known.",
+    labels=(Label.VERSION,),
+)
+SCALE_OVERRIDE_ENDS_AT = Metric(
+    name="penstock_scale_override_ends_timestamp_seconds",
+    kind=MetricKind.GAUGE,
+    help="Unix second at which a person's number for a scaled version ends; absent without one.",
     labels=(Label.VERSION,),
 )
 SCALE_CHANGES = Metric(

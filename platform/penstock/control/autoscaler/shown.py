@@ -8,13 +8,14 @@ from penstock.domain.fleet.demand import Demand
 from penstock.domain.fleet.scaling import Act
 from penstock.domain.ids import VersionId
 from penstock.telemetry import names
-from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.metrics import Gauge, Metrics
 
 
 class ScaleMetrics:
     def __init__(self, metrics: Metrics) -> None:
         of_version = (names.SCALE_WISH_WORKERS, names.SCALE_WORKERS, names.SCALE_CORDONED, names.SCALE_DOLLARS_PER_HOUR)
         self._gauges = tuple(metrics.gauge(one) for one in of_version)
+        self._override = metrics.gauge(names.SCALE_OVERRIDE_ENDS_AT)
         self._changes = metrics.counter(names.SCALE_CHANGES)
         self._silent = metrics.gauge(names.DEMAND_SILENT_GATEWAYS)
         self._versions: set[VersionId] = set()
@@ -25,7 +26,8 @@ class ScaleMetrics:
         for one in done.records:
             cordoned = len(done.targets[one.version].cordoned)
             for gauge, value in zip(self._gauges, (one.wish, one.after, cordoned, one.per_hour_after), strict=True):
-                gauge.labels(one.version).set(value)
+                _set(gauge, one.version, value)
+            _set(self._override, one.version, one.override.until if one.override else None)
             if one.act is not Act.HOLD:
                 self._changes.labels(one.version, one.act).inc()
         self._forget({one.version for one in done.records})
@@ -36,6 +38,14 @@ class ScaleMetrics:
 
     def _forget(self, kept: set[VersionId]) -> None:
         for version in self._versions - kept:
-            for gauge in self._gauges:
-                gauge.remove(version)
+            for gauge in (*self._gauges, self._override):
+                _set(gauge, version, None)
         self._versions = kept
+
+
+def _set(gauge: Gauge, version: VersionId, value: float | None) -> None:
+    """Set a version's gauge, or remove it if its value is unknown."""
+    if value is None:
+        gauge.remove(version)
+    else:
+        gauge.labels(version).set(value)

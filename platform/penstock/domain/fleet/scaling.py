@@ -1,6 +1,7 @@
 """Scaling as data: the number of workers of a version, and the record of the decision behind it."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
@@ -14,6 +15,20 @@ class Signal:
     value: float
     unit: str = ""
     age_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """A person's number of workers for a scaled version until ``until`` (Unix seconds): demand does not change it."""
+
+    workers: int
+    until: float
+    who: str
+    reason: str
+
+    def __str__(self) -> str:
+        until = datetime.fromtimestamp(self.until, UTC).isoformat(" ", "seconds")
+        return f"override of {self.workers} until {until} by {self.who}"
 
 
 class Act(StrEnum):
@@ -41,11 +56,12 @@ class ScaleRecord:
     reason: str
     """The signal that decided, or why nothing changes."""
     cut: str = ""
-    """The bound that keeps the number from the wish; empty if none does."""
+    """The bound or override that keeps the number from the wish; empty if none does."""
+    override: Override | None = None
     signals: tuple[Signal, ...] = ()
-    per_hour_before: float = 0.0
-    per_hour_after: float = 0.0
-    """Dollars; 0 if no price is known."""
+    per_hour_before: float | None = None
+    per_hour_after: float | None = None
+    """Dollars; None if no price is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

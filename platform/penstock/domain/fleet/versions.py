@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.domain.fleet.decision import Decision
-from penstock.domain.fleet.scaling import Target
+from penstock.domain.fleet.scaling import Override, Target
 from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -27,6 +27,7 @@ class Deployment:
     renew: tuple[WorkerId, ...] = ()
     pinned: bool = False
     """The version's workers never sleep; for a pinned adapter, the base's workers never sleep and never unload it."""
+    override: Override | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,7 @@ class Fleet:
 
     @property
     def acts(self) -> list[tuple[Act, int, int]]:
-        return [(one.act, one.before, one.after) for one in self.room.scaler.history]
+        return [(one.act, one.before, one.after) for one in self.room.scale_records.records]
 
 
 def bounds(**changes: object) -> tuple[Bounds, ...]:
@@ -205,7 +205,7 @@ async def test_held_requests_need_no_curve(clock: ManualClock) -> None:
     fleet.held = 1
     await fleet.run(3)
     assert list((await fleet.table()).values()) == [WorkerState.READY]
-    assert fleet.room.scaler.history[-1].reason == ASKED
+    assert fleet.room.scale_records.records[-1].reason == ASKED
 
 
 async def test_a_failed_publication_counts_no_cordon(clock: ManualClock) -> None:
