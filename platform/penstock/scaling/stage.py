@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.domain.fleet.demand import Demand, VersionDemand
-from penstock.domain.fleet.scaling import Act, Override, ScaleRecord, Target
+from penstock.domain.fleet.scaling import Act, Idle, Override, ScaleRecord, Target
 from penstock.domain.fleet.versions import Running, Seen
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.serving.slo import SloTier
@@ -39,6 +39,8 @@ class Scaled:
     tier: SloTier
     curve: Curve | None
     deployed: int = 0
+    gpus: int = 1
+    """Of one worker."""
     is_renewing: bool = False
     """A worker is being replaced: one more may serve beside it."""
     override: Override | None = None
@@ -190,6 +192,7 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
             per_hour_before=None if price is None else price * (before.workers + len(before.cordoned)),
             per_hour_after=None if price is None else price * target.workers,
             override=look.scaled.override,
+            idle_gpus=_idle(look, need.wish, least),
         ),
     )
 
@@ -283,6 +286,21 @@ def _in(look: _VersionScene, pace: Pace, count: int, start_s: float, reason: str
         Act.IN,
         reason,
     )
+
+
+def _idle(look: _VersionScene, wish: int, least: int) -> dict[Idle, int]:
+    """Return the GPUs that run nothing, by reason: those beyond wish and floor first, then those of the floor."""
+    ready, cordoned = look.supply.ready, look.supply.cordoned
+    idle = sum(not scale_in.work(one) for one in ready)
+    beyond = min(idle, max(0, len(ready) - max(wish, least)))
+    of_floor = min(idle - beyond, max(0, min(len(ready), least) - wish))
+    found = {
+        Idle.SLOW_IN: beyond + sum(not scale_in.work(one) for one in cordoned),
+        Idle.OVERRIDE if look.scaled.override else Idle.FLOOR: of_floor,
+        Idle.HEADROOM: idle - beyond - of_floor,
+        Idle.WARM_POOL: len(look.supply.parked),
+    }
+    return {reason: count * look.scaled.gpus for reason, count in found.items() if count}
 
 
 def _target(look: _VersionScene, pace: Pace, slots: int | None) -> Target:

@@ -65,6 +65,12 @@ SCALE_DOLLARS_PER_HOUR = Metric(
     help="Price of a scaled version's workers; absent if none is known.",
     labels=(Label.VERSION,),
 )
+SCALE_IDLE_GPU_SECONDS = Metric(
+    name="penstock_scale_idle_gpu_seconds",
+    kind=MetricKind.COUNTER,
+    help="Seconds of scaled versions' GPUs without work, by reason: floor, override, headroom, slow_in, warm_pool.",
+    labels=(Label.VERSION, Label.REASON),
+)
 SCALE_OVERRIDE_ENDS_AT = Metric(
     name="penstock_scale_override_ends_timestamp_seconds",
     kind=MetricKind.GAUGE,

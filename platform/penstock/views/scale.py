@@ -49,6 +49,8 @@ def explained(found: Record, one: Record) -> Iterator[Shown]:
             yield line(f"{name}: {', '.join(target[name])}")
     if target["batch_slots"] is not None:
         yield line(f"batch work beside other work: {target['batch_slots']} slots of each engine")
+    if record["idle_gpus"]:
+        yield line("idle GPUs: " + ", ".join(f"{count} {reason}" for reason, count in record["idle_gpus"].items()))
     if record["per_hour_after"] is not None:
         yield line(f"price: ${record['per_hour_before']:.2f} to ${record['per_hour_after']:.2f} an hour")
     yield from _reports(found)

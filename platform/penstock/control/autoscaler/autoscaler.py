@@ -209,6 +209,8 @@ class Autoscaler:
                 bounds = bounds.overridden(override.workers)
             if one.version in kept:
                 bounds = replace(bounds, least=max(1, bounds.least), most=max(1, bounds.most))
+            if bounds.price_per_hour is None:
+                bounds = replace(bounds, price_per_hour=view.prices.get(one.version))
             if one.version in view.most:
                 bounds = bounds.within(view.most[one.version])
             version = versions[one.version]
@@ -220,6 +222,7 @@ class Autoscaler:
                     tier=self._settings.tiers[version.manifest.tier],
                     curve=curve_of(version, await self._stored(one.version), reports),
                     deployed=one.replicas,
+                    gpus=version.manifest.engine.tensor_parallel_size,
                     is_renewing=_is_renewing(one, view),
                     override=override,
                 )

@@ -1,6 +1,7 @@
 """Scaling as data: the number of workers of a version, and the record of the decision behind it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -41,6 +42,20 @@ class Act(StrEnum):
     HOLD = "hold"
 
 
+class Idle(StrEnum):
+    """The reason for which a GPU runs nothing."""
+
+    FLOOR = "floor"
+    """The scale file's least, or a clock's, exceeds the need."""
+    OVERRIDE = "override"
+    HEADROOM = "headroom"
+    """Within the need: the target load leaves a fifth for peaks and for a lost worker."""
+    SLOW_IN = "slow_in"
+    """Beyond the need: kept for a window, or cordoned."""
+    WARM_POOL = "warm_pool"
+    """Asleep, to be awake within seconds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleRecord:
     """A decision about one version: its inputs, the wanted number, the bounds that cut it, and its price."""
@@ -62,6 +77,7 @@ class ScaleRecord:
     per_hour_before: float | None = None
     per_hour_after: float | None = None
     """Dollars; None if no price is known."""
+    idle_gpus: Mapping[Idle, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

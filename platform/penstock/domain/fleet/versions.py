@@ -133,6 +133,8 @@ class FleetView:
     """Versions of which the host keeps objects, with or without workers: it starts and ends workers by number."""
     most: Mapping[VersionId, int] = field(default_factory=dict)
     """The workers that the host has places for, of each version of its last plan; empty if that is not known."""
+    prices: Mapping[VersionId, float] = field(default_factory=dict)
+    """Dollars an hour of one worker, of each version of the last plan with a known price."""
     held: tuple[str, ...] = ()
     """Changes that the host could not make, and the remedies, in words."""
     orders: Mapping[WorkerId, WorkerOrder] = field(default_factory=dict)
