@@ -1,5 +1,6 @@
 """Values of the controller's tick: deployments, heartbeats, plans."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -126,6 +127,8 @@ class FleetView:
 
     running: tuple[Running, ...] = ()
     deaths: tuple[Death, ...] = ()
+    ended: frozenset[WorkerId] = frozenset()
+    """Workers that were told to drain and have no process any more."""
     since: float = 0.0
     is_known: bool = True
     """False if the host can't be asked now: workers missing here may still exist."""
@@ -147,9 +150,9 @@ class FleetView:
     """The numbers of versions that are scaled, in place of their deployments'."""
 
     def living(self, seen: Sequence[Seen]) -> Sequence[Seen]:
-        """Return the heartbeats without those of workers that have died since: nothing waits for their silence."""
-        died_at = {death.worker: death.at for death in self.deaths}
-        return [one for one in seen if one.at > died_at.get(one.report.worker, 0.0)] if died_at else seen
+        """Return the heartbeats without those of workers that have ended since: nothing waits for their silence."""
+        ended_at = {death.worker: death.at for death in self.deaths} | dict.fromkeys(self.ended, math.inf)
+        return [one for one in seen if one.at > ended_at.get(one.report.worker, 0.0)] if ended_at else seen
 
     def offered(self, seen: Sequence[Seen]) -> Sequence[Seen]:
         """Return the living workers for the routing table: cordoned ones drain, so that they get no new requests."""
