@@ -54,6 +54,8 @@ class Bounds:
     price_per_hour: float | None = None
     """Dollars of one worker; None if unknown."""
     clock: tuple[ClockFloor, ...] = ()
+    is_hosts: bool = False
+    """``most`` is the host's, which has places for no more."""
 
     def floor(self, now: float) -> int:
         return min(self.most, max((self.least, *(one.least for one in self.clock if one.is_on(now)))))
@@ -74,8 +76,8 @@ class Bounds:
         return replace(self, least=workers, most=workers, clock=())
 
     def within(self, places: int) -> "Bounds":
-        """Return the bounds, lowered to a host that has only ``places`` workers' places."""
-        return replace(self, least=min(self.least, places), most=min(self.most, places))
+        """Return the bounds for a host that has only ``places`` workers' places."""
+        return replace(self, most=places, is_hosts=True) if places < self.most else self
 
 
 def of(version: VersionId, known: tuple[Bounds, ...]) -> Bounds | None:

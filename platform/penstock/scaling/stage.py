@@ -49,10 +49,12 @@ class Scaled:
     @property
     def upper(self) -> str:
         """Return the upper bound in words."""
+        if self.bounds.is_hosts:
+            return f"the host has places for {self.bounds.most}"
         return str(self.override) if self.override else f"most {self.bounds.most}"
 
     def cut(self, wish: int, least: int) -> str:
-        if wish > self.bounds.most:
+        if max(wish, self.bounds.least) > self.bounds.most:
             return self.upper
         if wish >= least:
             return ""
@@ -314,7 +316,7 @@ def _target(look: _VersionScene, pace: Pace, slots: int | None) -> Target:
     return Target(
         version=look.scaled.version,
         workers=pace.workers + max(0, asleep) + staying + supply.overdue(now, look.tracked.start_s),
-        least=look.scaled.bounds.least,
+        least=min(look.scaled.bounds.least, look.scaled.bounds.most),
         cordoned=frozenset(pace.cordoned),
         ended=idle[len(slept) :],
         slept=slept,

@@ -11,7 +11,7 @@ from penstock.domain.fleet.scaling import Act
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.fleet.versions import Deployment
 from penstock.domain.fleet.worker import PhaseTiming, WorkerOrder, WorkerState
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.curves import Curve, Origin
 from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load
@@ -181,6 +181,19 @@ async def test_silent_gateways_hold_the_number(clock: ManualClock) -> None:
     fleet = await ramped(clock)
     await fleet.run(2 * IN_WINDOW_S, reports=False)
     assert len(fleet.workers) == 2
+
+
+async def test_demand_for_a_version_that_is_gone_starts_nothing(clock: ManualClock) -> None:
+    """A gateway with an older table reports arrivals, and holds requests, for a version that nobody deploys."""
+    fleet = Fleet(clock, bounds(versions="*"))
+    await fleet.deploy()
+    gone = VersionId("gone@000000000000")
+    for number in range(1, 30):
+        asked = Counted(version=gone, standing=Standing.PAID, requests=100 * number, output_tokens=OUTPUT * number)
+        held = (HeldNow(version=gone, requests=8, tokens=800),)
+        fleet.room.demand.take(GatewayReport(gateway="g", began=1.0, number=number, counted=(asked,), held=held))
+        await fleet.run(1, reports=False)
+    assert (fleet.acts, list(fleet.room.scaler.now), len(fleet.workers)) == ([], [V], 1)
 
 
 async def test_zero_and_back(clock: ManualClock) -> None:
