@@ -8,7 +8,7 @@ Trade-off: the state is in memory. A new leader uncordons the workers, and remov
 """
 
 import math
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from penstock.capacity.memory import sizes
 from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.demand import Demand
-from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
+from penstock.domain.fleet.scaling import Act, Override, ScaleRecord, Target
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetView, Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import VersionId
@@ -199,31 +199,26 @@ class Autoscaler:
     ) -> tuple[Scaled, ...]:
         versions = {one.id: one for one in catalogue.versions}
         kept = catalogue.kept | view.moving
+        reports: dict[VersionId, list[WorkerReport]] = defaultdict(list)
+        for worker in seen:
+            reports[worker.report.version].append(worker.report)
+        renewing = _renewing(catalogue, view)
         found = []
         for one in catalogue.staffed:
             bounds = of(one.version, self._settings.bounds) if one.replicas else None
             if bounds is None or one.version not in versions:
                 continue
-            override = one.override if one.override and now < one.override.until else None
-            if override:
-                bounds = bounds.overridden(override.workers)
-            if one.version in kept:
-                bounds = replace(bounds, least=max(1, bounds.least), most=max(1, bounds.most))
-            if bounds.price_per_hour is None:
-                bounds = replace(bounds, price_per_hour=view.prices.get(one.version))
-            if one.version in view.most:
-                bounds = bounds.within(view.most[one.version])
             version = versions[one.version]
-            reports = [other.report for other in seen if other.report.version == one.version]
+            override = one.override if one.override and now < one.override.until else None
             found.append(
                 Scaled(
                     version=one.version,
-                    bounds=bounds,
+                    bounds=_present(bounds, one.version, override, view, is_kept=one.version in kept),
                     tier=self._settings.tiers[version.manifest.tier],
-                    curve=curve_of(version, await self._stored(one.version), reports),
+                    curve=curve_of(version, await self._stored(one.version), reports[one.version]),
                     deployed=one.replicas,
                     gpus=version.manifest.engine.tensor_parallel_size,
-                    is_renewing=_is_renewing(one, view),
+                    is_renewing=one.version in renewing,
                     override=override,
                 )
             )
@@ -253,11 +248,27 @@ def curve_of(version: ModelVersion, stored: Sequence[curves.Curve], reports: Seq
     )
 
 
-def _is_renewing(deployment: Deployment, view: FleetView) -> bool:
-    own = [one for one in view.running if one.version == deployment.version]
-    return any(
-        one.draining or one.started_at < deployment.renew_before or one.worker in deployment.renew for one in own
-    )
+def _present(
+    bounds: Bounds, version: VersionId, override: Override | None, view: FleetView, *, is_kept: bool
+) -> Bounds:
+    """Return a version's bounds as an override, a pin or a rollout, and the host make them."""
+    if override:
+        bounds = bounds.overridden(override.workers)
+    if is_kept:
+        bounds = replace(bounds, least=max(1, bounds.least), most=max(1, bounds.most))
+    if bounds.price_per_hour is None:
+        bounds = replace(bounds, price_per_hour=view.prices.get(version))
+    return bounds.within(view.most[version]) if version in view.most else bounds
+
+
+def _renewing(catalogue: Catalogue, view: FleetView) -> frozenset[VersionId]:
+    deployed = {one.version: one for one in catalogue.staffed}
+    found = set()
+    for one in view.running:
+        its = deployed.get(one.version)
+        if its is not None and (one.draining or one.started_at < its.renew_before or one.worker in its.renew):
+            found.add(one.version)
+    return frozenset(found)
 
 
 def _decision(record: ScaleRecord) -> Decision:
