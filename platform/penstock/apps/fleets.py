@@ -48,8 +48,10 @@ async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncI
         pool = PoolPolicy(limit_bytes=settings.pooled_bytes, lease_s=settings.lease_s)
         scale = replace(_scale(settings), machine=_machine())
         if scale.gateways is not None:
-            do = "Take `gateways` out: a cluster's gateways are scaled, by KEDA."
-            raise CommandError(f"{settings.scale_file} scales gateways, which nothing starts on one machine.", do=do)
+            do = "Remove `gateways` from it: only in a cluster are gateways scaled, by KEDA."
+            raise CommandError(
+                f"{settings.scale_file} scales gateways, but on one machine their number is fixed.", do=do
+            )
         yield Hosted(host=_local(settings, command), plan=plan, pool=pool, scale=scale)
         return
     async with _cluster(settings) as found:
@@ -70,7 +72,7 @@ def _scale(settings: ControllerSettings) -> ScaleSettings:
 
 
 def _machine() -> Machine | None:
-    """Return this machine; None beside a GPU, on which the pool bounds engines."""
+    """Return this machine's cores and memory; None if it has a GPU, since the pool then limits engines."""
     if device.has_gpu(device.names()):
         return None
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

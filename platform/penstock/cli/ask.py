@@ -56,7 +56,7 @@ def _classify(question: str, image: Path, model: str, key: str, *, stages: bool)
     with explained():
         if question:
             raise CommandError(
-                "An image is classified, without a question.", do="Leave out the question, or the image."
+                "An image is only classified: it takes no question.", do="Leave out the question, or the image."
             )
         given = classic.image_of(image)
         with connections.gateway(load(), key) as http:

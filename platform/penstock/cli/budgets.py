@@ -57,7 +57,7 @@ def set_budget(
     with explained():
         kind, _, name = scope.partition(":")
         if not name:
-            raise CommandError(f"{scope!r} names no budget.", do="Give key:ID, tenant:ID or org:ID.")
+            raise CommandError(f"{scope!r} is not a budget's scope.", do="Give key:ID, tenant:ID or org:ID.")
         given = {"spend_per_day": per_day, "spend_per_month": per_month}
         caps = {field: micro_usd(amount) for field, amount in given.items() if amount}
         if not caps:

@@ -97,7 +97,10 @@ def _here(api: Operator) -> Any:  # noqa: ANN401  ``litellm.Here``, which is imp
 def _pair(text: str) -> tuple[str, str]:
     name, _, version = text.partition("=")
     if not name or not version:
-        raise CommandError(f"{text!r} leads nowhere.", do="Write NAME=VERSION, such as gpt-4o=big@0123456789ab.")
+        raise CommandError(
+            f"{text!r} does not say which version or alias it means.",
+            do="Write NAME=VERSION, such as gpt-4o=big@0123456789ab.",
+        )
     return name, version
 
 

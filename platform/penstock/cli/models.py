@@ -79,7 +79,7 @@ def push_model(  # noqa: PLR0913  one for each option
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
     plan: Annotated[
-        str, typer.Option(help="Engine settings by the memory plan on this GPU, as L40S, with reasons; --engine wins.")
+        str, typer.Option(help="Engine settings from the memory plan for this GPU; --engine overrides.")
     ] = "",
     itl_ms: Annotated[float, typer.Option(min=0.1, max=1e6, help="For --plan: the ITL objective, in ms.")] = 50.0,
 ) -> None:

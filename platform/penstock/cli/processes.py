@@ -22,10 +22,11 @@ class Restartable(StrEnum):
 def up(
     question: Annotated[bool, typer.Option(help="Ask a first question when the platform is ready.")] = True,
     tls: Annotated[
-        bool, typer.Option("--tls", help="Mutual TLS between its processes, with an authority of this home.")
+        bool,
+        typer.Option("--tls", help="Use mutual TLS between its processes, with a certificate authority of this home."),
     ] = False,
     observe: Annotated[
-        bool, typer.Option("--observe", help="A Prometheus and an Alertmanager beside it, reading all its processes.")
+        bool, typer.Option("--observe", help="Also run a Prometheus and an Alertmanager that read all its processes.")
     ] = False,
 ) -> None:
     """Start the whole platform here and keep it running until Ctrl-C, which drains.
@@ -86,7 +87,9 @@ def restart(
 
 
 def gateway(
-    fd: Annotated[int, typer.Option(help="An inherited listening socket; -1 opens one.", show_default="-1")] = -1,
+    fd: Annotated[
+        int, typer.Option(help="File descriptor of an inherited listening socket; -1 opens one.", show_default="-1")
+    ] = -1,
     parent: Parent = 0,
 ) -> None:
     """Run one gateway in the foreground (`penstock up` does this for you)."""
@@ -162,7 +165,7 @@ def worker_key(
 
 
 def _begin(parent: int = 0) -> None:
-    """Make the process's files private, and tie its end to its supervisor's."""
+    """Make this process's files private, and end it when its supervisor ends."""
     from penstock.supervision.files import keep_private
     from penstock.supervision.tied import terminate_with
 

@@ -19,7 +19,9 @@ from penstock.local.connections import operator
 from penstock.views import rollouts as views
 from penstock.views.elements import line
 
-app = typer.Typer(no_args_is_help=True, help="Rollouts: a candidate takes an alias over, judged while it runs.")
+app = typer.Typer(
+    no_args_is_help=True, help="Rollouts: move an alias to a candidate version in steps, judged on live traffic."
+)
 
 _LOOK_S = 1.0
 _SAID_EVERY = 10
@@ -28,7 +30,9 @@ _NO_SHARE = "shadow"
 _SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
 
 Alias = Annotated[str, typer.Argument(help="The alias, or the id of its rollout.")]
-Kinds = Annotated[Kind, typer.Option("--kind", help="The same model by other means, or another model.")]
+Kinds = Annotated[
+    Kind, typer.Option("--kind", help="The same model made otherwise, for example quantised, or another model.")
+]
 Shares = Annotated[
     str, typer.Option("--shares", help="The candidate's shares in percent, ascending: 0 for copies alone, 100 at last.")
 ]
@@ -50,11 +54,11 @@ def start(  # noqa: PLR0913  one for each option
     *,
     kind: Kinds = Kind.EQUIVALENT,
     shares: Shares = _SHARES,
-    stage_s: Annotated[float, typer.Option(min=0, help="The least seconds of each share.")] = STAGES[0].min_s,
-    watch_s: Annotated[float, typer.Option(min=0, help="Seconds of the watch at 100 %.")] = (STAGES[-1].min_s),
+    stage_s: Annotated[float, typer.Option(min=0, help="The least seconds of each stage.")] = STAGES[0].min_s,
+    watch_s: Annotated[float, typer.Option(min=0, help="Seconds of the final watch at 100 %.")] = STAGES[-1].min_s,
     patience_s: Patience = PATIENCE_S,
     guard: Annotated[
-        bool, typer.Option("--guard", help="Let automation abort a share that a person has promoted, too.")
+        bool, typer.Option("--guard", help="Let automation abort also after a person has promoted the candidate.")
     ] = False,
     stay_out: Annotated[list[str] | None, typer.Option("--out", help="A tenant that keeps the incumbent.")] = None,
     first: Annotated[
@@ -67,7 +71,9 @@ def start(  # noqa: PLR0913  one for each option
         ),
     ] = 100.0,
     copies: Copies = ShadowCaps().per_s,
-    accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Accept a more expensive price list.")] = False,
+    accept_dearer: Annotated[
+        bool, typer.Option("--accept-dearer", help="Accept a candidate with higher prices.")
+    ] = False,
     override_budget: Override = False,
     reason: Reason = "",
 ) -> None:
@@ -173,7 +179,7 @@ def resume(alias: Alias, *, reason: Reason) -> None:
 @app.command("promote")
 @as_caller
 def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) -> None:
-    """Give the candidate its next share whatever the evidence says: you have looked.
+    """Give the candidate its next share whatever the evidence says: you have checked it yourself.
 
     Automation then undoes nothing at that share, unless the rollout was started with --guard: it only proposes. At 100
     % the next stage is the watch: the share stays, and the incumbent is released at its end. A promotion during the
@@ -228,7 +234,7 @@ def _stages(shares: str, stage_s: float, watch_s: float) -> list[dict[str, objec
     try:
         weights = [round(float(text) / 100 * WEIGHT_TOTAL) for text in shares.split(",")]
     except ValueError as error:
-        raise CommandError(f"{shares!r} are no shares.", do="Write percentages: 1,5,25,50,100.") from error
+        raise CommandError(f"{shares!r} is not a list of shares.", do="Write percentages: 1,5,25,50,100.") from error
     stages: list[dict[str, object]] = [
         {"name": f"{weight * 100 / WEIGHT_TOTAL:g} %" if weight else _NO_SHARE, "weight": weight, "min_s": stage_s}
         for weight in weights

@@ -20,7 +20,7 @@ app = typer.Typer(no_args_is_help=True, help="Scaling: the number of workers of 
 @app.command("status")
 @as_caller
 def status(*, as_json: AsJson = False) -> None:
-    """Show each scaled version's number of workers, its wish, and the bound that cuts it.
+    """Show each autoscaled version's worker count, the count that demand asks for, and the bound that limits it.
 
     For example: `penstock scale status`.
     """
@@ -34,7 +34,7 @@ def status(*, as_json: AsJson = False) -> None:
 def explain(
     version: Annotated[str, typer.Argument(help="The version, as name@digest.")], *, as_json: AsJson = False
 ) -> None:
-    """Show the signals of a version's last decision with their ages, and the workers that it concerns.
+    """Show the signals behind a version's last scaling decision, their ages, and the workers concerned.
 
     For example: `penstock scale explain smollm2@4f1c2d3e4a5b`.
     """
@@ -43,7 +43,7 @@ def explain(
         one = next((one for one in found["versions"] if one["record"]["version"] == version), None)
         if one is None:
             raise CommandError(
-                f"{version} is not scaled.", do="See penstock scale status; PENSTOCK_SCALE_FILE names the versions."
+                f"{version} is not autoscaled.", do="See penstock scale status; PENSTOCK_SCALE_FILE names the versions."
             )
         screen.tell(one, lambda: views.explained(found, one), as_json=as_json)
 
@@ -52,12 +52,12 @@ def explain(
 @as_caller
 def override(
     version: Annotated[str, typer.Argument(help="The version, as name@digest.")],
-    workers: Annotated[int, typer.Argument(min=1, help="Its number of workers.")],
+    workers: Annotated[int, typer.Argument(min=1, help="Its worker count.")],
     *,
     lasts: Annotated[str, typer.Option("--for", help="How long it holds, for example 90m or 8h; at most seven days.")],
     reason: Annotated[str, typer.Option(help="The reason, for the audit log.")],
 ) -> None:
-    """Override a scaled version's number of workers for some time: demand does not change it until then.
+    """Override an autoscaled version's worker count for some time: demand does not change it until then.
 
     For example: `penstock scale set smollm2@4f1c2d3e4a5b 4 --for 8h --reason "a launch at noon"`.
     """
@@ -70,13 +70,13 @@ def override(
 @app.command("clear")
 @as_caller
 def clear(version: Annotated[str, typer.Argument(help="The version, as name@digest.")]) -> None:
-    """End an override now: demand decides the number again.
+    """End an override now: demand decides the worker count again.
 
     For example: `penstock scale clear smollm2@4f1c2d3e4a5b`.
     """
     with explained():
         operator(load()).delete(f"/scale/{version}/override")
-        out.print(f"{version}: demand decides its number again", highlight=False)
+        out.print(f"{version}: demand decides its worker count again", highlight=False)
 
 
 @app.command("history")
@@ -87,7 +87,7 @@ def history(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The number of changes, newest first.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List the changes of numbers and overrides, newest first, of earlier leaders too.
+    """List the changes of worker counts and overrides, newest first, of earlier leaders too.
 
     For example: `penstock scale history --limit 10`.
     """

@@ -24,7 +24,7 @@ def create_tenant(
     tenant: Annotated[str, typer.Argument(help="Its id, for example shop.")],
     name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
     priority: Annotated[
-        Priority, typer.Option(help="The priority class: served first, shed last.")
+        Priority, typer.Option(help="The priority class; higher ones are served first and refused last.")
     ] = Priority.STANDARD,
     weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same priority class.")] = 1,
     org: Annotated[str, typer.Option(help="The organisation it belongs to.")] = "default",

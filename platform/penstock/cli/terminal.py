@@ -120,7 +120,7 @@ def explained() -> Iterator[None]:
         show_error(err, _of_settings(error))
         raise typer.Exit(1) from error
     except UnicodeEncodeError as error:
-        show_error(err, CommandError("An argument holds bytes that are no text.", do="Write it in UTF-8."))
+        show_error(err, CommandError("An argument is not valid UTF-8.", do="Write it in UTF-8."))
         raise typer.Exit(1) from error
     except OSError as error:
         if error.filename is None:  # of no file: the output's, or nobody's

@@ -26,7 +26,7 @@ from penstock.views import tenants as views
 PAGE_ROWS = 5000
 COLUMNS = tuple(field.name for field in fields(LedgerRow))
 app = typer.Typer(no_args_is_help=True, help="Usage: sums and rows of the ledger, one row for each admitted request.")
-Since = Annotated[str, typer.Option(help="From this UTC day or moment on.", show_default="begin of the month")]
+Since = Annotated[str, typer.Option(help="From this UTC day or moment on.", show_default="start of the month")]
 Until = Annotated[str, typer.Option(help="Before this UTC day or moment.", show_default="now")]
 
 
@@ -84,7 +84,7 @@ def export_usage(
 @as_caller
 def reconcile(
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Set the counters to the ledger's sums; for a platform at rest.")
+        bool, typer.Option("--rebuild", help="Set the counters to the ledger's sums; only while no request runs.")
     ] = False,
     *,
     as_json: AsJson = False,

@@ -2,10 +2,10 @@
 
 The event loop runs ready tasks in order of arrival: 200 simultaneous requests would be read, checked and tokenised
 before another caller's next token. So a request waits if this turn of the loop has done enough; each later turn starts
-waiting requests, one per tenant in rotation, until its time is used up. A tenant without neighbours has longer turns.
+waiting requests, one per tenant in rotation, until its time is used up.
 
 Refused callers may retry at once, and a refusal costs a third of a millisecond: beyond a burst, refusals are sent at a
-fixed rate. No bytes are held for them meanwhile.
+fixed rate.
 
 Trade-off: requests of one burst start some iterations later than possible. The first neighbour after a quiet time may
 wait for one of the longer turns.
@@ -43,7 +43,7 @@ MOST_REMEMBERED = 4096
 
 
 class StartTurns:
-    """The delayed starts and refusals of one gateway; ``clock`` is monotonic."""
+    """Spaces one gateway's request starts and refusals over time, tenant by tenant in turn; ``clock`` is monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -114,7 +114,7 @@ class StartTurns:
             await asyncio.sleep(self._due[tenant] - now)
 
     def _next(self) -> None:
-        """Wake the next starts between two marks of the time: the loop runs them in this order."""
+        """Wake the next starts, and read the clock before and after them: the loop runs these callbacks in order."""
         if not self._waiting and not self._late:
             self._began = None
             return
@@ -140,7 +140,7 @@ class StartTurns:
 
     def _refusal(self, tenant: TenantId) -> OverLimit | Overloaded:
         if 2 * self._room.held(tenant) >= self._room.used:
-            says = "this tenant has too many requests that wait for their start in this gateway"
+            says = "too many of this tenant's requests wait to be started by this gateway"
             return OverLimit(says, retry_after_s=RETRY_S, reason="tenant_starting")
         return Overloaded("too many requests wait for their start in this gateway", retry_after_s=RETRY_S)
 

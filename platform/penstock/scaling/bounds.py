@@ -152,7 +152,7 @@ def _clock(spec: SpecReader, most: int) -> ClockFloor:
         ) from error
     found = ClockFloor(start=_line(spec, "start", zone), end=_line(spec, "end", zone), zone=zone, least=least)
     if found.start == found.end:
-        raise spec.wrong("end", "it fires with start, so that the floor is never on; give it another time")
+        raise spec.wrong("end", "it fires at the same times as start, so the floor never applies; choose other times")
     return found
 
 

@@ -1,7 +1,6 @@
 """The number of gateway processes: requests a second against a process's measured rate, and its loop's delay. Pure.
 
-Gateways are scaled apart from engines: they have no GPU, start within seconds, and are bound by their event loops. If a
-gateway is silent, its requests have gone to the others: their reports justify more gateways, never fewer.
+Gateways are scaled apart from engines: they have no GPU, start within seconds, and are bound by their event loops.
 """
 
 import math

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from penstock.supervision.files import write_private
+from penstock.supervision.files import read_if_there, write_private
 from penstock.supervision.listening import check_free, url_of
 from penstock.telemetry import logs, pages
 from penstock.telemetry.metrics import CONTENT_TYPE, OPENMETRICS_TYPE
@@ -29,10 +29,7 @@ def address_file(run: Path, pid: int) -> Path:
 
 
 def address(run: Path, pid: int) -> str:
-    try:
-        return address_file(run, pid).read_text().strip()
-    except OSError:
-        return ""
+    return read_if_there(address_file(run, pid))
 
 
 def addresses(run: Path) -> list[str]:
@@ -41,9 +38,7 @@ def addresses(run: Path) -> list[str]:
 
 
 def show(run: Path, url: str) -> None:
-    file = address_file(run, os.getpid())
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_private(file, f"{url}{pages.METRICS}")
+    write_private(address_file(run, os.getpid()), f"{url}{pages.METRICS}")
 
 
 def hide(run: Path) -> None:

@@ -122,7 +122,7 @@ class Supervisor:
         name, log = child.command.name, child.command.log
         if wait_s is None:
             raise CommandError(
-                f"The {name} keeps dying (it last {how_it_ended(code)}).",
+                f"The {name} keeps dying (the last time it {how_it_ended(code)}).",
                 do="Read its log, mend the cause and run `penstock up` again.",
                 log=log,
             )

@@ -227,7 +227,7 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
 
     @property
     def announced_s(self) -> float:
-        """The notice of this machine, which counts unless the node's file says that none is given."""
+        """The seconds from a reclaim notice to this machine's end; 0 if the node's file says that it is not spot."""
         try:
             is_spot = not self.capacity_file or Path(self.capacity_file).read_text().strip() == "spot"
         except OSError:

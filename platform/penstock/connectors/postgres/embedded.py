@@ -105,10 +105,7 @@ class EmbeddedPostgres:
         return subprocess.run(command, check=False).returncode == 0
 
     async def ask(self) -> None:
-        """Run a query on a new connection; ``StoreUnavailable`` if it is refused. A hung server never answers.
-
-        The connection is new each time, because with a stopped postmaster existing ones continue.
-        """
+        """Run a query on a new connection; ``StoreUnavailable`` if it is refused. A hung server never answers."""
         with translated():
             connection = await asyncpg.connect(self.dsn, timeout=NEVER_S)
             try:

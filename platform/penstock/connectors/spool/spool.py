@@ -2,8 +2,7 @@
 
 Delivery is at least once and the ledger keeps one row per request: together exactly once. The next process in the home
 finishes a dead process's segments, open requests included. A written line survives the process; ``fsync`` once a
-second, in a thread, bounds the loss if the machine fails. A row refused for its content is moved to a separate file,
-and retried after the process has ended.
+second, in a thread, bounds the loss if the machine fails.
 """
 
 import asyncio

@@ -46,7 +46,7 @@ def _check_tiers(plan: Plan, param: str) -> None:
     for tier in plan.service_tiers:
         thousandths = tier.price_factor * THOUSAND
         if not 0 <= tier.price_factor <= MOST_FACTOR or abs(thousandths - round(thousandths)) > _ROUNDING:
-            raise InvalidField(f"a price factor is from 0 to {MOST_FACTOR:g}, in thousandths", param=at)
+            raise InvalidField(f"a price factor is from 0 to {MOST_FACTOR:g}, with at most three decimals", param=at)
         if not plan.paid and tier.priority is not Priority.BATCH:
             raise InvalidField("a service tier above batch is for paying tenants", param=at)
     if plan.auto_tier not in named(plan):

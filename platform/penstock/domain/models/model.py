@@ -48,8 +48,6 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One file of a version: path inside it, hex SHA-256, size."""
-
     path: str
     sha256: str
     size_bytes: int

@@ -113,8 +113,6 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
 def unseal(value: str, key: bytes, now: float) -> Presented:
     """Return the ticket, or raise ``Unauthenticated`` if it is forged, damaged, or older than the permitted clock
     skew.
-
-    ``now`` is the reader's Unix second; the ticket's deadline is on the reader's clock.
     """
     try:
         raw = urlsafe_b64decode(value.encode())
@@ -126,7 +124,7 @@ def unseal(value: str, key: bytes, now: float) -> Presented:
     head = _BINDING_BYTES + _NONCE_BYTES
     issued_at, ticket = _fields(sealed[head:])
     if abs(now - issued_at) > MAX_SKEW_S:
-        raise Unauthenticated("the internal ticket is of another time, or the clocks differ by more than 90 s")
+        raise Unauthenticated("the internal ticket has expired, or the clocks differ by more than 90 s")
     return Presented(
         ticket=replace(
             ticket, deadline_at=now + ticket.deadline_at, start_by=ticket.start_by and now + ticket.start_by

@@ -59,7 +59,7 @@ class Edge(Services):
 
     @property
     def _questions(self) -> App:
-        """Return the application of the routes beside inference, with the bounds of each."""
+        """Return the application for all routes except inference, with each route's bounds."""
         return Bounded(
             app=self.rest,
             limits=self.limits,

@@ -124,7 +124,7 @@ def _add_requests(api: FastAPI, identity: Identity, facts: Facts) -> None:
 
 
 def _add_health(api: FastAPI, facts: Facts) -> None:
-    """Add the health routes: yes or no; only the private listener names the missing precondition."""
+    """Add the health routes, which answer yes or no; only the private listener's name the missing precondition."""
 
     @api.get(LIVE)
     async def health() -> Response:

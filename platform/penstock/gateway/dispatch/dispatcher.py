@@ -3,7 +3,6 @@
 Safe: no token has reached the caller, or the relay can continue the stream. Allowed: the retry budget is not spent.
 Useful: the deadline has not passed. Retries end if a second engine answers with the same error, since the request is at
 fault then, and if a second worker is lost with the request in flight, which may be the cause (``poison.py``, ADR 0043).
-The dispatcher knows neither how a worker is chosen nor the content of an answer.
 """
 
 import asyncio

@@ -85,7 +85,9 @@ def _asked_completion(request: InferRequest) -> Body:
     if (sampling := asked.pop(SAMPLING, None)) is not None:
         asked = options(object_of(sampling, SAMPLING), (), _TAKEN - {SAMPLING}) | asked
     if asked.pop("exclude_input_in_output", True) not in (True, 1):
-        raise InvalidField("the answer never repeats the prompt", param="exclude_input_in_output")
+        raise InvalidField(
+            "the answer never includes the prompt: leave this out or true", param="exclude_input_in_output"
+        )
     for name in asked.keys() & _NUMBERS:
         asked[name] = number_of(asked[name], name)
     if IGNORE_EOS in asked:

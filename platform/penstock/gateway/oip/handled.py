@@ -105,7 +105,7 @@ def _check_classes(handler: HandlerSettings, request: InferRequest) -> None:
         there = prod(outputs[name].shape[1:]) if ANY not in outputs[name].shape[1:] else classes
         told += min(classes, there) * items_of(request.inputs[0])
         if told > MAX_ELEMENTS:
-            what = f"{name}: {CLASSES} would tell more than {MAX_ELEMENTS} classes: ask for fewer, or for its numbers"
+            what = f"{name}: {CLASSES} would return more than {MAX_ELEMENTS} classes: ask for fewer, or for the numbers"
             raise InvalidField(what, param=name)
 
 

@@ -82,7 +82,7 @@ def parted(raw: bytes, head_length: int | None) -> tuple[memoryview, memoryview]
         raise MalformedBody("Inference-Header-Content-Length is more than the body has")
     head, rest = whole[:head_length], whole[len(whole) if head_length is None else head_length :]
     if len(head) > MAX_JSON_BYTES:
-        raise BodyTooLarge(f"the JSON is larger than {MAX_JSON_BYTES} bytes: send tensors in binary form behind it")
+        raise BodyTooLarge(f"the JSON is larger than {MAX_JSON_BYTES} bytes: send tensors in binary form after it")
     return head, rest
 
 
@@ -147,7 +147,7 @@ class _Binary:
 
     def check_end(self) -> None:
         if self._rest:
-            raise InvalidField(f"{len(self._rest)} bytes behind the JSON belong to no tensor", param="inputs")
+            raise InvalidField(f"{len(self._rest)} bytes after the JSON belong to no tensor", param="inputs")
 
 
 def _specs(asked: _Request) -> list[TensorSpec]:

@@ -38,10 +38,10 @@ def soonest(*seconds: float) -> float:
 def of_model(parameters: Mapping[str, object]) -> dict[str, object]:
     """Return the parameters that go to the model; raises ``InvalidField`` for unsupported ones."""
     if parameters.get(PRIORITY, 0) != 0:
-        raise InvalidField("priority is not taken: the plan of the key decides who waits; leave it out", param=PRIORITY)
+        raise InvalidField("priority is not supported: the key's plan sets it; leave it out", param=PRIORITY)
     for name, value in parameters.items():
         if name.startswith(_SEQUENCES):
-            raise InvalidField(f"{name} is not supported: each request stands for itself", param=name)
+            raise InvalidField(f"{name} is not supported: requests are independent of each other", param=name)
         _check_finite(value, name)
     return {name: value for name, value in parameters.items() if name not in _OF_THE_PROTOCOL}
 

@@ -140,7 +140,7 @@ class RequestExchange(ABC):
         ours = self._edge.region
         if asked not in (ours, ANYWHERE):
             raise InvalidField(
-                f"{GEO} is answered here in {ours}: name that, or {ANYWHERE}, or ask the gateway of another region",
+                f"{GEO} must be {ours} or {ANYWHERE} at this gateway; for another region ask its gateway",
                 param=GEO,
             )
         return ours

@@ -196,7 +196,7 @@ def _sequences(api: Api, body: Body) -> int:
         return 1
     if best_of > n:
         raise UnsupportedField(
-            "best_of is not supported beyond n: ask for n answers with log probabilities, and choose", param="best_of"
+            "best_of above n is not supported: ask for n answers with log probabilities, and choose", param="best_of"
         )
     return n
 

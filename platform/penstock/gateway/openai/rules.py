@@ -48,7 +48,7 @@ def _min_tokens(*mosts: str) -> Rule:
         least = body["min_tokens"]
         most = next((body[name] for name in mosts if body.get(name) is not None), None)
         if isinstance(least, int) and isinstance(most, int) and least > most:
-            raise InvalidField(f"min_tokens must be at most {most}, the answer's bound", param="min_tokens")
+            raise InvalidField(f"min_tokens must be at most {most}, the answer's longest length", param="min_tokens")
 
     return check_min
 
@@ -70,7 +70,7 @@ def _response_format(body: Body) -> None:
 def _structured_outputs(body: Body) -> None:
     given, name = body["structured_outputs"], "structured_outputs"
     if tools.forces(body.get("tool_choice")):
-        raise InvalidField(f"{name} can't bind an answer that tool_choice makes a call: send one of them", param=name)
+        raise InvalidField(f"{name} can't be used with a forced tool call (tool_choice): send one of them", param=name)
     if isinstance(given, Mapping) and given.get("choice") == []:
         raise InvalidField(f"{name}.choice must not be empty", param=f"{name}.choice")
     if isinstance(given, Mapping) and sum(given.get(one) is not None for one in CONSTRAINTS) != 1:
@@ -78,13 +78,13 @@ def _structured_outputs(body: Body) -> None:
 
 
 def _no_call(body: Body) -> str | None:
-    """Say that a choice among no tools has no effect: Responses echo the default."""
+    """Report ``tool_choice`` without tools as without effect: Responses echo the default."""
     tools.check_choice(body)
     return "tool_choice" if body["tool_choice"] == "none" and not body.get("tools") else None
 
 
 def _top_logprobs(body: Body) -> str | None:
-    """Say that chances are listed beside log probabilities alone, which a Responses body asks for by ``include``."""
+    """Report ``top_logprobs`` without log probabilities, which a Responses body requests by ``include``."""
     asked = body.get("include")
     return None if isinstance(asked, list) and LOGPROBS in asked else "top_logprobs"
 
@@ -108,7 +108,7 @@ def _thinking(body: Body) -> None:
 
 
 def _metadata(body: Body) -> None:
-    """Hold OpenAI's bounds of what is told: elsewhere the body would be refused."""
+    """Enforce OpenAI's bounds, although metadata has no effect here: OpenAI would refuse the body."""
     given = body["metadata"]
     if not isinstance(given, Mapping):
         return

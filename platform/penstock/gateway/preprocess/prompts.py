@@ -124,5 +124,5 @@ def given(request: InferenceRequest) -> Prompts:
 def _ids(tokens: list[object], param: str) -> list[int]:
     ids = [token for token in tokens if type(token) is int and 0 <= token <= MAX_TOKEN_ID]
     if len(ids) != len(tokens):
-        raise InvalidField(f"{param} holds something that is no token id", param=param)
+        raise InvalidField(f"{param} has a value that is no token id", param=param)
     return ids

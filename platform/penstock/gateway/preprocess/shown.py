@@ -30,7 +30,7 @@ def check_tools(body: Mapping[str, object], version: VersionEntry) -> None:
     """Raise ``UnsupportedByModel`` if the request offers tools and the template does not show them."""
     if body.get("tools") and wishes.uses_tools(body) and not _can(Ability.TOOLS, version):
         raise UnsupportedByModel(
-            f"{version.id} shows its model no tools: leave them out, or name a model that was taught them",
+            f"{version.id} has a chat template without tools: leave tools out, or use a model trained for them",
             param="tools",
         )
 
@@ -39,16 +39,18 @@ def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], ver
     """Raise ``UnsupportedByModel`` for documents, system messages or earlier calls that the template omits."""
     if options.option(api, body, "documents") and not _can(Ability.DOCUMENTS, version):
         raise UnsupportedByModel(
-            f"{version.id} shows its model no documents: send their text in a message", param="documents"
+            f"{version.id} has a chat template without documents: send their text in a message", param="documents"
         )
     missing = () if version.renders is None else _IN_MESSAGES.difference(version.renders)
     if not missing:
         return
     for ability in sorted({ability for message in messages for ability in _needed(message)}):
         if ability in missing:
-            what = "system messages" if ability is Ability.SYSTEM else "earlier calls of tools"
+            what = "system messages" if ability is Ability.SYSTEM else "earlier tool calls"
             param = "input" if api is Api.RESPONSES else "messages"
-            raise UnsupportedByModel(f"{version.id} shows its model no {what}: say it in a user message", param=param)
+            raise UnsupportedByModel(
+                f"{version.id} has a chat template without {what}: put their content into a user message", param=param
+            )
 
 
 def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template: ChatTemplate) -> tuple[str, ...]:

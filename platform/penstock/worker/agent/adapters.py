@@ -180,7 +180,7 @@ class AdapterLoader:
             theirs = settings.base[:12] if settings else "nobody"
             raise AdapterRefused(f"it was made for {theirs}, and this worker serves {digest[:12]}")
         if not 1 <= settings.rank <= base.engine.adapter_rank:
-            raise AdapterRefused(f"its rank is {settings.rank}, of {base.engine.adapter_rank} that slots have")
+            raise AdapterRefused(f"its rank is {settings.rank}, and slots allow at most {base.engine.adapter_rank}")
         if fault := await asyncio.to_thread(_fault_of_weights, copy.folder, base.engine.dtype):
             raise AdapterRefused(fault)
 
@@ -204,7 +204,7 @@ class AdapterLoader:
         if own:
             raise AdapterRefused(own)
         if fault:
-            raise AdapterRefused(f"beside it its base answers wrong: {fault}")
+            raise AdapterRefused(f"with this adapter loaded, its base model answers wrong: {fault}")
 
     async def _fault_of_base(self, base: Manifest) -> str:
         with suppress(OSError, EngineError):

@@ -94,7 +94,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001  whatever a model raises ends on its items, never on the batcher
             return error
         if len(results) != len(items):
-            return EngineError("The model gave another number of results than it got items.")
+            return EngineError("The model returned a different number of results than it was given items.")
         return _Timed(results, began_at, self._clock.monotonic())
 
     def _learn(self, part: Sequence[WaitingItem], timed: _Timed) -> float:

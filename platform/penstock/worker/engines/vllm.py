@@ -131,8 +131,7 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
 
     On a CPU the core runs in the server's process (vLLM's default of two binds the model to one core), and OpenBLAS
     gets no threads, so that a pre-imported parent may fork. Waiting arithmetic threads sleep: spinning ones make a step
-    a hundred times as long on a busy machine. Nothing is compiled: the first log probabilities would take 24 s on two
-    busy cores.
+    a hundred times as long on a busy machine.
     """
     common = {
         "HF_HUB_OFFLINE": "1",

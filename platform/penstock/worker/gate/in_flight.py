@@ -2,9 +2,6 @@
 
 ``send`` runs once per token in the engine's process: a plain function that returns the server's awaitable, so that a
 chunk costs no coroutine.
-
-Tokens after a disconnect are counted from the server's later events: a lower bound, since the engine batches steps
-ahead.
 """
 
 from collections.abc import Awaitable, Callable

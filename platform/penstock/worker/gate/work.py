@@ -1,7 +1,7 @@
 """An engine's queue, the conversion of a ticket to work for it, and one request's bounds there. Pure.
 
 A second check after the gateway's: a gateway with an old table may not know the batch size, and none knows the KV
-blocks. Without this check a request that is too large would wait in the engine's queue.
+blocks.
 """
 
 import sys
@@ -38,10 +38,7 @@ def queue_of(config: GateConfig) -> AdmissionQueue:
 
 
 def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float) -> Work:
-    """Return the ticket's work; ``clocks_apart``: the queue's clock minus the ticket's, in seconds.
-
-    A list's prompts enter the engine a few at a time, and only those hold slots and blocks.
-    """
+    """Return the ticket's work; ``clocks_apart``: the queue's clock minus the ticket's, in seconds."""
     prompts = max(1, ticket.prompts)
     choices = max(1, -(-ticket.sequences // prompts))
     at_once = min(prompts, max(1, int(size.max_seqs * MOST_AT_ONCE) // choices))

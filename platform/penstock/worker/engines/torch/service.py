@@ -36,8 +36,6 @@ from penstock.worker.share import Share
 class Sharing:
     """Bounds the concurrent items of lists: two full batches in all if one tenant is present, else each list's own
     share.
-
-    Items already running when another tenant arrives end within two batches; until then a list adds none.
     """
 
     def __init__(self, most: int) -> None:
@@ -150,7 +148,7 @@ class Compute:
             self._numbers.running -= len(rows)
             self._numbers.batches += 1
         if any(len(one) != len(rows) for one in made.values()):
-            raise EngineError("the model gave another number of rows than it got")
+            raise EngineError("the model returned a different number of rows than it was given")
         if not _has_postprocess(self._handler):
             declared.check(made, self._handler.model.settings)
         self._numbers.items += len(rows)

@@ -61,8 +61,7 @@ class ServiceRate:
 class Slowness:
     """Measured over predicted seconds of recent first tokens; 1.0 without evidence, and never below.
 
-    Routing alone reads it: a prompt in the cache is quicker than predicted, and the engine no faster. Old evidence
-    fades, so that a worker without requests is tried again.
+    Routing alone reads it: a prompt in the cache is quicker than predicted, and the engine no faster.
     """
 
     def __init__(self) -> None:

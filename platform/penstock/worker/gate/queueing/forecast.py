@@ -67,8 +67,7 @@ class Forecast:
     def late_s(self, work: Work, now: float, wait_s: float | None = None, retries_s: float = 0.0) -> float:
         """Return the predicted seconds past the request's deadline; 0 if it may wait.
 
-        A request that can enter at once may always try. A waiting request also needs time to run: otherwise it
-        displaces one that could meet its deadline.
+        A request that can enter at once may always try.
         """
         if not work.deadline_at:
             return 0.0

@@ -70,9 +70,8 @@ class PriorityLevel:
     def choose(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work]) -> Work | None:
         """Return the first fitting request of the least served flow, and advance the level's virtual time to it.
 
-        ``pick`` selects a flow's first request. First requests without room are overtaken a bounded number of times,
-        those beyond their share freely. One that will fit in a step or two is never overtaken: small prompts would keep
-        it out.
+        First requests without room are overtaken a bounded number of times, those beyond their share freely. One that
+        will fit in a step or two is never overtaken: small prompts would keep it out.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
@@ -140,11 +139,7 @@ class PriorityLevel:
         return self._crowd.longest(self.flows).newest
 
     def ahead_of(self, work: Work) -> float:
-        """Return the level's tokens of service probably done before the request.
-
-        The sum of its tenant's own queue, the other tenants' service by weight meanwhile, and new tenants' first
-        requests.
-        """
+        """Return the level's tokens of service probably done before the request."""
         flow = self.flows.get(work.tenant)
         own = flow.cost if flow is not None else 0.0
         fresh = self._fresh - (flow.fresh if flow is not None else 0.0)

@@ -1,8 +1,7 @@
 """An engine's adapters in memory, the requested ones, and the next to evict. Pure.
 
 One is loaded at a time, a bounded number per minute, tenants with the fewest recent loads first: a tenant with a
-thousand adapters delays others by one load. Load times are measured and included in the forecast. A refused pin is
-retried at growing intervals, after adapters with waiting requests.
+thousand adapters delays others by one load.
 
 Trade-off: with more adapters in use than fit, most requests are refused until the next minute's loads; without a bound
 the engine would only load.

@@ -1,8 +1,6 @@
 """Each tenant's part of the engine: its share by weight among active tenants, and its reservation.
 
-A tenant is active from its first request with a share, while one waits or runs, and half a minute longer. Of reserved,
-unused slots a part stays free; the rest is lent, and freed slots go to tenants with reservations first. Reservations
-beyond the engine shrink in proportion.
+Of reserved, unused slots a part stays free; the rest is lent, and freed slots go to tenants with reservations first.
 
 Trade-off: running answers can't be preempted, so lent slots are returned only as answers end. Lending none would waste
 the engine; lending all would let long answers occupy everything.
