@@ -56,13 +56,10 @@ class Device:
 
     @property
     def usd_per_h(self) -> float:
-        """The price of one GPU, or of one slice, on the dearest machine that may have it: a real bill is no higher."""
-        shares = [
-            one.usd_per_h / (one.gpus * (pool.mig[self.profile] if self.profile else 1))
-            for pool in self.pools
-            for one in _types(pool)
-        ]
-        return round(max(shares), 4)
+        """The price of one GPU, or of one slice, on the cheapest machine of the first pool that has it."""
+        pool = self.pools[0]
+        slices = pool.mig[self.profile] if self.profile else 1
+        return round(min(one.usd_per_h / (one.gpus * slices) for one in _types(pool)), 4)
 
     def most(self, gpus: int) -> int:
         """How many workers of so many GPUs its pools hold at their maximum sizes."""
