@@ -15,7 +15,7 @@ from penstock.lateness.activity import is_stopped
 from penstock.local import connections
 from penstock.supervision import exposition
 from penstock.supervision.child import Child, Command
-from penstock.supervision.files import ready_file
+from penstock.supervision.files import read_if_there, ready_file
 from penstock.telemetry import pages
 from penstock.worker.engines import device
 from penstock.worker.engines.process import zygote_argv
@@ -107,7 +107,7 @@ async def gateway_is_ready(run: Path, child: Child) -> bool:
 
 
 async def controller_is_ready(settings: Settings, address_file: Path) -> bool:
-    url = _address(address_file)
+    url = read_if_there(address_file)
     if not url:
         return False
     try:
@@ -117,10 +117,3 @@ async def controller_is_ready(settings: Settings, address_file: Path) -> bool:
     except httpx.HTTPError:
         return False
     return answer.status_code == httpx.codes.OK
-
-
-def _address(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except OSError:
-        return ""

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.simulator.engine import TOLD_EVERY, EngineModel, Sequence, Step
+from penstock.simulator.engine import EngineModel, Sequence, Step
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.work import Work, cost
+from penstock.worker.meter import REPORT_EVERY
 
 LEAST_STEP_S = 1e-6
 """The resolution of virtual time."""
@@ -129,7 +130,7 @@ class Worker:
         for sequence in news.first:
             self._first(sequence)
         for sequence in news.told:
-            self._tell(sequence, TOLD_EVERY * sequence.width)
+            self._tell(sequence, REPORT_EVERY * sequence.width)
         for sequence in news.done:
             self._complete(sequence)
 

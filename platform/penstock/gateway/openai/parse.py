@@ -128,7 +128,7 @@ def _input(api: Api, body: Body) -> int:
     if api is Api.CHAT or api is Api.MESSAGES:
         parts = fields.CHAT_PARTS if api is Api.CHAT else fields.MESSAGES_PARTS
         turns = fields.messages(body, "messages", most=MAX_MESSAGES, parts=parts)
-        if api is Api.CHAT and any(turn["role"] == "tool" for turn in turns):
+        if api is Api.CHAT:
             tool_results.of_chat(turns)
         return 1
     if api is Api.COMPLETIONS:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.domain.ids import RequestId, TenantId, VersionId
+from penstock.domain.outage import SHORTEST_WAIT_S
 from penstock.domain.serving.load import FIRST_PACE
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.anticipation import Anticipation
-from penstock.worker.gate.queueing.constants import LEAST_LOOK_S, LEAST_RETRY_S
+from penstock.worker.gate.queueing.constants import LEAST_LOOK_S
 from penstock.worker.gate.queueing.entered import Entered
 from penstock.worker.gate.queueing.estimates import ServiceRate
 from penstock.worker.gate.queueing.fair_queue import Bounds, FairQueue, oldest
@@ -147,7 +148,7 @@ class AdmissionQueue:
         for work in [one.work for one in self._entries.values() if one.entered_at is None]:
             if work.adapter == adapter:
                 self._take_out(work.request)
-                self._send_away(work.request, Shed.ADAPTER, max(LEAST_RETRY_S, for_s))
+                self._send_away(work.request, Shed.ADAPTER, max(SHORTEST_WAIT_S, for_s))
         self._open(now)
 
     # -- what the engine has done ------------------------------------------------------------

@@ -57,9 +57,6 @@ MOST_PROMISED = 0.8
 RESERVATION_HOLD_S = 3600.0
 """Seconds that a reservation holds after its tenant's last request."""
 
-ACTIVE_S = 30.0
-"""Seconds that a tenant counts as active after its last request: after a pause it finds a slot."""
-
 # -- the order -----------------------------------------------------------------------------
 
 MAX_BYPASSES = 8
@@ -94,12 +91,9 @@ NEW_PART = 0.65
 LAPSE_S = 5.0
 """Seconds that a retry keeps its place after it was due, since ``Retry-After`` has whole seconds."""
 
-LEAST_RETRY_S = 1.0
-"""Least ``Retry-After``: the header counts in seconds."""
-
 MINUTE_S = 60.0
-"""Longest ``Retry-After``: no forecast reaches further. Also the half-life of an adapter's uses, the window of
-``LOADS_PER_MINUTE``, and the seconds for which ended requests, and adapters that could not be awaited, are remembered.
+"""Half-life of an adapter's uses, window of ``LOADS_PER_MINUTE``, and the seconds for which ended requests, and
+adapters that could not be awaited, are remembered.
 """
 
 # -- anticipation --------------------------------------------------------------------------
@@ -144,11 +138,9 @@ LOOK_S = 0.25
 
 BOUND_S = 2.0
 """Seconds that an adapter waits for an idle slot before one is closed for it, and that a loaded one stays while others
-wait; it keeps its slot for half of that. A smaller value swaps more; a larger one lets other adapters wait.
+wait; it keeps its slot for half of that. A smaller value swaps more; a larger one lets other adapters wait. Also the
+first estimate of a load, and the first pause of a refused pin; later pauses double.
 """
 
 LOADS_PER_MINUTE = 30
 """Adapter loads in any minute. Without it an engine used by a thousand adapters would only load."""
-
-FIRST_LOAD_S = 2.0
-"""Initial estimate of an adapter's load in seconds; a refused pin is retried after as long, then twice as long."""

@@ -7,12 +7,11 @@ Trade-off: an O(1) estimate with headroom for later requests that go first, inst
 """
 
 from penstock.domain.models.steps import StepModel
+from penstock.domain.outage import LONGEST_WAIT_S, SHORTEST_WAIT_S
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.constants import (
     HEADROOM,
     LEAST_LOOK_S,
-    LEAST_RETRY_S,
-    MINUTE_S,
     NEW_PART,
     STAY_HEADROOM,
 )
@@ -133,10 +132,10 @@ class Forecast:
 
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
         """Return the seconds after which the refused caller should retry, and reserve a place for that retry."""
-        retry_s = max(LEAST_RETRY_S, HEADROOM * wait_s)
-        if retry_s <= MINUTE_S:
+        retry_s = max(SHORTEST_WAIT_S, HEADROOM * wait_s)
+        if retry_s <= LONGEST_WAIT_S:
             self.retries.expect(work, now + retry_s, now)
-        return min(MINUTE_S, retry_s)
+        return min(LONGEST_WAIT_S, retry_s)
 
 
 def _over_s(may_s: float, wait_s: float, retries_s: float) -> float:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing.constants import ACTIVE_S, KEPT_FREE, MOST_PROMISED, RESERVATION_HOLD_S
+from penstock.worker.batching.tenants import ACTIVE_S
+from penstock.worker.gate.queueing.constants import KEPT_FREE, MOST_PROMISED, RESERVATION_HOLD_S
 from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.gate.queueing.slots import NOTHING, Room, Slots
 from penstock.worker.gate.queueing.work import Work
