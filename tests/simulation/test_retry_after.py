@@ -68,7 +68,7 @@ class Watch:
         ]
 
     def _is_taken(self, one: RefusedRequest, now: float) -> bool:
-        return self._queue.forecast.late_s(replace(one.work, deadline_at=now + overload.PATIENCE_S), now) == 0.0
+        return self._queue.forecast.late_s(replace(one.work, deadline_at=now + overload.PATIENCE_S), now) is None
 
 
 def refused(until_s: float) -> list[Met]:

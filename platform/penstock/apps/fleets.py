@@ -9,6 +9,7 @@ from pathlib import Path
 
 from penstock.apps import slos
 from penstock.apps.keys import provide_worker_key
+from penstock.apps.scales import bounds_of
 from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
 from penstock.connectors.process.fleet import HostConfig, LocalFleet
 from penstock.control.autoscaler.autoscaler import ScaleSettings
@@ -20,8 +21,6 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.formats.documents import DocumentRefused, yaml_of
-from penstock.scaling.bounds import ScaleBounds, SpecRefused, parse
 from penstock.scaling.room import Machine
 from penstock.worker.engines import device
 
@@ -47,11 +46,6 @@ async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncI
     if settings.fleet is FleetKind.LOCAL:
         pool = PoolPolicy(limit_bytes=settings.pooled_bytes, lease_s=settings.lease_s)
         scale = replace(_scale(settings), machine=_machine())
-        if scale.gateways is not None:
-            do = "Remove `gateways` from it: only in a cluster are gateways scaled, by KEDA."
-            raise CommandError(
-                f"{settings.scale_file} scales gateways, but on one machine their number is fixed.", do=do
-            )
         yield Hosted(host=_local(settings, command), plan=plan, pool=pool, scale=scale)
         return
     async with _cluster(settings) as found:
@@ -59,15 +53,7 @@ async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncI
 
 
 def _scale(settings: ControllerSettings) -> ScaleSettings:
-    found = ScaleBounds()
-    if settings.scale_file:
-        do = "See docs/how-it-decides/scaling.md, or leave PENSTOCK_SCALE_FILE empty."
-        try:
-            found = parse(yaml_of(Path(settings.scale_file).read_bytes()), settings.scale_file)
-        except OSError as error:
-            raise CommandError(f"{settings.scale_file} can't be read: {error.strerror}.", do=do) from error
-        except (SpecRefused, DocumentRefused) as error:
-            raise CommandError(str(error), do=do) from error
+    found = bounds_of(settings)
     return ScaleSettings(tiers=slos.load(), bounds=found.versions, gateways=found.gateways, lease_s=settings.lease_s)
 
 

@@ -11,7 +11,7 @@ import typer
 from penstock.apps.settings import Settings, load
 from penstock.cli import screen
 from penstock.cli.arguments import length, seconds
-from penstock.cli.terminal import explained, tell_json
+from penstock.cli.terminal import tell_json
 from penstock.domain.command_error import CommandError
 
 if TYPE_CHECKING:
@@ -84,20 +84,19 @@ def diagnose(
     from penstock.diagnosis.verdict import Word, judge
     from penstock.views.diagnosis import lines
 
-    with explained():
-        asked = DiagnoseOptions(seconds=length(window), until=seconds(until), prometheus=prometheus)
-        recorded = None if replay else prometheus_window(load(), asked)
-        recording = read(replay) if replay else measure(load(), asked, recorded)
-        if record:
-            write(recording, record)
-        snapshot = snapshot_of(recording, slos.load().values())
-        verdict = judge(snapshot)
-        if recorded is not None:
-            verdict = lately(recorded, verdict)
-        if as_json:
-            tell_json(report.report(verdict, snapshot, recording))
-        else:
-            screen.show(lines(verdict, snapshot, recording))
+    asked = DiagnoseOptions(seconds=length(window), until=seconds(until), prometheus=prometheus)
+    recorded = None if replay else prometheus_window(load(), asked)
+    recording = read(replay) if replay else measure(load(), asked, recorded)
+    if record:
+        write(recording, record)
+    snapshot = snapshot_of(recording, slos.load().values())
+    verdict = judge(snapshot)
+    if recorded is not None:
+        verdict = lately(recorded, verdict)
+    if as_json:
+        tell_json(report.report(verdict, snapshot, recording))
+    else:
+        screen.show(lines(verdict, snapshot, recording))
     raise typer.Exit({Word.HEALTHY: 0, Word.BOTTLENECK: BOTTLENECK}.get(verdict.word, UNEXPLAINED))
 
 

@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli import screen
 from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
-from penstock.cli.terminal import AsJson, explained
+from penstock.cli.terminal import AsJson
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.views import plans, plots
@@ -60,6 +60,9 @@ def memory(  # noqa: PLR0913  one for each option
     kv: Cache = "bfloat16",
     block: Annotated[int, typer.Option(min=1, max=1024, help="Tokens per KV block.")] = 16,
     adapters: Annotated[str, typer.Option(help="LoRA adapters in one batch, as SLOTSxRANK: 8x16.")] = "",
+    host_gib: Annotated[int, typer.Option(min=0, max=1 << 16, help="Host memory for evicted KV blocks, in GiB.")] = 0,
+    hits: Annotated[float, typer.Option(help="Part of prompt tokens found in the prefix cache.")] = 0.0,
+    evicted: Annotated[float, typer.Option(help="Part seen before, and evicted since.")] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Show what fills the memory of a GPU with this model, how many requests fit, and the engine settings for that.
@@ -69,11 +72,14 @@ def memory(  # noqa: PLR0913  one for each option
     from penstock.capacity import nearest, told
     from penstock.capacity.gpus import gpu as known
     from penstock.capacity.memory_plan import plan
+    from penstock.capacity.offloading import History
     from penstock.cli import planned
 
     slots, rank = _adapters(adapters)
     wanted = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
-    target = replace(wanted, block_tokens=block, adapter_slots=slots, adapter_rank=rank)
+    past = History(hits=hits, evicted=evicted) if hits or evicted else None
+    offered = replace(wanted, host_bytes=host_gib << 30, history=past)
+    target = replace(offered, block_tokens=block, adapter_slots=slots, adapter_rank=rank)
     with _planned():
         name, shape, size = planned.shape_of(model)
         on = known(gpu)
@@ -190,11 +196,10 @@ def _past(version: str, days: int) -> "Traffic":
 
 @contextmanager
 def _planned() -> Iterator[None]:
-    with explained():
-        try:
-            yield
-        except ArtifactRefused as error:
-            raise CommandError(str(error), do="see penstock plan --help") from error
+    try:
+        yield
+    except ArtifactRefused as error:
+        raise CommandError(str(error), do="see penstock plan --help") from error
 
 
 def _target(context: int, lengths: tuple[int, int], itl_ms: float, gpus: tuple[int, int], kv: str) -> "Target":

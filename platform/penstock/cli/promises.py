@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.terminal import explained, out, tell_json
+from penstock.cli.terminal import out, tell_json
 
 app = typer.Typer(no_args_is_help=True, help="Service level objectives: their rules, alerts and error budgets.")
 
@@ -22,9 +22,8 @@ def write_rules(
     """
     from penstock.apps import slos
 
-    with explained():
-        for path in slos.write_rules(folder):
-            out.print(path, highlight=False, soft_wrap=True)
+    for path in slos.write_rules(folder):
+        out.print(path, highlight=False, soft_wrap=True)
 
 
 @app.command("alertmanager")
@@ -42,9 +41,8 @@ def write_alertmanager(
     from penstock.slo import files
     from penstock.slo.alertmanager import Receivers
 
-    with explained():
-        receivers = Receivers(page=page, ticket=ticket, rollback=rollback)
-        out.print(files.alertmanager(receivers), end="", markup=False, highlight=False, soft_wrap=True)
+    receivers = Receivers(page=page, ticket=ticket, rollback=rollback)
+    out.print(files.alertmanager(receivers), end="", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("status")
@@ -73,10 +71,9 @@ def show_status(
     from penstock.slo.policy import judge
     from penstock.views import error_budgets
 
-    with explained():
-        found = observed.budgets(load(), prometheus)
-        verdict = judge(slos.policy(), found.for_rollouts)
-        if as_json:
-            tell_json(error_budgets.plain(found, verdict))
-        else:
-            screen.show(error_budgets.shown(found, verdict))
+    found = observed.budgets(load(), prometheus)
+    verdict = judge(slos.policy(), found.for_rollouts)
+    if as_json:
+        tell_json(error_budgets.plain(found, verdict))
+    else:
+        screen.show(error_budgets.shown(found, verdict))

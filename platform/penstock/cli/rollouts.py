@@ -10,7 +10,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, explained, tell_json
+from penstock.cli.terminal import AsJson, tell_json
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Kind
@@ -90,21 +90,20 @@ def start(  # noqa: PLR0913  one for each option
 
     * `penstock rollout start chat smollm2-135m-instruct@0123456789ab --shares 0,5,50,100 --out careful-tenant`
     """
-    with explained():
-        body = {
-            "alias": alias,
-            "candidate": candidate,
-            "kind": kind,
-            "stages": _stages(shares, stage_s, watch_s),
-            "patience_s": patience_s,
-            "guard": guard,
-            "blast": {"tokens_ratio": most_tokens / 100, "out": stay_out or [], "first": first or []},
-            "shadow": {"per_s": copies},
-            "accept_dearer": accept_dearer,
-            "override_budget": override_budget,
-            "reason": reason,
-        }
-        screen.show(views.shown(operator(load()).post("/rollouts", body)))
+    body = {
+        "alias": alias,
+        "candidate": candidate,
+        "kind": kind,
+        "stages": _stages(shares, stage_s, watch_s),
+        "patience_s": patience_s,
+        "guard": guard,
+        "blast": {"tokens_ratio": most_tokens / 100, "out": stay_out or [], "first": first or []},
+        "shadow": {"per_s": copies},
+        "accept_dearer": accept_dearer,
+        "override_budget": override_budget,
+        "reason": reason,
+    }
+    screen.show(views.shown(operator(load()).post("/rollouts", body)))
 
 
 @app.command("plan")
@@ -125,16 +124,15 @@ def plan(  # noqa: PLR0913  one for each option
 
     For example: `penstock rollout plan chat smollm2-135m-instruct@0123456789ab --shares 25,50,100 --hours 24`
     """
-    with explained():
-        body = {
-            "alias": alias,
-            "candidate": candidate,
-            "kind": kind,
-            "stages": _stages(shares, STAGES[0].min_s, STAGES[-1].min_s),
-            "patience_s": patience_s,
-        }
-        found = operator(load()).post(f"/rollout-plans?hours={hours:g}", body)
-        screen.tell(found, lambda: views.planned(alias, found), as_json=as_json)
+    body = {
+        "alias": alias,
+        "candidate": candidate,
+        "kind": kind,
+        "stages": _stages(shares, STAGES[0].min_s, STAGES[-1].min_s),
+        "patience_s": patience_s,
+    }
+    found = operator(load()).post(f"/rollout-plans?hours={hours:g}", body)
+    screen.tell(found, lambda: views.planned(alias, found), as_json=as_json)
 
 
 @app.command("status")
@@ -148,18 +146,17 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show the stage of rollouts, the judge's present verdict, and the history."""
-    with explained():
-        if not alias:
-            found = operator(load()).get("/rollouts")
-            screen.tell(found, lambda: views.listed(found["rollouts"]), as_json=as_json)
-            return
-        whole = _whole(alias)
-        if as_json:
-            tell_json(whole)
-            return
-        screen.show(views.shown(whole))
-        for said in _following(whole) if follow else ():
-            screen.show(line(said))
+    if not alias:
+        found = operator(load()).get("/rollouts")
+        screen.tell(found, lambda: views.listed(found["rollouts"]), as_json=as_json)
+        return
+    whole = _whole(alias)
+    if as_json:
+        tell_json(whole)
+        return
+    screen.show(views.shown(whole))
+    for said in _following(whole) if follow else ():
+        screen.show(line(said))
 
 
 @app.command("hold")
@@ -196,10 +193,9 @@ def abort(alias: Alias, *, reason: Reason) -> None:
 
 
 def _move(alias: str, word: str, reason: str, *, override_budget: bool = False) -> None:
-    with explained():
-        whole = _whole(alias)
-        body = {"reason": reason, "override_budget": override_budget, "stage": whole["stage"]}
-        screen.show(views.shown(operator(load()).post(f"/rollouts/{whole['id']}/{word}", body)))
+    whole = _whole(alias)
+    body = {"reason": reason, "override_budget": override_budget, "stage": whole["stage"]}
+    screen.show(views.shown(operator(load()).post(f"/rollouts/{whole['id']}/{word}", body)))
 
 
 def _id_of(alias: str) -> str:

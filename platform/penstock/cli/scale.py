@@ -9,7 +9,7 @@ from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import length
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, explained, out
+from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
 from penstock.views import scale as views
@@ -24,9 +24,8 @@ def status(*, as_json: AsJson = False) -> None:
 
     For example: `penstock scale status`.
     """
-    with explained():
-        found = operator(load()).get("/scale")
-        screen.tell(found, lambda: views.listed(found), as_json=as_json)
+    found = operator(load()).get("/scale")
+    screen.tell(found, lambda: views.listed(found), as_json=as_json)
 
 
 @app.command("explain")
@@ -38,14 +37,13 @@ def explain(
 
     For example: `penstock scale explain smollm2@4f1c2d3e4a5b`.
     """
-    with explained():
-        found = operator(load()).get("/scale")
-        one = next((one for one in found["versions"] if one["record"]["version"] == version), None)
-        if one is None:
-            raise CommandError(
-                f"{version} is not autoscaled.", do="See penstock scale status; PENSTOCK_SCALE_FILE names the versions."
-            )
-        screen.tell(one, lambda: views.explained(found, one), as_json=as_json)
+    found = operator(load()).get("/scale")
+    one = next((one for one in found["versions"] if one["record"]["version"] == version), None)
+    if one is None:
+        raise CommandError(
+            f"{version} is not autoscaled.", do="See penstock scale status; PENSTOCK_SCALE_FILE names the versions."
+        )
+    screen.tell(one, lambda: views.explained(found, one), as_json=as_json)
 
 
 @app.command("set")
@@ -61,10 +59,9 @@ def override(
 
     For example: `penstock scale set smollm2@4f1c2d3e4a5b 4 --for 8h --reason "a launch at noon"`.
     """
-    with explained():
-        body = {"workers": workers, "for_s": length(lasts), "reason": reason}
-        found = operator(load()).put(f"/scale/{version}/override", body)["override"]
-        screen.show(views.overridden(version, found))
+    body = {"workers": workers, "for_s": length(lasts), "reason": reason}
+    found = operator(load()).put(f"/scale/{version}/override", body)["override"]
+    screen.show(views.overridden(version, found))
 
 
 @app.command("clear")
@@ -74,9 +71,8 @@ def clear(version: Annotated[str, typer.Argument(help="The version, as name@dige
 
     For example: `penstock scale clear smollm2@4f1c2d3e4a5b`.
     """
-    with explained():
-        operator(load()).delete(f"/scale/{version}/override")
-        out.print(f"{version}: demand decides its worker count again", highlight=False)
+    operator(load()).delete(f"/scale/{version}/override")
+    out.print(f"{version}: demand decides its worker count again", highlight=False)
 
 
 @app.command("history")
@@ -91,7 +87,6 @@ def history(
 
     For example: `penstock scale history --limit 10`.
     """
-    with explained():
-        query = urlencode({"version": version, "limit": limit})
-        found = operator(load()).get(f"/scale/history?{query}")["records"]
-        screen.tell({"records": found}, lambda: views.changes(found), as_json=as_json)
+    query = urlencode({"version": version, "limit": limit})
+    found = operator(load()).get(f"/scale/history?{query}")["records"]
+    screen.tell({"records": found}, lambda: views.changes(found), as_json=as_json)

@@ -36,6 +36,7 @@ _ENGINE: dict[str, Range] = {
     "long_prefill_tokens": (0, MOST_TOKENS),
     "block_size": (1, 1 << 12),
     "kv_cache_bytes": (0, MOST_OF_ALL),
+    "kv_offload_bytes": (0, MOST_OF_ALL),
     "tensor_parallel_size": (1, MAX_RANKS),
 }
 _SAMPLING: dict[str, Range] = {

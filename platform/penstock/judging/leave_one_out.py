@@ -113,9 +113,9 @@ class PriceLeaveOneOut:
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 
     def _admitted(self, at: int, answers: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
-        """Return the tenants that now get an e-process, each in place of a tenant with far fewer answers.
+        """Return the tenants that now get an e-process without them, each in place of a tenant with far fewer answers.
 
-        The tenant with most answers is never replaced: its evidence stays in the others' e-processes.
+        The tenant that the evidence needs most is never replaced.
         """
         self._parts.add(at, answers)
         found = list[TenantId]()

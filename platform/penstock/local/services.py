@@ -26,9 +26,12 @@ STOPPED_POLL_S = 0.2
 ENGINES_SOCKET = "engines.sock"
 
 
-def gateway(settings: Settings, number: int, fd: int) -> Command:
-    settings = _with_metrics_port(settings, number - 1)
-    settings = settings.model_copy(update={"gateway_name": f"{socket.gethostname()}:{number}"})
+def gateway(settings: Settings, number: int, fd: int, most: int) -> Command:
+    """Return a gateway's command; ``most``: gateways that there may be, of which each gives its part of limits."""
+    is_added = number > settings.gateways  # the controller's port is behind those of the first ones
+    settings = _with_metrics_port(settings, number if is_added else number - 1)
+    named = {"gateway_name": f"{socket.gethostname()}:{number}", "gateways": most}
+    settings = settings.model_copy(update=named)
     return _command(settings, f"gateway {number}", f"gateway-{number}.log", ("gateway", "--fd", str(fd)), (fd,))
 
 

@@ -23,7 +23,7 @@ MOST_WORKERS = 1_000
 """As many as a deployment may have (``registry/rules.py``)."""
 _KEYS = ("versions", "least", "most", "idle_s", "parked", "price_per_hour", "clock")
 _CLOCK_KEYS = ("start", "end", "zone", "least")
-_GATEWAY_KEYS = ("least", "most", "rate_per_s")
+_GATEWAY_KEYS = ("least", "most")
 _MINUTE_S = 60.0
 _NUMBER = "workers"
 
@@ -105,8 +105,7 @@ def _gateways(spec: SpecReader) -> GatewayBounds:
     least, most = _count(spec, "least", 1), _count(spec, "most", 1)
     if least > most:
         raise spec.wrong("least", f"{least} is more than most, {most}: lower least or raise most")
-    rate = spec.number("rate_per_s", lambda n: n > 0, "requests of one process a second, above 0")
-    return GatewayBounds(least=least, most=most, rate_per_s=rate)
+    return GatewayBounds(least=least, most=most)
 
 
 def _bounds(spec: SpecReader) -> Bounds:

@@ -284,8 +284,8 @@ PREFIX_QUERIED_TOKENS = Metric(
 PREFIX_HIT_TOKENS = Metric(
     name="penstock_prefix_hit_tokens",
     kind=MetricKind.COUNTER,
-    help="Prompt tokens found in the engine's prefix cache.",
-    labels=(Label.VERSION,),
+    help="Prompt tokens found in the engine's prefix cache, by tier: device, host (offloaded).",
+    labels=(Label.VERSION, Label.TIER),
 )
 PREEMPTIONS = Metric(
     name="penstock_engine_preemptions",
@@ -320,7 +320,7 @@ DOOR_WAITING = Metric(
 DOOR_SHED = Metric(
     name="penstock_door_shed",
     kind=MetricKind.COUNTER,
-    help="Requests refused by a worker's queue: late, overloaded, tenant_queue, evicted, draining, adapter.",
+    help="Requests refused by a worker's queue: late, overloaded, tenant_queue, tenant_kv, evicted, draining, adapter.",
     labels=(Label.VERSION, Label.STANDING, Label.REASON),
 )
 DOOR_SATURATION = Metric(

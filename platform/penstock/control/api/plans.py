@@ -31,6 +31,8 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
         raise InvalidField(f"at most {MOST_RESERVED} of an engine can be reserved", param=f"{param}reserved")
     if plan.reserved and not plan.paid:
         raise InvalidField("capacity is reserved for paying tenants", param=f"{param}reserved")
+    if not 0 <= plan.kv_part <= 1 or 0 < plan.kv_part < plan.reserved:
+        raise InvalidField("a part of the KV cache is from what is reserved to 1; 0: no bound", param=f"{param}kv_part")
     _check_tiers(plan, param)
     others = (one.name for one in fields(Plan) if one.name not in CAPS)
     own = next((name for name in others if getattr(plan, name) != getattr(_PLAIN, name)), None)

@@ -59,6 +59,8 @@ class GatewayReport:
     held: tuple[HeldNow, ...] = ()
     loop_lag_s: float = 0.0
     """The longest delay of its event loop since the report before."""
+    cpu_s: float = 0.0
+    """CPU seconds of its process since its first report."""
     has_ended: bool = False
     """True in the last report of a process that ends in order."""
 
@@ -110,6 +112,8 @@ class Demand:
     """Gateways that reported and are silent: their requests may have gone elsewhere, or not."""
     gateways: int = 0
     loop_lag_s: float = 0.0
+    request_cpu_s: float = 0.0
+    """Mean CPU seconds of a gateway for a request, over the window of judgement; 0 before one was counted."""
     age_s: float = 0.0
 
     @property

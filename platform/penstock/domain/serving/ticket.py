@@ -42,6 +42,10 @@ class Ticket:
     expected_output_tokens: int
     reserved: float = 0.0
     """The part of the engine reserved for the tenant."""
+    kv_part: float = 0.0
+    """The most of the engine's KV cache that the tenant's requests may hold; 0 for no bound."""
+    kv_waits: bool = True
+    """Whether it waits beyond that part; False: it is refused at once, since its tenant accepts a degraded answer."""
     prompts: int = 1
     sequences: int = 1
     work_tokens: int = 0
@@ -103,11 +107,18 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
             str(ticket.sequences),
             str(ticket.work_tokens),
             f"{ticket.start_by - now:.3f}" if ticket.start_by else "",
-            *((ticket.adapter,) if ticket.adapter else ()),
+            *_bounded(ticket),
         )
     ).encode()
     sealed = binding + nonce + fields
     return urlsafe_b64encode(hmac.digest(key, sealed, hashlib.sha256) + sealed).decode()
+
+
+def _bounded(ticket: Ticket) -> tuple[str, ...]:
+    """Return the fields that most tickets lack; an older worker reads the first alone."""
+    if ticket.kv_part:
+        return ticket.adapter, str(ticket.kv_part), "" if ticket.kv_waits else "refused"
+    return (ticket.adapter,) if ticket.adapter else ()
 
 
 def unseal(value: str, key: bytes, now: float) -> Presented:
@@ -137,7 +148,8 @@ def unseal(value: str, key: bytes, now: float) -> Presented:
 
 def _fields(raw: bytes) -> tuple[float, Ticket]:
     request, tenant, standing, weight, issued_at, left_s, *rest = raw.decode().split(_SEPARATOR)
-    prompt, output, reserved, prompts, sequences, work, start_in_s, *adapter = rest
+    prompt, output, reserved, prompts, sequences, work, start_in_s, *bounded = rest
+    adapter, kv_part, refused = (*bounded, "", "", "")[:3]
     return float(issued_at), Ticket(
         request=RequestId(request),
         tenant=TenantId(tenant),
@@ -151,5 +163,7 @@ def _fields(raw: bytes) -> tuple[float, Ticket]:
         sequences=int(sequences),
         work_tokens=int(work),
         start_by=float(start_in_s or 0.0),
-        adapter=VersionId(adapter[0]) if adapter else NO_VERSION,
+        adapter=VersionId(adapter),
+        kv_part=float(kv_part or 0.0),
+        kv_waits=not refused,
     )

@@ -63,7 +63,10 @@ class Asked:
     def _of(self, call: Admitted) -> Counter[str]:
         key = (call.version.base or call.version.id, call.standing)
         self._unchanged[key] = 0
-        return self._counters.setdefault(key, Counter())
+        counters = self._counters.get(key)
+        if counters is None:
+            counters = self._counters[key] = Counter()
+        return counters
 
     def _is_late(self, call: Admitted, answer: Answer) -> bool | None:
         """Tell whether the answer broke its tier's promise of time; None if that promise says nothing of it."""

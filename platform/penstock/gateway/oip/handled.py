@@ -49,7 +49,7 @@ def form_of(handler: HandlerSettings) -> Form:
 
 def _body(handler: HandlerSettings, request: InferRequest) -> Body:
     """Return a body with the texts to count, if any; raises ``InvalidField`` if the tensors don't fit the model."""
-    options(of_model(request.parameters), (), frozenset({"user"}))
+    options(of_model(request.parameters), (), frozenset())
     known = {one.name: one for one in handler.inputs}
     for tensor in request.inputs:
         _check(tensor, known)

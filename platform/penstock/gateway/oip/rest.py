@@ -92,7 +92,8 @@ class InferExchange(HttpExchange):
         if given is None:
             return None
         if not given.isdigit() or len(given) > _MAX_DIGITS:
-            raise InvalidField("Inference-Header-Content-Length must be a whole number of bytes")
+            says = f"{HEAD_LENGTH} must be a whole number of bytes"
+            raise InvalidField(says, param=HEAD_LENGTH)
         return int(given)
 
     def _translate(self, found: Found, asked: InferRequest, raw: bytes, version: str) -> json_answers.Written:

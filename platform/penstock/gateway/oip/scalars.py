@@ -46,17 +46,24 @@ def of_model(parameters: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in parameters.items() if name not in _OF_THE_PROTOCOL}
 
 
-def options(parameters: Mapping[str, object], inputs: Iterable[Tensor], taken: frozenset[str]) -> dict[str, object]:
-    """Return the values of the options ``taken``; raises ``InvalidField`` for any other."""
+def options(
+    parameters: Mapping[str, object], inputs: Iterable[Tensor], taken: frozenset[str], tensor: str = ""
+) -> dict[str, object]:
+    """Return the values of the options ``taken``; raises ``InvalidField`` for any other.
+
+    ``tensor`` is the model's own input, which an error lists beside the options.
+    """
     found = {_known(name, taken, "parameter"): value for name, value in parameters.items()}
-    for tensor in inputs:
-        found[_known(tensor.spec.name, taken, "input")] = _value(tensor)
+    for one in inputs:
+        found[_known(one.spec.name, taken, "input", tensor)] = _value(one)
     return found
 
 
-def _known(name: str, taken: frozenset[str], what: str) -> str:
+def _known(name: str, taken: frozenset[str], what: str, *more: str) -> str:
     if name not in taken:
-        raise InvalidField(f"this model takes no {what} {name[:80]!r}; it takes {', '.join(sorted(taken))}", param=name)
+        known = ", ".join([*more, *sorted(taken)])
+        remedy = f"it takes {known}" if known else "leave it out"
+        raise InvalidField(f"this model takes no {what} {name[:80]!r}: {remedy}", param=name)
     return name
 
 

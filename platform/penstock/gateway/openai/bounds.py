@@ -79,9 +79,10 @@ _BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyBounds:
-    """Bounds of one caller; ``context_tokens`` is the largest served context, by default above every model's.
+    """Bounds of one caller; ``context_tokens`` is the largest context of its models or its plan.
 
-    ``context_of`` names the scope of the context bound in an error.
+    The default, used before the first routing table, exceeds every model's. An error names the context's owner by
+    ``context_of``.
     """
 
     context_tokens: int = 16 << 20

@@ -9,8 +9,6 @@ from collections.abc import Container, Iterable
 from penstock.domain.ids import WorkerId
 
 MAX_HOLDERS = 4
-BYTES_PER_BLOCK = 320
-"""Upper bound of an entry's memory; a test measures it."""
 
 
 class PrefixIndex:

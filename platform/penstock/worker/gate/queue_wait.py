@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.domain.outcome import ADAPTER_LOADING, TENANT_QUEUE
+from penstock.domain.outcome import ADAPTER_LOADING, TENANT_KV, TENANT_QUEUE
 from penstock.domain.serving.report import AT_ONCE, Adapted, Met, Report, Waited
 from penstock.worker.gate.asgi import Message, Receive
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
@@ -173,7 +173,7 @@ class QueueWait:
 
     def _reject(self, why: Shed, wait_s: float) -> None:
         if self._has_waited or why not in (Shed.FULL, Shed.LATE):
-            self._settle(QueueRefusal(why, wait_s, self._reason()))
+            self._settle(QueueRefusal(why, wait_s, TENANT_KV if why is Shed.KV_PART else self._reason()))
             return
         queue, work, now = self._queue, self._work, self._came_at
         is_for_load = why is Shed.LATE and queue.forecast.is_for_load(work, now)

@@ -53,6 +53,8 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apar
         deadline_at=ticket.deadline_at + clocks_apart,
         start_by=ticket.start_by and ticket.start_by + clocks_apart,
         reserved=ticket.reserved,
+        kv_part=ticket.kv_part,
+        kv_waits=ticket.kv_waits,
         prompts=at_once,
         sequences=choices * at_once,
         part=at_once / prompts,

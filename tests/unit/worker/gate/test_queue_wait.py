@@ -75,3 +75,15 @@ async def test_what_one_tenant_floods_is_told_from_overload(clock: ManualClock) 
         assert client.headers["x-penstock-refused"] == "overloaded"
     assert sample(gate, names.DOOR_SHED, standing="paid", reason="tenant_queue") == 2
     assert sample(gate, names.DOOR_SHED, standing="paid", reason="overloaded") == 1
+
+
+async def test_a_tenant_beyond_its_part_of_the_kv_cache_hears_so_only_if_it_would_be_degraded() -> None:
+    """That refusal is for its gateway; where it waits, the reason of a late refusal is its own queue."""
+    queue = AdmissionQueue(replace(SIZE, max_seqs=4))
+    inside = replace(WORK, request=RequestId("inside"), kv_part=0.004)
+    queue.arrive(inside, 0.0, lambda: None, lambda *_: None)
+    for waits, why, reason in ((False, Shed.KV_PART, "tenant_kv"), (True, Shed.LATE, "tenant_queue")):
+        work = replace(inside, request=RequestId("next"), kv_waits=waits, deadline_at=WORD_S + 0.01)
+        rejection = await QueueWait(queue, work, _silent, lambda: 0.0).until_admitted()
+        assert rejection is not None
+        assert (rejection.why, rejection.fields["reason"]) == (why, reason)

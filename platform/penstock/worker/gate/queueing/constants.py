@@ -111,9 +111,6 @@ RESERVE_PART = 0.375
 
 # -- estimates -----------------------------------------------------------------------------
 
-FOLD_S = 0.25
-"""Shortest sample of the pace, in seconds: steps come in bursts."""
-
 LEARNING = 0.1
 """Weight of the newest observation in a mean: of a tenant's pauses, of adapters' loads, of retries that arrived."""
 
@@ -128,11 +125,10 @@ alone for good.
 AS_PREDICTED_S = 0.1
 """Seconds of first tokens that are taken as predicted. Without them one late token makes a worker slow."""
 
-LEAST_LOOK_S = 1e-6
-"""Shortest seconds until the queue asks to be called again: a shorter timer would fire at once, again and again."""
-
 LOOK_S = 0.25
-"""Seconds between checks of changes without an event, such as an adapter's load."""
+"""Seconds between checks of changes without an event, such as an adapter's load. Also the shortest sample of the pace,
+since steps come in bursts: without it each burst of an idle engine would raise the pace.
+"""
 
 # -- adapters ------------------------------------------------------------------------------
 

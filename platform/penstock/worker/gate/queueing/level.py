@@ -70,8 +70,8 @@ class PriorityLevel:
     def choose(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work]) -> Work | None:
         """Return the first fitting request of the least served flow, and advance the level's virtual time to it.
 
-        First requests without room are overtaken a bounded number of times, those beyond their share freely. One that
-        will fit in a step or two is never overtaken: small prompts would keep it out.
+        First requests without room are overtaken a bounded number of times, those beyond their share or part freely.
+        One that will fit in a step or two is never overtaken: small prompts would keep it out.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
@@ -83,7 +83,7 @@ class PriorityLevel:
             if fit is Fit.YES:
                 chosen, first = head, first or flow
                 break
-            first = first or flow
+            first = first or self._kept_back(flow, fit)
             passed.append(flow)
             if fit is Fit.NO_ROOM:
                 crowded.append(flow)
@@ -99,6 +99,13 @@ class PriorityLevel:
         if chosen is not None:
             self.overtaken()
         return chosen
+
+    def _kept_back(self, flow: Flow, fit: Fit) -> Flow | None:
+        """Return the flow if others keep it back; one that its own part binds counts as idle, which earns nothing."""
+        if fit is not Fit.OVER_KV:
+            return flow
+        flow.virtual = max(flow.virtual, self._now)
+        return None
 
     def overtaken(self) -> None:
         for flow in self._crowded:
