@@ -80,15 +80,15 @@ class _NoCurves:
         raise AssertionError(version)
 
 
-def autoscaler(**settings: GatewayBounds) -> Autoscaler:
+def autoscaler(bounds: GatewayBounds | None = None) -> Autoscaler:
     registry = Registry(MemoryRegistry(MemoryAudit()))
     stores = ScaleStores(curves=_NoCurves(), records=MemoryScaleRecords(), overrides=registry)
-    return Autoscaler(ScaleSettings(tiers={}, **settings), stores)
+    return Autoscaler(ScaleSettings(tiers={}, gateways=bounds), stores)
 
 
 async def test_a_new_leader_says_nothing_before_all_could_report() -> None:
     """For ten seconds no number is known, then those that speak are adopted; a lost lead forgets it again."""
-    scaler = autoscaler(gateways=BOUNDS)
+    scaler = autoscaler(BOUNDS)
     for now, speaking, expected in ((0.0, 0, None), (9.0, 3, None), (10.0, 4, 4), (11.0, 4, 4)):
         done = await scaler.step(Catalogue(), (), FleetView(), demand(10, speaking), now)
         await scaler.keep(done)
