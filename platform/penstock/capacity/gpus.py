@@ -2,7 +2,7 @@
 
 Figures are the makers' data sheets and ``nvidia-smi``'s memory, as of 2026-11-27. The parts of these figures that
 engines reach are fitted to published runs: H100 and A100 to Vidur's kernel profiles, L40S, L4 and A10G to runs of BLIS
-and databasemart. The figures are for planning; a measured curve replaces them.
+and databasemart.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,6 @@ PCIE_3, PCIE_4, PCIE_5 = 12.6e9, 25e9, 50e9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """A MIG profile: its memory, and its part of the arithmetic in sevenths."""
-
     profile: str
     memory_bytes: int
     sevenths: int

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from penstock.capacity.gpus import GIB, Gpu
 from penstock.capacity.kv import CacheSettings, Layout, layout
-from penstock.capacity.offloading import History, Offloading, offloading
+from penstock.capacity.offloading import Offloading, PrefixHistory, offloading
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
 from penstock.domain.models.steps import StepModel, pairs_of
@@ -67,7 +67,7 @@ class Target:
     adapter_rank: int = 0
     host_bytes: int = 0
     """Host memory of a worker for KV blocks that leave its GPUs."""
-    history: History | None = None
+    history: PrefixHistory | None = None
 
     @property
     def gpus(self) -> int:

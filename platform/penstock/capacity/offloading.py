@@ -15,7 +15,7 @@ from penstock.capacity.gpus import GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class PrefixHistory:
     """Parts of a version's prompt tokens, 0 to 1, that a plan may count on."""
 
     hits: float
@@ -35,7 +35,7 @@ class Offloading:
     because: str
 
 
-def offloading(host_bytes: int, history: History | None, *, link_s: float, compute_s: float) -> Offloading:
+def offloading(host_bytes: int, history: PrefixHistory | None, *, link_s: float, compute_s: float) -> Offloading:
     """Return the host memory for KV blocks; ``link_s`` and ``compute_s`` are of one prompt token."""
     if not host_bytes:
         return Offloading(size_bytes=0, because="no host memory given")

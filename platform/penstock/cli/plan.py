@@ -72,12 +72,12 @@ def memory(  # noqa: PLR0913  one for each option
     from penstock.capacity import nearest, told
     from penstock.capacity.gpus import gpu as known
     from penstock.capacity.memory_plan import plan
-    from penstock.capacity.offloading import History
+    from penstock.capacity.offloading import PrefixHistory
     from penstock.cli import planned
 
     slots, rank = _adapters(adapters)
     wanted = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
-    past = History(hits=hits, evicted=evicted) if hits or evicted else None
+    past = PrefixHistory(hits=hits, evicted=evicted) if hits or evicted else None
     offered = replace(wanted, host_bytes=host_gib << 30, history=past)
     target = replace(offered, block_tokens=block, adapter_slots=slots, adapter_rank=rank)
     with _planned():

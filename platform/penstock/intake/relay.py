@@ -3,8 +3,7 @@
 The core listens on a socket private to this process. So connections count by address as over HTTP, bytes of incomplete
 messages by tenant, and a connection without a call under a valid key is closed in time.
 
-Trade-off: two more sockets per client, and one more copy of each byte. The core can neither count by address nor report
-a message that is incomplete.
+Trade-off: two more sockets per client, and one more copy of each byte.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """The phases of a start, in order; each needs those before it."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -112,10 +113,14 @@ class Start:
         await self._parts.controller.start()
         phase.result((await asyncio.to_thread(address.read_text)).strip())
 
-    async def _start_gateways(self, phase: Phase) -> None:
+    @property
+    def _listener(self) -> socket.socket:
         listener = self._parts.listener
         assert listener is not None  # noqa: S101  bound in the first phase
-        listener.listen(listening.BACKLOG)
+        return listener
+
+    async def _start_gateways(self, phase: Phase) -> None:
+        self._listener.listen(listening.BACKLOG)
         self._parts.gateways += map(self._gateway, range(1, self.settings.gateways + 1))
         await asyncio.gather(*(supervisor.start() for supervisor in self._parts.gateways))
         url = listening.url_of(self.settings.host, self.settings.port)
@@ -125,11 +130,9 @@ class Start:
         phase.result(f"{len(self._parts.gateways)} on {url}, gRPC on {grpc}")
 
     def _gateway(self, number: int) -> Supervisor:
-        listener = self._parts.listener
-        assert listener is not None  # noqa: S101  bound in the first phase
         run = self.settings.paths.run
         most = max(self.settings.gateways, self.most_gateways)
-        command = partial(services.gateway, self._as(roles.GATEWAY), number, listener.fileno(), most)
+        command = partial(services.gateway, self._as(roles.GATEWAY), number, self._listener.fileno(), most)
         return self._supervisor(command, partial(services.gateway_is_ready, run), partial(services.ask, run))
 
     def scaled_gateways(self) -> LocalGateways:

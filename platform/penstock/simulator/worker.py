@@ -1,8 +1,7 @@
 """One worker in virtual time: traffic meets the real queue in front of an engine model.
 
 The queue gets the gate's reports at the times at which the gate would send them: first tokens, then tokens in batches.
-A request admitted at a step's end misses the next step, as in a real engine. Callers leave at their deadline, and work
-on their requests is wasted.
+Callers leave at their deadline, and work on their requests is wasted.
 """
 
 import heapq

@@ -28,8 +28,6 @@ Row = list[float]
 
 
 class Errors(NamedTuple):
-    """Relative errors at points that a fit has not seen."""
-
     median: float
     p90: float
 

@@ -1,8 +1,7 @@
 """Serves metrics and probes on a separate listener, and writes its address to a file in the home.
 
-The listener is separate since callers of models must not read other tenants' figures. A supervised successor waits
-until its predecessor has freed the port. A process with a port given by the user refuses to start if another program
-has the port, since probes would reach that program.
+The listener is separate since callers of models must not read other tenants' figures. A process with a port given by
+the user refuses to start if another program has the port, since probes would reach that program.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """A request's real use of its engine, counted independently of its API's answer, also after its caller has left.
 
 The engine's side first declares that it fills meters (``fill``): without that, a count of 0 means "not counted". The
-gate makes a ``Meter`` for each request and sets ``current``, which the tasks of the engine's server inherit. The
 engine's side adds to the meter once for each prompt and once for each step of each sequence. The two sides don't import
 each other.
 """

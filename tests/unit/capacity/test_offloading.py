@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from penstock.capacity.gpus import GIB, gpu
 from penstock.capacity.memory_plan import Lengths, MemoryPlan, Target, plan, stored_bytes
-from penstock.capacity.offloading import History, offloading
+from penstock.capacity.offloading import PrefixHistory, offloading
 from penstock.capacity.told import settings
 from penstock.domain.errors import ArtifactRefused
 from penstock.packaging.architecture import architecture_of
 from penstock.packaging.known_models import MODELS
 
-HISTORY = History(hits=0.3, evicted=0.12)
+HISTORY = PrefixHistory(hits=0.3, evicted=0.12)
 TARGET = Target(
     context_tokens=8192,
     lengths=Lengths(pairs=((1155, 211),)),
@@ -45,14 +45,14 @@ def test_it_is_on_if_and_only_if_less_time_passes_with_it(
     """Seconds a prompt token, counted from the traffic: with it all but hits cross the link, and less is computed."""
     without_s = (1 - hits) * compute_s
     with_s = (1 - hits - evicted) * compute_s + (1 - hits) * link_s
-    found = offloading(8 * GIB, History(hits=hits, evicted=evicted), link_s=link_s, compute_s=compute_s)
+    found = offloading(8 * GIB, PrefixHistory(hits=hits, evicted=evicted), link_s=link_s, compute_s=compute_s)
     if abs(with_s - without_s) > 1e-12:
         assert bool(found.size_bytes) == (with_s < without_s)
     assert found.because
 
 
 @pytest.mark.parametrize(("host", "history"), [(0, HISTORY), (64 * GIB, None)])
-def test_without_memory_or_history_it_stays_off_and_says_so(host: int, history: History | None) -> None:
+def test_without_memory_or_history_it_stays_off_and_says_so(host: int, history: PrefixHistory | None) -> None:
     """Nothing is turned on by a guess."""
     found = planned("Llama-3.1-8B", "H100", replace(TARGET, host_bytes=host, history=history))
     assert found.offloading.size_bytes == 0
@@ -61,7 +61,7 @@ def test_without_memory_or_history_it_stays_off_and_says_so(host: int, history: 
 
 def test_a_large_model_pays_for_it_earlier_than_a_small_one() -> None:
     """Of 10 % evicted the 8B model's prompts gain on an L40S; a model of 135 million computes as fast as it copies."""
-    target = replace(TARGET, history=History(hits=0.3, evicted=0.1))
+    target = replace(TARGET, history=PrefixHistory(hits=0.3, evicted=0.1))
     assert planned("Llama-3.1-8B", "L40S", target).offloading.size_bytes == 64 * GIB
     assert planned("SmolLM2-135M", "T4", target).offloading.size_bytes == 0
 
@@ -77,7 +77,7 @@ def test_the_setting_comes_with_its_reason() -> None:
 def test_parts_that_are_none_are_refused(hits: float, evicted: float) -> None:
     """Of the same tokens no more than all were hit or evicted."""
     with pytest.raises(ArtifactRefused, match="hits and evicted"):
-        planned("Llama-3.1-8B", "H100", replace(TARGET, history=History(hits=hits, evicted=evicted)))
+        planned("Llama-3.1-8B", "H100", replace(TARGET, history=PrefixHistory(hits=hits, evicted=evicted)))
 
 
 def vllm(*path: str) -> str:

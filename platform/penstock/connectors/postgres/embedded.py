@@ -1,8 +1,7 @@
 """The embedded server: a real Postgres from a wheel, for one home, on a Unix socket private to its owner.
 
 Start, stop and health block for seconds: call them in a thread beside an event loop. The server is a daemon that
-outlives its starter; a second ``start`` finds it running. Local connections are trusted: the socket's folder is private
-(0700), and there is no password.
+outlives its starter; a second ``start`` finds it running.
 """
 
 import hashlib

@@ -123,7 +123,6 @@ class Spool:
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
     async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None, took: Took | None) -> int:
-        """Deliver a dead process's segments; return 0 if the process lives or another one delivers them."""
         lock = self._folder / f"{name}.lock"
         try:
             fd = _lock(lock)

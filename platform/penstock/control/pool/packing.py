@@ -87,8 +87,7 @@ class PoolPolicy:
     """The pool's size (``limit_bytes`` 0: no pool) and its time limits.
 
     A resident stays at least for ``residency_s`` and for ``residency_wakes`` times its wake, so that most of its time
-    is service. After ``patience_s`` no other claim overtakes a claim; after ``turn_s`` it displaces a busy resident,
-    well before the 60 s for which gateways hold a request.
+    is service.
     """
 
     limit_bytes: int = 0

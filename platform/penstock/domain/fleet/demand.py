@@ -15,8 +15,6 @@ from penstock.domain.tenancy.standing import Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Requests of one version and standing, counted since their gateway began."""
-
     version: VersionId
     standing: Standing
     requests: int = 0
@@ -83,8 +81,6 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionDemand:
-    """The demand for one version, over all gateways that report."""
-
     rates: Mapping[Standing, Rate] = field(default_factory=dict)
     answered: int = 0
     late: int = 0

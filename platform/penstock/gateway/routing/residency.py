@@ -28,8 +28,6 @@ NOBODY: Mapping[WorkerId, int] = {}
 
 
 class Homes:
-    """The order of the workers of one base for each of its adapters; valid for one membership."""
-
     __slots__ = ("_orders", "workers")
 
     def __init__(self, workers: Iterable[WorkerId] = ()) -> None:

@@ -1,9 +1,9 @@
-"""Loads LoRA adapters into an engine: those that its queue requests are fetched, verified, loaded, tested, then ready.
+"""Loads LoRA adapters into an engine: those that its queue requests are fetched, verified, loaded, tested, then
+ready.
 
 A faulty adapter is refused on this worker for a while, without effect on its base or other adapters. An adapter's log
 probabilities must be finite. The base's golden prompts are asked again in the same batch as the new adapter: asked
-alone they would not reveal an engine that confuses the two. An adapter loaded again into the same engine is not tested
-again.
+alone they would not reveal an engine that confuses the two.
 """
 
 import asyncio

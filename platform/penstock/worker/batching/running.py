@@ -1,7 +1,6 @@
 """Computes a batch; after a failure its halves, and so on, so that a poisonous item fails alone.
 
-Compute is a plain function of a list of items, run in threads. Each item ends exactly once: with a result, with an
-error, or because its caller left.
+Compute is a plain function of a list of items, run in threads.
 """
 
 import asyncio

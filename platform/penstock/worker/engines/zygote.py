@@ -1,7 +1,6 @@
 """A parent with vLLM imported that forks engines on request: 3 s to a served token instead of 15.
 
-``python -m penstock.worker.engines.zygote SOCKET`` serves the agents of one user. An agent sends its plan's path and
-two file descriptors (log, lifeline), and gets the engine's pid, later its wait status.
+``python -m penstock.worker.engines.zygote SOCKET`` serves the agents of one user.
 
 Forking is safe since a single thread runs, checked before each fork; on refusal the agent starts from scratch. CPU
 only: a device context does not survive a fork.

@@ -1,8 +1,7 @@
 """Reduces a JPEG or PNG to its pixels before the decoder sees it. Pure.
 
 Profiles, texts, previews and extra segments cost decoder time not visible in any header, and don't change the pixels:
-they are removed, and the number of remaining segments is bounded. EXIF data are returned separately, for rotation. WebP
-is left unchanged: its container is parsed in C.
+they are removed, and the number of remaining segments is bounded. EXIF data are returned separately, for rotation.
 """
 
 import struct

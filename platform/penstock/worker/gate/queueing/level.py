@@ -2,7 +2,6 @@
 
 The flow with the least virtual time is next; a flow with nothing inside may be ahead by a request. Of equal flows the
 one with less inside is first, then the older: many tenants with one request each are served in order of arrival.
-Operations are O(log tenants), amortised.
 """
 
 import heapq
