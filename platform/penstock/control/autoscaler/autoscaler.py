@@ -186,7 +186,7 @@ class Autoscaler:
 
     async def _end_overrides(self, catalogue: Catalogue, now: float) -> None:
         for one in catalogue.staffed:
-            if one.override is not None and one.override.until <= now:
+            if one.override is not None and one.override.has_ended(now):
                 await self._stores.overrides.end_override(one.version, now)
 
     def forget(self) -> None:
@@ -208,7 +208,7 @@ class Autoscaler:
             if bounds is None or one.version not in versions:
                 continue
             version = versions[one.version]
-            override = one.override if one.override and now < one.override.until else None
+            override = one.override if one.override and not one.override.has_ended(now) else None
             found.append(
                 Scaled(
                     version=one.version,

@@ -167,7 +167,7 @@ class Registry:
 
     async def end_override(self, version: VersionId, now: float) -> None:
         deployment = await self._deployment(version)
-        if deployment.override is not None and deployment.override.until <= now:
+        if deployment.override is not None and deployment.override.has_ended(now):
             act = Act(who=PLATFORM, what="scale.override_end", target=version, at=now, detail=str(deployment.override))
             await self._store.put_deployment(replace(deployment, override=None), act)
 

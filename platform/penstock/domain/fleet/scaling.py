@@ -27,6 +27,9 @@ class Override:
     who: str
     reason: str
 
+    def has_ended(self, now: float) -> bool:
+        return now >= self.until
+
     def __str__(self) -> str:
         until = datetime.fromtimestamp(self.until, UTC).isoformat(" ", "seconds")
         return f"override of {self.workers} until {until} by {self.who}"
