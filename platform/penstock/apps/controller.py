@@ -146,16 +146,14 @@ def _compose(
     orders, demand = Orders(fleet.host), HeardDemand(AwakeClock(), on_news=signals.news.set)
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
-    in_acts = _InAnAct(database, rules)
-    stores = ScaleStores(curves=registry, records=PostgresScaleRecords(database), overrides=in_acts)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
     loop = Loop(
         clock=clock,
         registry=registry,
-        rollouts=_advance(rollouts, compared, in_acts, metrics),
+        rollouts=_advance(rollouts, compared, _InAnAct(database, rules), metrics),
         leases=heartbeats,
         demand=demand,
-        scaler=(scaler := Autoscaler(fleet.scale, stores)),
+        scaler=(scaler := _scaler(fleet, database, rules)),
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
@@ -259,6 +257,15 @@ class _InAnAct:
     async def end_override(self, version: VersionId, now: float) -> None:
         async with self.database.act():
             await self.rules.end_override(version, now)
+
+
+def _scaler(fleet: Hosted, database: Database, rules: Registry) -> Autoscaler:
+    stores = ScaleStores(
+        curves=PostgresRegistry(database),
+        records=PostgresScaleRecords(database),
+        overrides=_InAnAct(database, rules),
+    )
+    return Autoscaler(fleet.scale, stores)
 
 
 def _advance(rollouts: Rollouts, compared: Comparisons, rules: _InAnAct, metrics: Metrics) -> Advance:

@@ -44,7 +44,7 @@ class Scaled:
     is_renewing: bool = False
     """A worker is being replaced: one more may serve beside it."""
     override: Override | None = None
-    """``bounds`` hold its number."""
+    """An operator's worker count, which is least and most of ``bounds``."""
 
     @property
     def upper(self) -> str:

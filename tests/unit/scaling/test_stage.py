@@ -109,16 +109,6 @@ def test_the_bound_cuts_and_is_named() -> None:
     assert (record.after, record.cut) == (3, "most 3")
 
 
-@pytest.mark.parametrize(("per_s", "places", "after"), [(0.0, 2, 2), (8.0, 2, 2), (0.0, 3, 3), (0.0, 9, 3)])
-def test_a_floor_above_what_the_host_holds_is_cut_and_named(per_s: float, places: int, after: int) -> None:
-    """Three at least, with two places: two are started, and the record says why no third is."""
-    version = Version(least=3, most=4)
-    version.scaled = replace(version.scaled, bounds=version.scaled.bounds.within(places))
-    record = version.tick(0.0, asked(per_s), *fleet(1, 0.0))
-    says = "the host has places for 2" if places == 2 else "floor 3"
-    assert (record.after, record.cut, version.target.least) == (after, says, after)
-
-
 def test_a_floor_is_no_demand_and_is_named() -> None:
     """Two at least, without anybody asking."""
     record = Version(least=2).tick(0.0, asked(0.0), *fleet(1, 0.0))
