@@ -47,15 +47,14 @@ class Scaled:
     """An operator's worker count, which is least and most of ``bounds``."""
 
     @property
-    def upper(self) -> str:
-        """Return the upper bound in words."""
+    def upper_bound(self) -> str:
         if self.bounds.is_hosts:
             return f"the host has places for {self.bounds.most}"
         return str(self.override) if self.override else f"most {self.bounds.most}"
 
     def cut(self, wish: int, least: int) -> str:
         if max(wish, self.bounds.least) > self.bounds.most:
-            return self.upper
+            return self.upper_bound
         if wish >= least:
             return ""
         return str(self.override) if self.override else f"floor {least}"
@@ -257,7 +256,7 @@ def _paced(look: _VersionScene, pace: Pace, need: law.Need, least: int, *, is_id
 def _fewer(look: _VersionScene, pace: Pace, need: law.Need, least: int) -> tuple[Pace, Act, str]:
     now, most, ready = look.now, look.scaled.bounds.most, look.supply.ready
     if pace.workers > most:
-        return _in(look, pace, pace.workers - most, 0.0, look.scaled.upper)
+        return _in(look, pace, pace.workers - most, 0.0, look.scaled.upper_bound)
     surplus = 0 if look.scaled.is_renewing else len(ready) - pace.workers
     if surplus > 0:  # a start that was on its way when the number fell
         cordoned = pace.cordoned | dict.fromkeys(scale_in.chosen(ready, surplus, now, 0.0), now)

@@ -27,6 +27,7 @@ FOUND = {
     "is_on": True,
     "gateways": 1,
     "silent": ["host:2"],
+    "gateways_wanted": 3,
     "versions": [{"record": RECORD, "target": TARGET}],
 }
 
@@ -61,7 +62,7 @@ def test_a_decision_is_told_with_its_signals(capsys: pytest.CaptureFixture[str])
         assert words in said
     for words in ("override of 2 until 1970-01-01 00:16:40 by anna: a launch", "idle GPUs: 1 floor, 2 slow_in"):
         assert words in said
-    for words in ("4 slots", "$1.50 to $3.00", "host:2"):
+    for words in ("4 slots", "$1.50 to $3.00", "host:2", "1 report, 3 wanted"):
         assert words in said
 
 

@@ -20,7 +20,8 @@ from penstock.domain.tenancy.tenant import PLATFORM
 HEADER = "x-penstock-ticket"
 MAX_SKEW_S = 90.0
 """The permitted difference of gateway's and worker's clocks, travel time included."""
-
+GIVEN_UP_S = 0.1
+"""Seconds before its deadline at which a worker gives up a request, so that its gateway still gets an answer."""
 _MAC_BYTES, _BINDING_BYTES, _NONCE_BYTES = 32, 16, 9
 _SEPARATOR = "\x1f"
 

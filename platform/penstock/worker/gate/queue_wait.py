@@ -12,14 +12,12 @@ from dataclasses import dataclass
 
 from penstock.domain.outcome import ADAPTER_LOADING, TENANT_KV, TENANT_QUEUE
 from penstock.domain.serving.report import AT_ONCE, Adapted, Met, Report, Waited
+from penstock.domain.serving.ticket import GIVEN_UP_S
 from penstock.worker.gate.asgi import Message, Receive
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.constants import LOOK_S
 from penstock.worker.gate.queueing.work import Work
-
-WORD_S = 0.05
-"""Seconds before its deadline at which a waiting request is refused, so that its gateway gets an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +142,7 @@ class QueueWait:
 
     @property
     def _last(self) -> float:
-        return self._work.deadline_at - WORD_S
+        return self._work.deadline_at - GIVEN_UP_S
 
     @property
     def _start_by(self) -> float:

@@ -11,15 +11,11 @@ from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import most_sequences
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue
+from penstock.worker.gate.queueing.constants import KEPT_PART
 from penstock.worker.gate.queueing.residents import Residents
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import GateConfig
-
-MOST_AT_ONCE = 0.125
-"""The part of an engine's sequences that the prompts of one list may use at once, so that a later request waits for a
-few prompts and not for a list.
-"""
 
 
 def queue_of(config: GateConfig) -> AdmissionQueue:
@@ -41,7 +37,7 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apar
     """Return the ticket's work; ``clocks_apart``: the queue's clock minus the ticket's, in seconds."""
     prompts = max(1, ticket.prompts)
     choices = max(1, -(-ticket.sequences // prompts))
-    at_once = min(prompts, max(1, int(size.max_seqs * MOST_AT_ONCE) // choices))
+    at_once = min(prompts, max(1, int(size.max_seqs * KEPT_PART) // choices))
     return Work(
         request=request,
         tenant=ticket.tenant,

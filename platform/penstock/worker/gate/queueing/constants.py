@@ -30,7 +30,7 @@ slots. Spare levels leave this room in addition to the slots in use.
 
 KEPT_PART = 0.125
 """Part of the slots kept for active tenants below their share, one at least. Without it a burst waits for others'
-answers to end."""
+answers to end. The prompts of one list take no more at once, so that a later request waits for a few of them."""
 
 PREFILL_PART = 0.25
 """Part of a step that prompts may fill while several tenants are active. Without it the p99 time to first token beside
@@ -138,5 +138,7 @@ wait; it keeps its slot for half of that. A smaller value swaps more; a larger o
 first estimate of a load, and the first pause of a refused pin; later pauses double.
 """
 
-LOADS_PER_MINUTE = 30
-"""Adapter loads in any minute. Without it an engine used by a thousand adapters would only load."""
+LOADS_PER_MINUTE = int(MINUTE_S / BOUND_S)
+"""Adapter loads in any minute: as many as stays of a loaded one fit into it. Without it an engine used by a thousand
+adapters would only load.
+"""
