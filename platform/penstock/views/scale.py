@@ -69,3 +69,5 @@ def _reports(found: Record) -> Iterator[Shown]:
         yield line((f"silent gateways: {silent}; nothing scales in until they report or are gone", Style.BAD))
     elif not found["gateways"]:
         yield line(("no gateway reports; nothing scales in", Style.BAD))
+    if found.get("gateways_wanted") is not None:
+        yield line(f"gateways: {found['gateways']} report, {found['gateways_wanted']} wanted")

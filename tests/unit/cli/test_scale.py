@@ -25,6 +25,7 @@ FOUND = {
     "is_on": True,
     "gateways": 1,
     "silent": ["host:2"],
+    "gateways_wanted": 3,
     "versions": [{"record": RECORD, "target": TARGET}],
 }
 
@@ -48,7 +49,7 @@ def test_a_decision_is_told_with_its_signals(capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr().out
     for words in ("2 workers; wish 2.61, cut by most 2", "1.23 worker-seconds/s", "0.5 s", "cordoned: w1", "woken: w2"):
         assert words in said
-    for words in ("4 slots", "$1.50 to $3.00", "host:2"):
+    for words in ("4 slots", "$1.50 to $3.00", "host:2", "1 report, 3 wanted"):
         assert words in said
 
 

@@ -78,7 +78,10 @@ def parse(raw: object, source: str) -> ScaleBounds:
     spec = SpecReader(source, "", raw)
     spec.only(("scale", "gateways"))
     gateways = _gateways(spec.inner("gateways")) if "gateways" in spec.keys else None
-    return ScaleBounds(versions=tuple(_bounds(one) for one in spec.each("scale")), gateways=gateways)
+    is_named = gateways is None or "scale" in spec.keys
+    return ScaleBounds(
+        versions=tuple(_bounds(one) for one in spec.each("scale")) if is_named else (), gateways=gateways
+    )
 
 
 def _gateways(spec: SpecReader) -> GatewayBounds:

@@ -44,6 +44,13 @@ def test_what_is_written_is_what_binds() -> None:
     assert bounds.of(VersionId("x"), found[:1]) is None
 
 
+def test_gateways_may_be_scaled_alone() -> None:
+    """A file with their bounds needs no versions; one with neither is refused."""
+    assert bounds.parse({"gateways": {"least": 1, "most": 2}}, "x").versions == ()
+    with pytest.raises(SpecRefused):
+        bounds.parse({}, "x")
+
+
 def test_zero_keeps_one_asleep() -> None:
     """A version that may go to zero keeps a sleeping worker, which requests can be held for."""
     assert bounds.parse({"scale": [one(least=0)]}, "x").versions[0].parked == 1
