@@ -51,7 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "penstock.control.api": {"fastapi", "msgspec", "pydantic", "pydantic_core", "starlette"},
     "penstock.control.registry": {"msgspec", "yaml"},
-    "penstock.control.autoscaler": {"cronsim"},
+    "penstock.scaling": {"cronsim"},
     "penstock.intake": {"hpack", "httptools", "uvicorn"},
     "penstock.connectors.http": {"httptools", "httpx", "msgspec"},
     "penstock.connectors.keda": {"google", "grpc"},

@@ -59,8 +59,8 @@ class ScaleStage(Protocol):
         self, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, demand: Demand, now: float
     ) -> Scaling: ...
 
-    def keep(self, done: Scaling) -> None:
-        """Adopt the decisions of a published tick; those of a failed tick are made again."""
+    async def keep(self, done: Scaling) -> None:
+        """Adopt the decisions of a published tick and store its changes; those of a failed tick are made again."""
         ...
 
     def forget(self) -> None:
@@ -144,7 +144,7 @@ class Loop:
         if table.number > latest.number:
             await self.tables.publish(table)
         changed = self.changes(latest, table) if table is not latest else ()
-        self.scaler.keep(scaling)
+        await self.scaler.keep(scaling)
         self.decisions.take((*scaling.why, *plan.why, *decided, *changed), now)
         return Tick(
             table=table,

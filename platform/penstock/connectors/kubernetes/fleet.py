@@ -16,7 +16,7 @@ from penstock.connectors.kubernetes.cached import CachingNodes
 from penstock.connectors.kubernetes.client import NamespaceApi
 from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD
 from penstock.connectors.kubernetes.mirror import Mirror
-from penstock.connectors.kubernetes.placing import place
+from penstock.connectors.kubernetes.placing import Placed, place
 from penstock.connectors.kubernetes.pods import Deaths, Json, running, version_of
 from penstock.connectors.kubernetes.pools import Pools
 from penstock.connectors.kubernetes.scaling import unfollowed
@@ -54,7 +54,7 @@ class KubernetesFleet:
         self._news = asyncio.Event()
         self.tell: Tell = lambda _: None
         """Called with the replicas of each Deployment, at each plan."""
-        self._most: Mapping[VersionId, int] = {}
+        self._placed: Mapping[VersionId, Placed | None] = {}
         self._differs_since: dict[str, float] = {}
         self._unfollowed: dict[str, str] = {}
 
@@ -76,7 +76,8 @@ class KubernetesFleet:
             deaths=self._deaths.recent(),
             is_known=self._pods.is_known and self._workloads.is_known,
             placed=tuple(sorted({version for one in workloads if (version := version_of(one))})),
-            most=self._most,
+            most={version: one.size.most if one else 0 for version, one in self._placed.items()},
+            prices={version: price for version, one in self._placed.items() if one and (price := one.dollars_per_hour)},
             held=tuple(sorted((*self._writer.held.values(), *self._not_placed.values(), *self._unfollowed.values()))),
         )
 
@@ -85,10 +86,7 @@ class KubernetesFleet:
         self._news.set()
         if plan.served is not None and self._pods.is_known:
             numbers = told_numbers(plan.served, self._pods.objects, self._pools)
-            self._most = {
-                one.version: placed.size.most if (placed := place(one, self._pools.devices)) else 0
-                for one in plan.served
-            }
+            self._placed = {one.version: place(one, self._pools.devices) for one in plan.served}
             self._say_unfollowed(numbers)
             self.tell(numbers)
 

@@ -6,7 +6,7 @@ from penstock.domain.fleet.scaling import Act
 from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from tests.unit.control.autoscaler.test_stage import LONG, V, Version, asked, fleet, worker
+from tests.unit.scaling.test_stage import LONG, V, Version, asked, fleet, worker
 
 
 def test_a_young_worker_stays() -> None:

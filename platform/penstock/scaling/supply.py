@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.control.autoscaler.constants import OVERDUE_TIMES
 from penstock.domain.fleet.versions import Running, Seen
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.scaling.constants import OVERDUE_TIMES
 
 _READY, _SLEEPING, _WAKING = WorkerState.READY, WorkerState.SLEEPING, WorkerState.WAKING
 
