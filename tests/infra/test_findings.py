@@ -272,3 +272,12 @@ def test_a_worker_leaves_before_a_groups_update_gives_up(captures: tuple[Capture
     graces = [one.template["spec"]["terminationGracePeriodSeconds"] for pools in shipped for one in pools.devices]  # type: ignore[index]
     assert graces
     assert max(graces) < 15 * 60
+
+
+def test_a_device_has_a_price_and_a_slice_a_part_of_it(captures: tuple[Capture, ...]) -> None:
+    """The controller tells what workers cost: of east's devices, by the cheapest machine of their first pools."""
+    (shipped,) = [pools for item in captures if item.label == "serving-us-east-1" and (pools := pools_of(item.graph))]
+    prices = {one.name: one.dollars_per_hour for one in shipped.devices}
+    expected = {"l40s": 2.2421, "a100-40-3g-20gb": round(21.95764 / 16, 4)}
+    assert {name: price for name, price in prices.items() if name in expected} == expected
+    assert all(price is not None and price > 0 for price in prices.values())

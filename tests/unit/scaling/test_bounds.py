@@ -6,10 +6,10 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 
-from penstock.control.autoscaler import bounds
-from penstock.control.autoscaler.bounds import Bounds, ClockFloor, GatewayBounds
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.spec import SpecRefused
+from penstock.scaling import bounds
+from penstock.scaling.bounds import Bounds, ClockFloor, GatewayBounds
 
 OFFICE = {"start": "0 8 * * 1-5", "end": "0 18 * * 1-5", "zone": "Europe/Berlin", "least": 3}
 
