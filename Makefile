@@ -136,11 +136,11 @@ judges: setup ## The judge of rollouts beside other ways to judge, in virtual ti
 rollout-proof: models ## Candidates on real vLLM with live traffic: which one gets everything, which is held or aborted
 	@$(BIN)/python -m loadtests.rollout_proof $(if $(CASES),--cases $(CASES)) $(if $(ROW),--row $(ROW))
 
-swaps: models ## Three models on two places, asked in turn on real vLLM: who sleeps, what a caller waits for
+swaps: models ## Three models on two places, asked in turn on real vLLM: which sleep, what a caller waits for
 	@$(BIN)/python -m loadtests.swaps $(if $(ROUNDS),--rounds $(ROUNDS))
 
-bench-connections: models ## What 8 to 200 connections of a tenant do to its neighbour's first token on real vLLM, quiet and with a core busy (MACHINE=quiet or busy: six minutes each)
-	@$(BIN)/python -m loadtests.bench_connections $(if $(MACHINE),--machine $(MACHINE))
+bench-connections: models ## What 8 to 200 connections of a tenant do to its neighbour's first token on real vLLM, quiet and with a core busy (MACHINE=quiet or busy: six minutes each; VICTIM=documents or short)
+	@$(BIN)/python -m loadtests.bench_connections $(if $(MACHINE),--machine $(MACHINE)) $(if $(VICTIM),--victim $(VICTIM))
 
 bench-rollouts: setup ## What rollouts cost: resolving, evidence and its bytes, the judges of fifty of them
 	@$(BIN)/python -m loadtests.bench_rollouts

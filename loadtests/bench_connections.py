@@ -1,9 +1,11 @@
 """What a tenant's connections do to its neighbour's first token on a chat model: beside 8, 50, 100 and 200 of them.
 
-Run: ``make bench-connections``. One platform with real vLLM. A victim asks for short streams at random moments; then
+Run: ``make bench-connections``. One platform with real vLLM. A victim asks for streams at random moments; then
 the same while another tenant asks over so many connections without a pause, refused or not, from a process of its own.
 All that once more beside a process that keeps a core busy (``--machine``: six minutes each). Phases alternate, and all
-phases alone of a machine are one sample, so that each row has several hundred answers. Asked is at most 1.25 at p99.
+phases alone of a machine are one sample. Asked is at most 1.25 at p99 for documents, prompts of a step or longer
+(ADR 0048). A short prompt (``--victim short``) waits for the rest of a step that is as long as its own, whatever the
+number of connections: its rows tell by their likeness what connections cost.
 
 On a machine with few cores the flood's own process takes the victim's, which no queue can mend: the last column tells
 the part of one core that it used.
@@ -38,7 +40,10 @@ BEFORE_S = 2.0
 """Until a flood has filled its queue."""
 ALONE_PART = 0.25
 """Length of a phase alone as part of one beside the flood: those of all rows are one sample."""
-HABIT = Habit(tenant=VICTIM, words=(4, 16), tokens=1)
+VICTIMS = {
+    "documents": Habit(tenant=VICTIM, words=(200, 450), tokens=1),
+    "short": Habit(tenant=VICTIM, words=(4, 16), tokens=1),
+}
 FLOOD_TOKENS = 16
 QUANTILES = (0.5, 0.99)
 ENDS = ("answered", "refused", "closed")
@@ -47,6 +52,7 @@ ENDS = ("answered", "refused", "closed")
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
+    victim: Habit
     thinks_s: float
     seconds: float
     rounds: int
@@ -72,7 +78,7 @@ def asks(side: Side, load: Load, seconds: float, seed: int) -> list[float]:
         seen, chance, end = Seen(), random.Random(seed), time.perf_counter() + seconds
         async with asking.client() as http:
             while time.perf_counter() < end:
-                await asking.ask(http, side, HABIT, chance, seen)
+                await asking.ask(http, side, load.victim, chance, seen)
                 await asyncio.sleep(chance.expovariate(1 / load.thinks_s))
         return seen
 
@@ -175,12 +181,23 @@ def main() -> int:
     """Start the platform, measure, print; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, nargs="+", default=CONNECTIONS)
-    parser.add_argument("--thinks-ms", type=float, default=20.0, help="how long the victim pauses, on average")
+    parser.add_argument("--victim", choices=VICTIMS, default="documents")
+    parser.add_argument(
+        "--thinks-ms",
+        type=float,
+        default=300.0,
+        help="how long the victim pauses, on average: it must ask for less than its share",
+    )
     parser.add_argument("--seconds", type=float, default=30.0, help="of a phase beside the flood; a round has one")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--machine", choices=MACHINES, nargs="+", default=tuple(MACHINES))
     options = parser.parse_args()
-    load = Load(thinks_s=options.thinks_ms / 1e3, seconds=options.seconds, rounds=options.rounds)
+    load = Load(
+        victim=VICTIMS[options.victim],
+        thinks_s=options.thinks_ms / 1e3,
+        seconds=options.seconds,
+        rounds=options.rounds,
+    )
     rows: dict[tuple[str, int], Found] = {}
     with running({VICTIM: (), FLOOD: ()}, plain=False) as (side,):
         asks(side, load, ALONE_PART * load.seconds, 0)  # the first requests are the slowest

@@ -152,7 +152,7 @@ WHOLE = Row(
         ),
         lines(
             "In flight",
-            "Requests between admission and settlement.",
+            "Requests that are admitted and not yet settled (billed).",
             "short",
             query(gauge(names.IN_FLIGHT, "model"), "{{model}}"),
         ),

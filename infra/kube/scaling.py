@@ -25,10 +25,6 @@ FILE = "scale.yaml"
 PATH = f"/etc/penstock/scale/{FILE}"
 MOST_WORKERS = 1000
 """Of the scale file; what a version really may have, its pools bound."""
-GATEWAY_RATE_PER_S = 95
-"""Requests a second of one gateway process, by `make bench-gateway`: 0.7 ms for each request and 46 us for each token
-of a stream, of which Azure's mean answer has 211, on one core of two. Measure it on the machines that are used.
-"""
 
 
 def address() -> str:
@@ -37,14 +33,10 @@ def address() -> str:
 
 
 def bounds(gateway: Workload) -> Manifest:
-    """The scale file: each version as its requests ask for, and gateways by requests a second."""
+    """The scale file: each version as its requests ask for, and gateways by the CPU that these take of them."""
     content = {
         "scale": [{"versions": "*", "least": 1, "most": MOST_WORKERS}],
-        "gateways": {
-            "least": gateway.min_replicas,
-            "most": gateway.max_replicas,
-            "rate_per_s": GATEWAY_RATE_PER_S,
-        },
+        "gateways": {"least": gateway.min_replicas, "most": gateway.max_replicas},
     }
     body = {"data": {FILE: json.dumps(content, sort_keys=True)}}
     return Manifest(api_version="v1", kind="ConfigMap", name=BOUNDS, namespace=SERVING, body=body)

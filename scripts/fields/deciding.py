@@ -105,7 +105,7 @@ class Deciding:
     def _by_value(self, shape: Shape, path: str, verdict: Verdict) -> dict[str, list[str]]:
         """Return the verdict of each fixed value: the row's own list, then rows of one value."""
         values = sorted(str(one).lower() if isinstance(one, bool) else str(one) for one in shape.values or ())
-        own = {row.partition("=")[2] for row in self._rows if row.startswith(f"{path}=")}
+        own = self._own(path)
         if shape.types <= {"boolean", "null"}:
             values = []
         is_list = verdict.word == "served" and verdict.says and not bounds_of(verdict.says)
@@ -122,6 +122,10 @@ class Deciding:
                 one = self._row(row)
                 found[value] = [one.word, one.says]
         return found
+
+    def _own(self, path: str) -> set[str]:
+        """Return the values that have a row of their own."""
+        return {row.partition("=")[2] for row in self._rows if row.startswith(f"{path}=")}
 
     def _object(self, shape: Shape, path: str) -> dict[str, object]:
         node: dict[str, object] = {}
@@ -159,3 +163,5 @@ class Deciding:
                 yield value, {"fields": fields, "required": sorted(whole.required or ())}
             else:
                 yield value, {"says": verdict.says}
+        for value in sorted(self._own(row) - shape.kinds.keys()):  # another object of this path documents it
+            yield value, {"says": self._row(f"{row}={value}").says}

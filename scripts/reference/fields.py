@@ -23,6 +23,24 @@ A test fails if a newer SDK or engine documents a field that the table lacks.
 The table does not guess the shape of *open* fields, which no source describes.
 Their values are bounded in size and depth, and an engine's refusal names the field.
 """
+_BEGUN = """
+## A last message of the assistant
+
+Messages continue it: the answer goes on behind its text, which may not end with white space.
+It is a 400 if `tool_choice` or `output_config.format` binds the answer, or if it ends with no text.
+Chat continues it with `continue_final_message: true` and `add_generation_prompt: false`.
+Otherwise, as on Responses, the model begins a new turn, and `x-penstock-ignored` names `messages[-1]` or `input[-1]`.
+
+## Arguments of tool calls
+
+Streamed arguments are the model's own tokens.
+In whole answers the engine writes the parsed arguments anew: the same JSON, with other white space.
+Equal bytes would need a stream that waits for the end of each call.
+
+## Query parameters
+
+Each path refuses parameters that it does not read: all but `beta` and those of Anthropic's list of models.
+"""
 _VERDICTS = ("served", "told", "dropped", "refused")
 _BETAS = f"""
 ## The header `{betas.HEADER}`
@@ -43,7 +61,7 @@ def page() -> str:
         rows = dict(_rows(TABLE[api]))
         cells = [(code(path), verdict, says) for path, (verdict, says) in sorted(rows.items())]
         parts.append(f"\n## `POST {api}`\n\n{len(cells)} rows.\n\n{table(('field', 'is', 'how'), cells)}")
-    return "".join([*parts, _COUNTS, *_counts(), _BETAS, _betas()])
+    return "".join([*parts, _BEGUN, _COUNTS, *_counts(), _BETAS, _betas()])
 
 
 def _size() -> str:

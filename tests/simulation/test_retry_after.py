@@ -12,10 +12,10 @@ import pytest
 
 from loadtests import overload
 from penstock.domain.ids import RequestId
+from penstock.domain.outage import SHORTEST_WAIT_S
 from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, RefusedRequest, Worker
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
-from penstock.worker.gate.queueing.constants import LEAST_RETRY_S
 from penstock.worker.gate.queueing.retries import Retries
 from penstock.worker.gate.queueing.work import Work
 
@@ -68,7 +68,7 @@ class Watch:
         ]
 
     def _is_taken(self, one: RefusedRequest, now: float) -> bool:
-        return self._queue.forecast.late_s(replace(one.work, deadline_at=now + overload.PATIENCE_S), now) == 0.0
+        return self._queue.forecast.late_s(replace(one.work, deadline_at=now + overload.PATIENCE_S), now) is None
 
 
 def refused(until_s: float) -> list[Met]:
@@ -108,7 +108,7 @@ def test_what_refused_callers_are_told_is_about_what_it_takes(record_property: C
     record_property("mean_s", {"told": told, "really": really, "right_ratio": right})
     assert len(met) > 1000
     assert right >= 0.9
-    assert told <= 1.5 * max(really, LEAST_RETRY_S)
+    assert told <= 1.5 * max(really, SHORTEST_WAIT_S)
 
 
 def test_who_comes_back_after_the_overload_is_taken(record_property: Callable[[str, object], None]) -> None:

@@ -17,9 +17,9 @@ import pytest
 
 from penstock.slo import files
 from penstock.slo.alertmanager import Receivers
-from penstock.slo.webhook import Notice, notices
 from penstock.supervision import listening
 from tests.support.monitoring import promtool
+from tests.support.monitoring.webhook import Notice, notices
 
 pytestmark = pytest.mark.observe
 BEGAN = dt.datetime(2026, 11, 22, 18, 0, tzinfo=dt.UTC)

@@ -86,7 +86,7 @@ class MemoryTenancy:
         await self._audit.note(act)
 
     async def revoke_key(self, key_id: KeyId, act: Act) -> bool:
-        """Revoke a key as of the act's time; False where there is no such key that still works."""
+        """Revoke a key as of the act's time; False where there is no valid key with this id."""
         key = self._keys.get(key_id)
         if key is None or key.revoked_at:
             return False

@@ -1,7 +1,6 @@
 """The controller's composition root: real stores, the fleet that the settings name, the loop, the API."""
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -10,7 +9,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from secrets import token_hex
 
 from penstock.apps import keys, observed, ownership, peers, slos
@@ -67,9 +65,8 @@ from penstock.lateness import AwakeClock
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, bind_first_free, url_of
-from penstock.telemetry import logs, pages
+from penstock.telemetry import logs
 from penstock.telemetry.metrics import Metrics
-from penstock.telemetry.pages import Page
 from penstock.telemetry.tenants import scope_label
 from penstock.tls.identity import CONTROLLER_API, Role
 from penstock.tls.listener import guard
@@ -121,7 +118,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         beside = (
             asyncio.create_task(
                 exposition.serve(
-                    settings.metrics_address, settings.paths.run, control.metrics.exposition, _probes(runtime)
+                    settings.metrics_address, settings.paths.run, control.metrics.exposition, runtime.pages
                 )
             ),
             asyncio.create_task(keys.follow(settings, partial(_exchange, settings, database, secrets))),
@@ -174,7 +171,7 @@ def _compose(
         pace=LoopIntervals(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
         signals=signals,
     )
-    runtime = Runtime(parts, on_lead=partial(_write_address, settings.paths.controller_address, url))
+    runtime = Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url))
     return Control(
         clock=clock,
         acts=database.act,
@@ -201,7 +198,7 @@ def _compose(
 
 
 def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual: Mutual | None) -> Run:
-    """Return the server that tells KEDA the numbers; its library is imported here, as one machine needs none."""
+    """Return the server for KEDA's queries; its library is imported only here, since one machine needs none."""
     from penstock.connectors.keda.numbers import ToldNumbers
     from penstock.connectors.keda.server import PushScaler, ScalerAddress
 
@@ -291,22 +288,6 @@ def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
 def _compared(control: Control, database: Database) -> ComparisonWatch:
     evidence = EvidenceReader(PostgresArms(database), control.comparisons.take)
     return ComparisonWatch(control.clock, PostgresRegistry(database).catalogue, evidence, control.comparisons)
-
-
-def _write_address(file: Path, url: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_private(file, url)
-
-
-def _probes(runtime: Runtime) -> Mapping[str, Page]:
-    async def live() -> tuple[int, str, bytes]:
-        return 200, "text/plain", b"ok\n"
-
-    async def ready() -> tuple[int, str, bytes]:
-        told = json.dumps({"ready": runtime.is_ready, "leader": runtime.leads, "failed_ticks": runtime.failed_ticks})
-        return 200 if runtime.is_ready else 503, "application/json", told.encode()
-
-    return {pages.LIVE: live, pages.READY: ready}
 
 
 async def _exchange(settings: ControllerSettings, database: Database, secrets: Secrets, found: Keys) -> None:

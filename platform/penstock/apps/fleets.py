@@ -9,10 +9,10 @@ from pathlib import Path
 
 from penstock.apps import slos
 from penstock.apps.keys import provide_worker_key
+from penstock.apps.scales import bounds_of
 from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
 from penstock.connectors.process.fleet import HostConfig, LocalFleet
 from penstock.control.autoscaler.autoscaler import ScaleSettings
-from penstock.control.autoscaler.bounds import ScaleBounds, SpecRefused, parse
 from penstock.control.autoscaler.room import Machine
 from penstock.control.fleet.orders import Host
 from penstock.control.fleet.plan import plan
@@ -22,7 +22,6 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.formats.documents import DocumentRefused, yaml_of
 from penstock.worker.engines import device
 
 WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]
@@ -47,9 +46,6 @@ async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncI
     if settings.fleet is FleetKind.LOCAL:
         pool = PoolPolicy(limit_bytes=settings.pooled_bytes, lease_s=settings.lease_s)
         scale = replace(_scale(settings), machine=_machine())
-        if scale.gateways is not None:
-            do = "Take `gateways` out: a cluster's gateways are scaled, by KEDA."
-            raise CommandError(f"{settings.scale_file} scales gateways, which nothing starts on one machine.", do=do)
         yield Hosted(host=_local(settings, command), plan=plan, pool=pool, scale=scale)
         return
     async with _cluster(settings) as found:
@@ -57,20 +53,12 @@ async def hosted(settings: ControllerSettings, command: WorkerCommand) -> AsyncI
 
 
 def _scale(settings: ControllerSettings) -> ScaleSettings:
-    found = ScaleBounds()
-    if settings.scale_file:
-        do = "See docs/how-it-decides/scaling.md, or leave PENSTOCK_SCALE_FILE empty."
-        try:
-            found = parse(yaml_of(Path(settings.scale_file).read_bytes()), settings.scale_file)
-        except OSError as error:
-            raise CommandError(f"{settings.scale_file} can't be read: {error.strerror}.", do=do) from error
-        except (SpecRefused, DocumentRefused) as error:
-            raise CommandError(str(error), do=do) from error
+    found = bounds_of(settings)
     return ScaleSettings(tiers=slos.load(), bounds=found.versions, gateways=found.gateways, lease_s=settings.lease_s)
 
 
 def _machine() -> Machine | None:
-    """Return this machine; None beside a GPU, on which the pool bounds engines."""
+    """Return this machine's cores and memory; None if it has a GPU, since the pool then limits engines."""
     if device.has_gpu(device.names()):
         return None
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

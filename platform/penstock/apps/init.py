@@ -83,7 +83,6 @@ async def _opened(settings: InitSettings) -> AsyncIterator[Database]:
 
 def _write(file: Path, secret: str) -> None:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_private(file, secret)
     except OSError as error:
         raise unwritable(file.parent, error) from error

@@ -3,7 +3,6 @@
 A worker's own secrets are derived from them; it never reads the platform's key.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +17,6 @@ from penstock.mounted import secret_file
 from penstock.supervision.files import write_private
 from penstock.telemetry import logs
 
-LOOK_EVERY_S = 5.0
 _PLATFORM = partial(
     secret_file.key,
     what="platform key",
@@ -64,13 +62,7 @@ def platform_file(settings: KeySettings) -> Path:
 async def follow(settings: KeySettings, on_change: Callable[[Keys], Awaitable[None]]) -> None:
     """Deliver the keys when their files change; unusable files leave the old keys in force."""
     files = [platform_file(settings), *([Path(settings.pepper_file)] if settings.pepper_file else [])]
-    seen = _stamps(files)
-    while True:
-        await asyncio.sleep(LOOK_EVERY_S)
-        now = _stamps(files)
-        if now == seen:
-            continue
-        seen = now
+    async for _ in secret_file.changes(files):
         try:
             keys = read(settings)
         except CommandError as error:
@@ -78,10 +70,6 @@ async def follow(settings: KeySettings, on_change: Callable[[Keys], Awaitable[No
         else:
             await on_change(keys)
             logs.logger().info("keys_changed", count=len(keys.platform))
-
-
-def _stamps(files: list[Path]) -> list[secret_file.Stamp]:
-    return [secret_file.stamp(file) for file in files]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +88,7 @@ def worker_key(settings: KeySettings, worker: WorkerId, version: VersionId) -> s
 
 def provide_worker_key(settings: KeySettings, worker: WorkerId, version: VersionId) -> None:
     """Write the key file in this home; raises the errors of ``worker_key``."""
-    file = settings.paths.worker_key(worker)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_private(file, worker_key(settings, worker, version))
+    write_private(settings.paths.worker_key(worker), worker_key(settings, worker, version))
 
 
 def worker_secrets(settings: WorkerSettings, worker: WorkerId) -> WorkerSecrets:

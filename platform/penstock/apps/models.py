@@ -46,7 +46,7 @@ async def push(
 
 
 def _check_key(settings: Settings) -> None:
-    """Raise ``CommandError`` if a shared store has no key here: workers would refuse a version of a new one."""
+    """Raise ``CommandError`` if a shared store has no signing key here: workers refuse versions signed by a new key."""
     key = settings.paths.signing / PRIVATE
     if settings.artifact_store and not key.is_file():
         raise CommandError(

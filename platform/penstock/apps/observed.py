@@ -12,16 +12,17 @@ from penstock.slo import budgets as error_budgets
 from penstock.slo.budget import Budget
 from penstock.slo.budgets import ErrorBudgets
 from penstock.supervision import exposition
+from penstock.supervision.files import read_if_there
 
 
 def prometheus(settings: Settings, given: str = "") -> Prometheus | None:
-    url = given or settings.prometheus_url or _of_home(settings)
+    url = given or settings.prometheus_url or read_if_there(settings.paths.prometheus_address)
     return Prometheus(url) if url else None
 
 
 def heeded(settings: Settings | ControllerSettings) -> Prometheus | None:
     """Return the Prometheus whose error budgets decide rollouts: the controller's own, or this home's."""
-    url = settings.budgets_url or _of_home(settings)
+    url = settings.budgets_url or read_if_there(settings.paths.prometheus_address)
     return Prometheus(url) if url else None
 
 
@@ -41,10 +42,3 @@ def budgets(settings: Settings, given: str = "") -> ErrorBudgets:
 
 def pages(settings: Settings) -> Sequence[str]:
     return exposition.addresses(settings.paths.run)
-
-
-def _of_home(settings: Settings | ControllerSettings) -> str:
-    try:
-        return settings.paths.prometheus_address.read_text().strip()
-    except OSError:
-        return ""

@@ -29,14 +29,14 @@ async def check(settings: KeySettings, database: Database, found: Keys) -> None:
     """
     if not await is_owner(database, tuple(map(fingerprint, found.platform))):
         raise CommandError(
-            f"The database belongs to another platform: it began with another key than {platform_file(settings)}.",
+            f"The database belongs to another platform: it was set up with another key than {platform_file(settings)}.",
             do="Give this home a database of its own in PENSTOCK_DATABASE_URL, or that platform's key.",
         )
     if not await is_pepper(database, tuple(map(fingerprint, found.peppers))):
         raise CommandError(
             f"API keys of this platform are hashed with another pepper than {_pepper(settings)}: none would work.",
-            do="Mount the platform's own for PENSTOCK_PEPPER_FILE; while one takes another's place, "
-            "the one before it in <file>.previous.",
+            do="Mount the platform's pepper at PENSTOCK_PEPPER_FILE; during a rotation, "
+            "the previous one at <file>.previous.",
         )
 
 

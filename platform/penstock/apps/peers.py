@@ -65,7 +65,7 @@ def check_stores(settings: Told) -> None:
     for store in STORES:
         if why := unverified(str(getattr(settings, f"{store}_address", ""))):
             raise CommandError(
-                f"{_variable(f'{store}_url')} leads to another machine, {why}: the store is not verified.",
+                f"{_variable(f'{store}_url')} names another machine, {why}: the store's identity is not verified.",
                 do=f"{_remedy(store)}, or {_OFF}",
             )
 

@@ -6,7 +6,6 @@ beside it, and the old one accepts no more requests: those two may run together.
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from urllib.parse import parse_qs, urlsplit
 
 from penstock.apps.settings import GatewaySettings
 from penstock.domain.command_error import CommandError
@@ -32,8 +31,8 @@ def check_shared(settings: GatewaySettings) -> None:
             do=ANSWERS_REMEDY,
         )
     is_shared = settings.answers_url and settings.limits_url
-    if is_shared and _database(settings.answers_url) == _database(settings.limits_url):
-        raise CommandError("Kept answers would fill the store of limits.", do=ANSWERS_REMEDY)
+    if is_shared and _where(settings.answers_url) == _where(settings.limits_url):
+        raise CommandError("Stored answers would fill the limits store.", do=ANSWERS_REMEDY)
 
 
 def doubts_on_answers(settings: GatewaySettings) -> str:
@@ -41,21 +40,15 @@ def doubts_on_answers(settings: GatewaySettings) -> str:
         return ""
     if not settings.answers_url:
         return "in this process: at another gateway a repeated request runs again (PENSTOCK_ANSWERS_URL)"
-    if _server(settings.answers_url) == _server(settings.limits_url):
+    if _where(settings.answers_url)[0] == _where(settings.limits_url)[0]:
         return "on the limits' server, in the same memory (PENSTOCK_ANSWERS_URL)"
     return ""
 
 
-def _database(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    named = parse_qs(parts.query).get("db", [])
-    path = "" if parts.scheme == "unix" else parts.path.strip("/")
-    return _server(url), (named or [path or "0"])[0]
+def _where(url: str) -> tuple[str, str]:
+    from penstock.connectors.redis.wire import server_and_database  # one machine without Redis never imports it
 
-
-def _server(url: str) -> str:
-    parts = urlsplit(url)
-    return parts.path if parts.scheme == "unix" else f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
+    return server_and_database(url)
 
 
 @contextmanager

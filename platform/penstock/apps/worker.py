@@ -12,13 +12,12 @@ from penstock.apps.keys import check_files, worker_secrets
 from penstock.apps.settings import WorkerSettings, given_devices
 from penstock.apps.stores import open_store, open_verifier
 from penstock.domain.clock import SystemClock
-from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.models.model import Runtime, is_sha256
+from penstock.domain.models.model import Runtime
 from penstock.domain.serving.slo import Indicator
 from penstock.domain.tenancy.keys import key_mark
-from penstock.packaging.ports import ArtifactStore
 from penstock.supervision import exposition
+from penstock.supervision.files import read_if_there
 from penstock.supervision.listening import check_free, url_at, url_of
 from penstock.telemetry import log_files, logs
 from penstock.tls.identity import Role
@@ -29,7 +28,7 @@ from penstock.worker.agent.phases import PhaseMemory
 from penstock.worker.agent.ports import AgentConfig, Ports
 from penstock.worker.agent.running import RunIntervals
 from penstock.worker.artifacts.cache import NodeCache
-from penstock.worker.artifacts.fetch import Fetcher
+from penstock.worker.artifacts.fetch import Fetcher, digest_of
 from penstock.worker.artifacts.node import Copy, Node, Watch
 from penstock.worker.engines import compiled, device
 from penstock.worker.engines.plan import Certificate, LaunchPlan, for_engine
@@ -194,7 +193,7 @@ class Workplace:
 
     def _obtain(self, version: VersionId, watch: Watch) -> Copy:
         store, clock = open_store(self._settings), SystemClock()
-        digest = self._digests.get(version) or _digest(store, version)
+        digest = self._digests.get(version) or digest_of(version, store.signed)
         self._digests[version] = digest
         node = Node(
             source=store,
@@ -205,12 +204,7 @@ class Workplace:
         return node.obtain(digest, watch)
 
     def _controller(self) -> str:
-        if self._settings.controller_url:
-            return self._settings.controller_url
-        try:
-            return self._paths.controller_address.read_text().strip()
-        except OSError:
-            return ""
+        return self._settings.controller_url or read_if_there(self._paths.controller_address)
 
 
 def _arguments(version: VersionId, copy: Copy, place: Place) -> tuple[str, ...]:
@@ -228,15 +222,6 @@ def _arguments(version: VersionId, copy: Copy, place: Place) -> tuple[str, ...]:
             slo_s=slos.load()[manifest.tier].within_s(Indicator.LATENCY),
         )
     )
-
-
-def _digest(store: ArtifactStore, version: VersionId) -> str:
-    """Return the digest of the named version; raise ``ArtifactRefused`` unless the name fits exactly one."""
-    _, _, digits = version.partition("@")
-    found = (digits,) if is_sha256(digits) else store.signed(digits) if digits else ()
-    if len(found) != 1:
-        raise ArtifactRefused(f"{version} names {len(found)} signed versions in the artifact store")
-    return found[0]
 
 
 def _url(settings: WorkerSettings, place: Place, *, secure: bool) -> str:

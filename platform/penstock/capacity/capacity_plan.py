@@ -1,8 +1,7 @@
 """The GPUs that given traffic needs: formulas from a peak to machines and money. Pure.
 
 Prefill and decode are sized separately and combined in one step: a batch in balance starts as many prompts as it ends
-answers. KV memory bounds the batch, the ITL objective bounds the step. Each margin is applied once: headroom in the
-target load, a lost zone over the zones, another region's traffic before both.
+answers. KV memory bounds the batch, the ITL objective bounds the step.
 
 Trade-off: one mean length and a steady peak are assumed. Target load covers bursts within the peak, the autoscaler
 longer ones.
@@ -118,9 +117,9 @@ def sizes(demand: Demand, memory: MemoryPlan) -> list[tuple[float, int]]:
 def _check(demand: Demand, memory: MemoryPlan) -> None:
     finite = (demand.requests_per_s, demand.other_region_per_s, demand.target_load, demand.ttft_s)
     if not all(math.isfinite(one) for one in finite) or demand.requests_per_s <= 0 or demand.other_region_per_s < 0:
-        raise ArtifactRefused("the peak is no positive number of requests a second")
+        raise ArtifactRefused("the peak must be a positive number of requests a second")
     if not 0 < demand.target_load <= 1:
-        raise ArtifactRefused("the target load is not between 0 and 1")
+        raise ArtifactRefused("the target load must be between 0 and 1")
     if not memory.fits:
         raise ArtifactRefused("the model does not fit: `penstock plan memory` says what would")
     if demand.prompt_tokens + demand.output_tokens > memory.target.context_tokens:
@@ -135,7 +134,9 @@ def _replica(demand: Demand, memory: MemoryPlan) -> tuple[float, tuple[Figure, .
     itl_batch = steps.batch(memory.target.itl_s, context=held, prompt=prompt / output, most=1 << 14)
     batch = min(kv_batch, itl_batch)
     if batch < 1:
-        raise ArtifactRefused(f"a step beside its prompts never is within {memory.target.itl_s * 1e3:g} ms on this GPU")
+        raise ArtifactRefused(
+            f"no engine step that also reads prompts is within {memory.target.itl_s * 1e3:g} ms on this GPU"
+        )
     brought = round(batch * prompt / output)
     step_s = steps.seconds(decoding=batch, prompt=brought, context=batch * held)
     decode_s = steps.seconds(decoding=batch, context=batch * held)

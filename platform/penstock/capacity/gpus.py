@@ -2,7 +2,7 @@
 
 Figures are the makers' data sheets and ``nvidia-smi``'s memory, as of 2026-11-27. The parts of these figures that
 engines reach are fitted to published runs: H100 and A100 to Vidur's kernel profiles, L40S, L4 and A10G to runs of BLIS
-and databasemart. The figures are for planning; a measured curve replaces them.
+and databasemart.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from penstock.domain.errors import ArtifactRefused
 
 GIB = 1 << 30
 MIB = 1 << 20
+PCIE_3, PCIE_4, PCIE_5 = 12.6e9, 25e9, 50e9
+"""Bytes a second of 16 lanes one way: 0.8 of the specification, as large copies reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """A MIG profile: its memory, and its part of the arithmetic in sevenths."""
-
     profile: str
     memory_bytes: int
     sevenths: int
@@ -33,6 +33,8 @@ class Gpu:
     """Dense bfloat16 operations a second."""
     reached: float
     """The part of ``flops`` that large matrix products reach."""
+    link_per_s: float = PCIE_4
+    """Bytes a second between host and GPU."""
     slices: tuple[Slice, ...] = ()
 
 
@@ -46,7 +48,7 @@ _OF_80 = _slices(("1g.10gb", 1, 9.5), ("1g.20gb", 1, 19.5), ("2g.20gb", 2, 19.5)
 GPUS = {
     one.name: one
     for one in (
-        Gpu(name="T4", memory_bytes=15_360 * MIB, bandwidth_per_s=0.32e12, flops=65e12, reached=0.4),
+        Gpu(name="T4", memory_bytes=15_360 * MIB, bandwidth_per_s=0.32e12, flops=65e12, reached=0.4, link_per_s=PCIE_3),
         Gpu(name="L4", memory_bytes=23_034 * MIB, bandwidth_per_s=0.30e12, flops=121e12, reached=0.45),
         Gpu(name="A10G", memory_bytes=23_028 * MIB, bandwidth_per_s=0.60e12, flops=70e12, reached=0.55),
         Gpu(name="L40S", memory_bytes=46_068 * MIB, bandwidth_per_s=0.864e12, flops=362e12, reached=0.40),
@@ -66,8 +68,23 @@ GPUS = {
             reached=0.58,
             slices=_OF_80,
         ),
-        Gpu(name="H100", memory_bytes=81_559 * MIB, bandwidth_per_s=3.35e12, flops=989e12, reached=0.58, slices=_OF_80),
-        Gpu(name="H200", memory_bytes=143_771 * MIB, bandwidth_per_s=4.8e12, flops=989e12, reached=0.58),
+        Gpu(
+            name="H100",
+            memory_bytes=81_559 * MIB,
+            bandwidth_per_s=3.35e12,
+            flops=989e12,
+            reached=0.58,
+            link_per_s=PCIE_5,
+            slices=_OF_80,
+        ),
+        Gpu(
+            name="H200",
+            memory_bytes=143_771 * MIB,
+            bandwidth_per_s=4.8e12,
+            flops=989e12,
+            reached=0.58,
+            link_per_s=PCIE_5,
+        ),
     )
 }
 
@@ -88,6 +105,7 @@ def gpu(name: str) -> Gpu:
                 bandwidth_per_s=found.bandwidth_per_s * one.memory_bytes / found.memory_bytes,
                 flops=found.flops * part,
                 reached=found.reached,
+                link_per_s=found.link_per_s * part,
             )
     known = ", ".join(one.profile for one in found.slices) or "none"
     raise ArtifactRefused(f"{whole} has no MIG profile {profile[:40]!r}; it has: {known}")

@@ -1,8 +1,7 @@
 """The KV cache of a model in blocks, as vLLM lays it out: tokens that fit, and concurrent requests.
 
 All layers of one kind and shape are a group, or several of equal size if kinds mix; one block of the pool holds a
-block's tokens for each layer of one group. A request takes blocks of every group: with full attention for all of its
-tokens, with a window for those that the window and one step hold. Source: vLLM 0.32, ``v1/core/kv_cache_utils.py`` and
+block's tokens for each layer of one group. Source: vLLM 0.32, ``v1/core/kv_cache_utils.py`` and
 ``v1/kv_cache_interface.py``.
 
 Trade-off: it follows one engine's layout; a formula of bytes per token is wrong by a factor if kinds mix.
@@ -78,7 +77,9 @@ def layout(model: Architecture, settings: CacheSettings) -> Layout:
         size = sum(count * pages[one] for one, count in kinds.items())
         return Layout(settings=settings, block_bytes=size, groups=((kind, 1, settings.block_tokens),))
     if any(kind.kind is AttentionKind.LATENT for kind in kinds):
-        raise ArtifactRefused("latent layers beside others are not planned: measure the engine")
+        raise ArtifactRefused(
+            "models that mix latent (MLA) attention with other layers can't be planned: measure the engine"
+        )
     fewest, most = min(kinds.values()), max(kinds.values())
     size = most if most < fewest * UNEVEN else fewest
     groups = tuple(

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from penstock.capacity.gpus import GIB, Gpu
 from penstock.capacity.kv import CacheSettings, Layout, layout
+from penstock.capacity.offloading import Offloading, PrefixHistory, offloading
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
-from penstock.domain.models.steps import StepModel
+from penstock.domain.models.steps import StepModel, pairs_of
 
 USED_RATIO = 0.90
 """vLLM's default of ``gpu_memory_utilization``: the rest is for driver and fragmentation."""
@@ -64,6 +65,9 @@ class Target:
     block_tokens: int = 16
     adapter_slots: int = 0
     adapter_rank: int = 0
+    host_bytes: int = 0
+    """Host memory of a worker for KV blocks that leave its GPUs."""
+    history: PrefixHistory | None = None
 
     @property
     def gpus(self) -> int:
@@ -91,6 +95,7 @@ class MemoryPlan:
     seqs_because: str
     max_num_batched_tokens: int
     tokens_because: str
+    offloading: Offloading
 
     @property
     def fits(self) -> bool:
@@ -150,10 +155,24 @@ def plan(
         seqs_because=_seqs_because(seqs, at_lengths, by_itl),
         max_num_batched_tokens=tokens,
         tokens_because=tokens_because,
+        offloading=_offloading(cache, steps, on, target),
+    )
+
+
+def _offloading(cache: Layout, steps: StepModel, on: Gpu, target: Target) -> Offloading:
+    prompts = [max(1, prompt) for prompt, _ in target.lengths.pairs]
+    prompt = sum(prompts) // len(prompts)
+    return offloading(
+        target.host_bytes,
+        target.history,
+        link_s=cache.request_bytes(prompt) / prompt / on.link_per_s,
+        compute_s=steps.seconds(decoding=0, prompt=prompt, pairs=pairs_of(prompt)) / prompt,
     )
 
 
 def _check(model: Architecture, target: Target) -> None:
+    if target.history is not None and not target.history.is_valid:
+        raise ArtifactRefused("hits and evicted are parts of the same prompt tokens: 0 to 1, and 1 at most together")
     if target.gpus > NODE_GPUS:
         raise ArtifactRefused(f"{target.gpus} GPUs are more than one node's {NODE_GPUS}: a worker stays on one node")
     if target.tensor_parallel > 1 and model.heads % target.tensor_parallel:

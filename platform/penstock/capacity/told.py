@@ -45,6 +45,7 @@ def settings(found: MemoryPlan) -> list[Mapping[str, Any]]:
         ("max_num_batched_tokens", found.max_num_batched_tokens, found.tokens_because),
         ("kv_cache_bytes", found.kv_bytes, "what weights and the rest leave"),
         ("kv_cache_dtype", target.kv_dtype if target.kv_dtype != "bfloat16" else "auto", "as asked"),
+        ("kv_offload_bytes", found.offloading.size_bytes, found.offloading.because),
         ("block_size", target.block_tokens, "as asked"),
         ("tensor_parallel_size", target.tensor_parallel, "as asked"),
     ]

@@ -35,6 +35,7 @@ from penstock.cli import (
 
 app = typer.Typer(
     name="penstock",
+    cls=terminal.Commands,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,

@@ -8,7 +8,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import arguments, rule_file, screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, err, explained, out
+from penstock.cli.terminal import AsJson, err, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
 from penstock.views import agreement, comparison, versions
@@ -40,36 +40,33 @@ def set_alias(
 
     Without `--override` and `--no-overrides` the overrides stay as they are.
     """
-    with explained():
-        body: dict[str, object] = {"shares": [arguments.share(text) for text in shares]}
-        if override or no_overrides:
-            body["overrides"] = [arguments.override(text) for text in override or []]
-        caller = operator(load())
-        caller.put(f"/aliases/{alias}", body)
-        out.print(f"{alias} → {', '.join(shares)}", highlight=False)
-        named = {arguments.share(text)["version"] for text in shares}
-        named |= {arguments.override(text)["version"] for text in override or []}
-        for warning in versions.without_workers(caller.get("/models")["models"], named):
-            err.print(f"Warning: {warning}", style="yellow", highlight=False, soft_wrap=True)
+    body: dict[str, object] = {"shares": [arguments.share(text) for text in shares]}
+    if override or no_overrides:
+        body["overrides"] = [arguments.override(text) for text in override or []]
+    caller = operator(load())
+    caller.put(f"/aliases/{alias}", body)
+    out.print(f"{alias} → {', '.join(shares)}", highlight=False)
+    named = {arguments.share(text)["version"] for text in shares}
+    named |= {arguments.override(text)["version"] for text in override or []}
+    for warning in versions.without_workers(caller.get("/models")["models"], named):
+        err.print(f"Warning: {warning}", style="yellow", highlight=False, soft_wrap=True)
 
 
 @app.command("remove")
 @as_caller
 def remove_alias(alias: Annotated[str, typer.Argument(help="The alias to remove.")]) -> None:
     """Remove an alias; requests that name it are refused from then on."""
-    with explained():
-        operator(load()).delete(f"/aliases/{alias}")
-        out.print(f"{alias} is removed.")
+    operator(load()).delete(f"/aliases/{alias}")
+    out.print(f"{alias} is removed.")
 
 
 @app.command("list")
 @as_caller
 def list_aliases(*, as_json: AsJson = False) -> None:
     """List the aliases with their versions or rules."""
-    with explained():
-        caller = operator(load())
-        found = {**caller.get("/aliases"), **caller.get("/autos")}
-        screen.tell(found, lambda: views.listed(found["aliases"], found["autos"]), as_json=as_json)
+    caller = operator(load())
+    found = {**caller.get("/aliases"), **caller.get("/autos")}
+    screen.tell(found, lambda: views.listed(found["aliases"], found["autos"]), as_json=as_json)
 
 
 @app.command("auto")
@@ -114,19 +111,18 @@ def auto_alias(
 
     For example: `penstock aliases auto auto --file rules.yaml`, then `penstock aliases auto auto`
     """
-    with explained():
-        if (file is not None) + remove + report > 1:
-            raise CommandError("--file, --remove and --report exclude each other.", do="Give one of them.")
-        caller = operator(load())
-        if remove:
-            caller.delete(f"/autos/{alias}")
-            out.print(f"{alias} is removed.", highlight=False)
-            return
-        if file is not None:
-            caller.put(f"/autos/{alias}", {"rules": rule_file.read(file)})
-        found = caller.get(f"/autos/{alias}/report?hours={hours:g}" if report else f"/autos/{alias}")
-        view = agreement.shown(found) if report else views.rules(alias, found["history"])
-        screen.tell(found, lambda: view, as_json=as_json)
+    if (file is not None) + remove + report > 1:
+        raise CommandError("--file, --remove and --report exclude each other.", do="Give one of them.")
+    caller = operator(load())
+    if remove:
+        caller.delete(f"/autos/{alias}")
+        out.print(f"{alias} is removed.", highlight=False)
+        return
+    if file is not None:
+        caller.put(f"/autos/{alias}", {"rules": rule_file.read(file)})
+    found = caller.get(f"/autos/{alias}/report?hours={hours:g}" if report else f"/autos/{alias}")
+    view = agreement.shown(found) if report else views.rules(alias, found["history"])
+    screen.tell(found, lambda: view, as_json=as_json)
 
 
 @app.command("compare")
@@ -142,6 +138,5 @@ def compare_versions(
     For example: `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`, and a while later
     `penstock aliases compare chat`
     """
-    with explained():
-        found = operator(load()).get(f"/aliases/{alias}/comparison")
-        screen.tell(found, lambda: comparison.shown(found), as_json=as_json)
+    found = operator(load()).get(f"/aliases/{alias}/comparison")
+    screen.tell(found, lambda: comparison.shown(found), as_json=as_json)

@@ -32,12 +32,12 @@ MOST_MICRO = 2**53
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _PLAN_WORDS = ("priority", "over_quota", "auto_tier")
-_PARTS = ("deadline_s", "reserved")
+_PARTS = ("deadline_s", "reserved", "kv_part")
 """Fields of a plan that need not be whole."""
 CAPS_HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(CAPS)} (money in dollars)."
 PLAN_HELP = (
     f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars, paid=yes or no, "
-    "over_quota=refuse or yield, copied=yes or no, reserved as a part of each engine, "
+    "over_quota=refuse or yield, copied=yes or no, reserved and kv_part as parts of each engine, "
     "service_tiers=NAME:CLASS:PRICE_FACTOR[:SLO],… such as flex:batch:0.5,priority:interactive:2)."
 )
 

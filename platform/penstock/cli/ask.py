@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.terminal import err, explained, out
+from penstock.cli.terminal import err, out
 
 
 def ask(
@@ -53,15 +53,14 @@ def _classify(question: str, image: Path, model: str, key: str, *, stages: bool)
     from penstock.domain.command_error import CommandError
     from penstock.local import connections
 
-    with explained():
-        if question:
-            raise CommandError(
-                "An image is classified, without a question.", do="Leave out the question, or the image."
-            )
-        given = classic.image_of(image)
-        with connections.gateway(load(), key) as http:
-            answer = classic.classify(http, classic.image_model(http, model), given, SystemClock().monotonic)
-        show(answer, stages=stages)
+    if question:
+        raise CommandError(
+            "An image is only classified: it takes no question.", do="Leave out the question, or the image."
+        )
+    given = classic.image_of(image)
+    with connections.gateway(load(), key) as http:
+        answer = classic.classify(http, classic.image_model(http, model), given, SystemClock().monotonic)
+    show(answer, stages=stages)
 
 
 def _chat(question: str, model: str, key: str, max_tokens: int, *, stages: bool) -> None:
@@ -71,7 +70,7 @@ def _chat(question: str, model: str, key: str, max_tokens: int, *, stages: bool)
     from penstock.domain.command_error import CommandError
     from penstock.local import connections
 
-    with explained(), connections.gateway(load(), key) as http:
+    with connections.gateway(load(), key) as http:
         if not question:
             raise CommandError("There is no question.", do='Ask one: penstock ask "Why is the sky blue?"')
         text = sys.stdin.read() if question == "-" else question

@@ -9,7 +9,7 @@ from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import seconds
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import explained, tell_json
+from penstock.cli.terminal import tell_json
 from penstock.local.connections import operator
 from penstock.views import tenants as views
 
@@ -40,11 +40,10 @@ def audit(
 
     * `PENSTOCK_KEY=psk_… penstock audit --url http://127.0.0.1:8079 --json | jq .what`
     """
-    with explained():
-        wanted = {"since": seconds(since), "until": seconds(until), "who": actor, "what": action, "limit": limit}
-        acts = operator(load()).get(f"/audit?{urlencode(wanted)}")["acts"]
-        if as_json:
-            for act in acts:
-                tell_json(act)
-            return
-        screen.show(views.acts(acts))
+    wanted = {"since": seconds(since), "until": seconds(until), "who": actor, "what": action, "limit": limit}
+    acts = operator(load()).get(f"/audit?{urlencode(wanted)}")["acts"]
+    if as_json:
+        for act in acts:
+            tell_json(act)
+        return
+    screen.show(views.acts(acts))

@@ -1,12 +1,16 @@
 """`penstock bench …`: measures a running engine, for plans and predictions that are its own."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from penstock.apps.settings import load
 from penstock.cli import screen
-from penstock.cli.terminal import AsJson, err, explained
+from penstock.cli.terminal import AsJson, err
+from penstock.domain.command_error import CommandError
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.local.connections import operator
 from penstock.views import curves as view
 
@@ -35,12 +39,37 @@ def engine(
     """
     import asyncio
 
-    from penstock.apps.bench import measured
+    from penstock.apps.bench import measuring
+    from penstock.worker.agent.measuring import BUSY
 
-    with explained():
-        settings = load()
-        api = operator(settings)
-        note = lambda text: err.print(text, style="dim", highlight=False, markup=False)  # noqa: E731
-        found: dict[str, Any] = asyncio.run(measured(settings, api, version, worker, minutes * 60.0, note))
-        api.put(f"/models/{version}/curves", {"curve": found["curve"]})
-        screen.tell(found, lambda: view.measured(version, found), as_json=as_json)
+    settings = load()
+    api = operator(settings)
+    note = lambda text: err.print(text, style="dim", highlight=False, markup=False)  # noqa: E731
+    size = api.get(f"/models/{version}")["manifest"]["engine"]
+    one = _ready(api.get("/workers")["workers"], version, worker)
+    measures = measuring(settings, VersionId(version), WorkerId(one["id"]), one["url"], note)
+    measured = asyncio.run(
+        measures.of_engine(
+            max_seqs=size["max_num_seqs"],
+            max_model_len=size["max_model_len"],
+            block_size=size["block_size"],
+            most_s=minutes * 60.0,
+        )
+    )
+    found = {
+        "version": version,
+        "worker": one["id"],
+        **asdict(measured),
+        "seconds": round(measured.seconds, 1),
+        "is_busy": measured.curve.disturbed > BUSY,
+    }
+    api.put(f"/models/{version}/curves", {"curve": found["curve"]})
+    screen.tell(found, lambda: view.measured(version, found), as_json=as_json)
+
+
+def _ready(workers: list[dict[str, Any]], version: str, name: str) -> dict[str, Any]:
+    for one in workers:
+        if one["version"] == version and one["state"] == WorkerState.READY and name in ("", one["id"]):
+            return one
+    which = f"worker {name} of {version}" if name else f"worker of {version}"
+    raise CommandError(f"No {which} is ready.", do=f"penstock models scale {version} 1, then see penstock status.")

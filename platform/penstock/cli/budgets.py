@@ -8,7 +8,7 @@ from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import micro_usd
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, explained, out
+from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
 from penstock.views import tenants as views
@@ -32,11 +32,10 @@ def show_budgets(
 
     For example: `penstock budgets show`, or `penstock budgets show org:retail`.
     """
-    with explained():
-        lines = operator(load()).get("/budgets")["budgets"]
-        names = [(one, {"", one["scope"], one["scope"].partition(":")[2]}) for one in lines]
-        found = [one for one, known in names if scope in known]
-        screen.tell({"budgets": found}, lambda: views.budgets(found), as_json=as_json)
+    lines = operator(load()).get("/budgets")["budgets"]
+    names = [(one, {"", one["scope"], one["scope"].partition(":")[2]}) for one in lines]
+    found = [one for one, known in names if scope in known]
+    screen.tell({"budgets": found}, lambda: views.budgets(found), as_json=as_json)
 
 
 @app.command("set")
@@ -54,14 +53,13 @@ def set_budget(
 
     * `penstock budgets set key:1a2B3c4D5e6F --per-day 0.25`
     """
-    with explained():
-        kind, _, name = scope.partition(":")
-        if not name:
-            raise CommandError(f"{scope!r} names no budget.", do="Give key:ID, tenant:ID or org:ID.")
-        given = {"spend_per_day": per_day, "spend_per_month": per_month}
-        caps = {field: micro_usd(amount) for field, amount in given.items() if amount}
-        if not caps:
-            raise CommandError("There is nothing to set.", do="Give --per-day or --per-month.")
-        plan = operator(load()).patch(f"/budgets/{kind}/{name}", caps)
-        day, month = (dollars(plan[field]) for field in given)
-        out.print(f"{scope}: ${day} a day, ${month} a month (0.00: no cap).", highlight=False)
+    kind, _, name = scope.partition(":")
+    if not name:
+        raise CommandError(f"{scope!r} is not a budget's scope.", do="Give key:ID, tenant:ID or org:ID.")
+    given = {"spend_per_day": per_day, "spend_per_month": per_month}
+    caps = {field: micro_usd(amount) for field, amount in given.items() if amount}
+    if not caps:
+        raise CommandError("There is nothing to set.", do="Give --per-day or --per-month.")
+    plan = operator(load()).patch(f"/budgets/{kind}/{name}", caps)
+    day, month = (dollars(plan[field]) for field in given)
+    out.print(f"{scope}: ${day} a day, ${month} a month (0.00: no cap).", highlight=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.terminal import err, explained, out
+from penstock.cli.terminal import err, out
 from penstock.domain.command_error import CommandError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def embed(
     from penstock.clients.classic import embed as ask
     from penstock.local import connections
 
-    with explained(), connections.gateway(load(), key) as http:
+    with connections.gateway(load(), key) as http:
         given = _given(texts, 'penstock embed "A kitten sleeps."')
         for vector in ask(http, model, given):
             out.print(json.dumps(vector), highlight=False, markup=False, soft_wrap=True)
@@ -61,7 +61,7 @@ def classify(
     from penstock.domain.clock import SystemClock
     from penstock.local import connections
 
-    with explained(), connections.gateway(load(), key) as http:
+    with connections.gateway(load(), key) as http:
         given = _given(texts, 'penstock classify "How long should I boil an egg?"')
         show(ask(http, model, given, SystemClock().monotonic), stages=stages)
 

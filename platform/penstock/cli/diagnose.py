@@ -11,7 +11,7 @@ import typer
 from penstock.apps.settings import Settings, load
 from penstock.cli import screen
 from penstock.cli.arguments import length, seconds
-from penstock.cli.terminal import explained, tell_json
+from penstock.cli.terminal import tell_json
 from penstock.domain.command_error import CommandError
 
 if TYPE_CHECKING:
@@ -44,9 +44,11 @@ class DiagnoseOptions:
 def diagnose(
     window: Annotated[
         str,
-        typer.Option(help="The length of time: 90s, 5m, 1h.", show_default="5m of a Prometheus, else 15s from now on"),
+        typer.Option(
+            help="The period's length: 90s, 5m, 1h.", show_default="5m with a Prometheus, else 15s from now on"
+        ),
     ] = "",
-    until: Annotated[str, typer.Option(help="Its end as a UTC moment; needs a Prometheus.", show_default="now")] = "",
+    until: Annotated[str, typer.Option(help="Its end, as UTC time; needs a Prometheus.", show_default="now")] = "",
     prometheus: Annotated[
         str,
         typer.Option(
@@ -57,10 +59,8 @@ def diagnose(
     ] = "",
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every number.")] = False,
-    record: Annotated[Path | None, typer.Option(help="Write the measurements to this file, for a colleague.")] = None,
-    replay: Annotated[
-        Path | None, typer.Option(help="Judge the measurements of such a file, without a platform.")
-    ] = None,
+    record: Annotated[Path | None, typer.Option(help="Also write the measurements to this file, for --replay.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Diagnose a file that --record wrote; needs no platform.")] = None,
 ) -> None:
     """Name the bottleneck from evidence: the time of each stage, the broken promise, its cause, and the remedies.
 
@@ -84,20 +84,19 @@ def diagnose(
     from penstock.diagnosis.verdict import Word, judge
     from penstock.views.diagnosis import lines
 
-    with explained():
-        asked = DiagnoseOptions(seconds=length(window), until=seconds(until), prometheus=prometheus)
-        recorded = None if replay else prometheus_window(load(), asked)
-        recording = read(replay) if replay else measure(load(), asked, recorded)
-        if record:
-            write(recording, record)
-        snapshot = snapshot_of(recording, slos.load().values())
-        verdict = judge(snapshot)
-        if recorded is not None:
-            verdict = lately(recorded, verdict)
-        if as_json:
-            tell_json(report.report(verdict, snapshot, recording))
-        else:
-            screen.show(lines(verdict, snapshot, recording))
+    asked = DiagnoseOptions(seconds=length(window), until=seconds(until), prometheus=prometheus)
+    recorded = None if replay else prometheus_window(load(), asked)
+    recording = read(replay) if replay else measure(load(), asked, recorded)
+    if record:
+        write(recording, record)
+    snapshot = snapshot_of(recording, slos.load().values())
+    verdict = judge(snapshot)
+    if recorded is not None:
+        verdict = lately(recorded, verdict)
+    if as_json:
+        tell_json(report.report(verdict, snapshot, recording))
+    else:
+        screen.show(lines(verdict, snapshot, recording))
     raise typer.Exit({Word.HEALTHY: 0, Word.BOTTLENECK: BOTTLENECK}.get(verdict.word, UNEXPLAINED))
 
 
@@ -119,7 +118,7 @@ def measure(settings: Settings, asked: DiagnoseOptions, window: "PrometheusWindo
         return _of_prometheus(window)
     if asked.until:
         raise CommandError(
-            "Only a Prometheus knows the past; the pages of processes tell the present.",
+            "The past needs a Prometheus; processes' metrics pages show only the present.",
             do="Give its address with --prometheus, or leave --until out.",
         )
     pages = watch(lambda: observed.pages(settings), SystemClock(), asked.seconds or WATCH_S)

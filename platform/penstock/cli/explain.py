@@ -7,7 +7,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import explained, tell_json
+from penstock.cli.terminal import tell_json
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import gateway_address, operator, reading_key
 from penstock.views import records as views
@@ -48,13 +48,12 @@ def explain(
 
     * `penstock explain --decisions --limit 10`
     """
-    with explained():
-        if decisions:
-            _decisions(limit, as_json=as_json)
-        elif request_id:
-            _request(request_id, gateway or [], as_json=as_json)
-        else:
-            raise CommandError("There is nothing to explain.", do="Give a request's id, or --decisions.")
+    if decisions:
+        _decisions(limit, as_json=as_json)
+    elif request_id:
+        _request(request_id, gateway or [], as_json=as_json)
+    else:
+        raise CommandError("There is nothing to explain.", do="Give a request's id, or --decisions.")
 
 
 def _request(request_id: str, gateways: list[str], *, as_json: bool) -> None:

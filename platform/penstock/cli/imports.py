@@ -8,7 +8,7 @@ import typer
 
 from penstock.apps.settings import load
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, explained, out, tell_json
+from penstock.cli.terminal import AsJson, out, tell_json
 from penstock.clients.operator import Operator
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
@@ -52,22 +52,21 @@ def litellm(
     """
     from penstock.cli import litellm as reader
 
-    with explained():
-        api = operator(load())
-        given = dict(_pair(text) for text in to or ())
-        found = reader.read(_config(config), _listed(teams, "teams"), _listed(keys, "keys"), _here(api), given)
-        done = []
-        for call in found.calls:
-            answer = {} if dry_run else _call(api, call.method)(call.path, dict(call.body))
-            done.append({"does": call.says, **({"secret": answer["secret"]} if "secret" in answer else {})})
-            if not as_json:
-                _say("would make" if dry_run else "made", call.says, answer)
-        if as_json:
-            left = [{"where": where, "why": why} for where, why in found.left]
-            tell_json({"dry_run": dry_run, "done": done, "not_taken": left})
-            return
-        for where, why in found.left:
-            out.print(f"not taken: {where}: {why}", markup=False, highlight=False, soft_wrap=True)
+    api = operator(load())
+    given = dict(_pair(text) for text in to or ())
+    found = reader.read(_config(config), _listed(teams, "teams"), _listed(keys, "keys"), _here(api), given)
+    done = []
+    for call in found.calls:
+        answer = {} if dry_run else _call(api, call.method)(call.path, dict(call.body))
+        done.append({"does": call.says, **({"secret": answer["secret"]} if "secret" in answer else {})})
+        if not as_json:
+            _say("would make" if dry_run else "made", call.says, answer)
+    if as_json:
+        left = [{"where": where, "why": why} for where, why in found.left]
+        tell_json({"dry_run": dry_run, "done": done, "not_taken": left})
+        return
+    for where, why in found.left:
+        out.print(f"not taken: {where}: {why}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _say(word: str, says: str, answer: dict[str, Any]) -> None:
@@ -97,7 +96,10 @@ def _here(api: Operator) -> Any:  # noqa: ANN401  ``litellm.Here``, which is imp
 def _pair(text: str) -> tuple[str, str]:
     name, _, version = text.partition("=")
     if not name or not version:
-        raise CommandError(f"{text!r} leads nowhere.", do="Write NAME=VERSION, such as gpt-4o=big@0123456789ab.")
+        raise CommandError(
+            f"{text!r} does not say which version or alias it means.",
+            do="Write NAME=VERSION, such as gpt-4o=big@0123456789ab.",
+        )
     return name, version
 
 

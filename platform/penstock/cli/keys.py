@@ -7,7 +7,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, err, explained, out, tell_json
+from penstock.cli.terminal import AsJson, err, out, tell_json
 from penstock.domain.tenancy.tenant import Role
 from penstock.local.connections import operator
 from penstock.views import tenants as views
@@ -48,15 +48,14 @@ def create_key(
 
     * `penstock keys create operators --role admin` - for another operator of the platform
     """
-    with explained():
-        body = {
-            "tenant": tenant,
-            "role": role,
-            "models": model or [],
-            "expires_in_s": expires_in_s,
-            "plan": arguments.plan(plan or []),
-        }
-        _show_secret(operator(load()).post("/keys", body), as_json=as_json)
+    body = {
+        "tenant": tenant,
+        "role": role,
+        "models": model or [],
+        "expires_in_s": expires_in_s,
+        "plan": arguments.plan(plan or []),
+    }
+    _show_secret(operator(load()).post("/keys", body), as_json=as_json)
 
 
 @app.command("list")
@@ -67,9 +66,8 @@ def list_keys(
     as_json: AsJson = False,
 ) -> None:
     """List keys, never their secrets."""
-    with explained():
-        found = [key for key in operator(load()).get("/keys")["keys"] if tenant in {"", key["tenant"]}]
-        screen.tell({"keys": found}, lambda: views.keys(found), as_json=as_json)
+    found = [key for key in operator(load()).get("/keys")["keys"] if tenant in {"", key["tenant"]}]
+    screen.tell({"keys": found}, lambda: views.keys(found), as_json=as_json)
 
 
 @app.command("plan")
@@ -81,19 +79,15 @@ def change_plan(
 
     For example: `penstock keys plan 1a2B3c4D5e6F requests_per_min=60 max_streams=4`
     """
-    with explained():
-        out.print(
-            views.described(operator(load()).patch(f"/keys/{key_id}/plan", arguments.plan(changes))) or "no bounds"
-        )
+    out.print(views.described(operator(load()).patch(f"/keys/{key_id}/plan", arguments.plan(changes))) or "no bounds")
 
 
 @app.command("revoke")
 @as_caller
 def revoke_key(key_id: Id) -> None:
     """Revoke a key; every gateway refuses it within seconds."""
-    with explained():
-        operator(load()).post(f"/keys/{key_id}/revoke")
-        out.print(f"{key_id} is revoked.")
+    operator(load()).post(f"/keys/{key_id}/revoke")
+    out.print(f"{key_id} is revoked.")
 
 
 @app.command("rotate")
@@ -105,9 +99,8 @@ def rotate_key(
     as_json: AsJson = False,
 ) -> None:
     """Make a key's successor and show it; the old key stays valid for the overlap."""
-    with explained():
-        made = operator(load()).post(f"/keys/{key_id}/rotate", {"overlap_s": overlap_s})
-        _show_secret(made, as_json=as_json)
+    made = operator(load()).post(f"/keys/{key_id}/rotate", {"overlap_s": overlap_s})
+    _show_secret(made, as_json=as_json)
 
 
 def _show_secret(answer: dict[str, object], *, as_json: bool) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from penstock.apps.settings import Settings, load
 from penstock.cli.arguments import length
-from penstock.cli.terminal import explained, out
+from penstock.cli.terminal import out
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 
@@ -70,14 +70,13 @@ def logs(
 
     * `penstock logs --level warning --since 10m`
     """
-    with explained():
-        settings = load()
-        if level and level not in LEVELS:
-            raise CommandError(f"There is no level {level!r}.", do=f"Give one of {', '.join(LEVELS)}.")
-        after = moment_before(SystemClock().now(), length(since)) if since else ""
-        wanted = LineFilter(events=tuple(event or ()), level=level, after=after, request=request)
-        for line in _last(_files(settings, what, event or ()), wanted, lines):
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+    settings = load()
+    if level and level not in LEVELS:
+        raise CommandError(f"There is no level {level!r}.", do=f"Give one of {', '.join(LEVELS)}.")
+    after = moment_before(SystemClock().now(), length(since)) if since else ""
+    wanted = LineFilter(events=tuple(event or ()), level=level, after=after, request=request)
+    for line in _last(_files(settings, what, event or ()), wanted, lines):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def moment_before(now: float, seconds: float) -> str:

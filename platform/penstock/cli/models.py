@@ -8,7 +8,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, err, explained, out, tell_json
+from penstock.cli.terminal import AsJson, err, out, tell_json
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import ModelName
@@ -36,17 +36,15 @@ Golden = Annotated[
 @as_caller
 def list_models(*, as_json: AsJson = False) -> None:
     """List the registered versions, oldest first."""
-    with explained():
-        found = operator(load()).get("/models")
-        screen.tell(found, lambda: versions.listed(found["models"]), as_json=as_json)
+    found = operator(load()).get("/models")
+    screen.tell(found, lambda: versions.listed(found["models"]), as_json=as_json)
 
 
 @app.command("show")
 @as_caller
 def show_model(version: Annotated[str, typer.Argument(help="A version as name@digest.")]) -> None:
     """Show a version's manifest: files and digests, engine settings, price, licence, golden prompts."""
-    with explained():
-        tell_json(operator(load()).get(f"/models/{version}"))
+    tell_json(operator(load()).get(f"/models/{version}"))
 
 
 @app.command("prepare")
@@ -56,9 +54,8 @@ def prepare_models() -> None:
 
     from penstock.apps.models import ensure_demo
 
-    with explained():
-        for alias, packed in asyncio.run(ensure_demo(load(), _report)).items():
-            out.print(f"{alias}  {packed.id}", highlight=False)
+    for alias, packed in asyncio.run(ensure_demo(load(), _report)).items():
+        out.print(f"{alias}  {packed.id}", highlight=False)
 
 
 @app.command("push")
@@ -79,7 +76,7 @@ def push_model(  # noqa: PLR0913  one for each option
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
     plan: Annotated[
-        str, typer.Option(help="Engine settings by the memory plan on this GPU, as L40S, with reasons; --engine wins.")
+        str, typer.Option(help="Engine settings from the memory plan for this GPU; --engine overrides.")
     ] = "",
     itl_ms: Annotated[float, typer.Option(min=0.1, max=1e6, help="For --plan: the ITL objective, in ms.")] = 50.0,
 ) -> None:
@@ -103,25 +100,24 @@ def push_model(  # noqa: PLR0913  one for each option
     from penstock.packaging.push import register
     from penstock.packaging.reading import golden_of
 
-    with explained():
-        settings = load()
-        api = operator(settings)
-        planned = _planned(source, plan, itl_ms / 1e3, gpus) if plan else {}
-        choices = Choices(
-            name=ModelName(name),
-            price=arguments.price(price),
-            licence=licence,
-            origin=origin or source.name,
-            tensor_parallel_size=gpus,
-            engine_changes=planned | arguments.engine_settings(engine or []),
-            golden=golden_of(golden) if golden else (),
-        )
-        own, beside = arguments.tenants(tenants, api), arguments.base(base, api) if base else None
-        packed = asyncio.run(push(settings, source, choices, _report, beside))
-        register(packed, api.post, own)
-        if workers:
-            api.put(f"/deployments/{packed.id}", {"replicas": workers})
-        out.print(packed.id, highlight=False)
+    settings = load()
+    api = operator(settings)
+    planned = _planned(source, plan, itl_ms / 1e3, gpus) if plan else {}
+    choices = Choices(
+        name=ModelName(name),
+        price=arguments.price(price),
+        licence=licence,
+        origin=origin or source.name,
+        tensor_parallel_size=gpus,
+        engine_changes=planned | arguments.engine_settings(engine or []),
+        golden=golden_of(golden) if golden else (),
+    )
+    own, beside = arguments.tenants(tenants, api), arguments.base(base, api) if base else None
+    packed = asyncio.run(push(settings, source, choices, _report, beside))
+    register(packed, api.post, own)
+    if workers:
+        api.put(f"/deployments/{packed.id}", {"replicas": workers})
+    out.print(packed.id, highlight=False)
 
 
 @app.command("scale")
@@ -136,9 +132,8 @@ def scale_model(
 
     For example: `penstock models scale my-model@0123456789ab 3`
     """
-    with explained():
-        operator(load()).put(f"/deployments/{version}", {"replicas": workers})
-        out.print(f"{version}: {workers} workers", highlight=False)
+    operator(load()).put(f"/deployments/{version}", {"replicas": workers})
+    out.print(f"{version}: {workers} workers", highlight=False)
 
 
 @app.command("tenants")
@@ -156,15 +151,14 @@ def own_model(
 
     For example: `penstock models tenants my-lora@0123456789ab acme,beta`, or `… --everybody`
     """
-    with explained():
-        if bool(tenants) == everybody:
-            raise CommandError("There are no tenants.", do="Name tenants as A,B, or give --everybody.")
-        api = operator(load())
-        own = arguments.tenants(tenants, api)
-        changed = api.put(f"/models/{version}/tenants", {"tenants": own})
-        out.print(f"{version} is open to {', '.join(own or ['everybody'])}", highlight=False)
-        if own and changed["aliases"]:
-            out.print(f"Other tenants no longer reach it by {', '.join(changed['aliases'])}.", highlight=False)
+    if bool(tenants) == everybody:
+        raise CommandError("There are no tenants.", do="Name tenants as A,B, or give --everybody.")
+    api = operator(load())
+    own = arguments.tenants(tenants, api)
+    changed = api.put(f"/models/{version}/tenants", {"tenants": own})
+    out.print(f"{version} is open to {', '.join(own or ['everybody'])}", highlight=False)
+    if own and changed["aliases"]:
+        out.print(f"Other tenants no longer reach it by {', '.join(changed['aliases'])}.", highlight=False)
 
 
 @app.command("pin")
@@ -177,18 +171,16 @@ def pin_model(version: Annotated[str, typer.Argument(help="A deployed version as
     Refused if the machine lacks memory for all pinned versions (PENSTOCK_POOL_BYTES), or if the base's engine would
     have no adapter slot left for other adapters (adapter_slots).
     """
-    with explained():
-        operator(load()).put(f"/deployments/{version}/pin", {})
-        out.print(f"{version} is pinned: its workers never sleep, and an adapter stays loaded", highlight=False)
+    operator(load()).put(f"/deployments/{version}/pin", {})
+    out.print(f"{version} is pinned: its workers never sleep, and an adapter stays loaded", highlight=False)
 
 
 @app.command("unpin")
 @as_caller
 def unpin_model(version: Annotated[str, typer.Argument(help="A pinned version as name@digest.")]) -> None:
     """Let a version's workers sleep, or unload an adapter, when it is unused and other versions need the memory."""
-    with explained():
-        operator(load()).delete(f"/deployments/{version}/pin")
-        out.print(f"{version} is no longer pinned", highlight=False)
+    operator(load()).delete(f"/deployments/{version}/pin")
+    out.print(f"{version} is no longer pinned", highlight=False)
 
 
 def _report(text: str) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli import screen
 from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
-from penstock.cli.terminal import AsJson, explained
+from penstock.cli.terminal import AsJson
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.views import plans, plots
@@ -23,19 +23,27 @@ if TYPE_CHECKING:
     from penstock.domain.models.curves import Curve
     from penstock.views.elements import Record
 
-app = typer.Typer(no_args_is_help=True, help="Plans by formulas and curves; nothing is asked or started.")
+app = typer.Typer(
+    no_args_is_help=True, help="Memory and capacity plans, by formulas and measured curves; nothing is started."
+)
 _TOKENS = 1 << 24
 Model = Annotated[str, typer.Argument(help="A known model, a folder in Hugging Face layout, or its config.json.")]
 GpuName = Annotated[str, typer.Option(help="The GPU, or a MIG slice of it: H100, L40S, A100-80/3g.40gb.")]
-TensorParallel = Annotated[int, typer.Option("--tp", min=1, help="GPUs over which layers are cut.")]
-PipelineParallel = Annotated[int, typer.Option("--pp", min=1, help="GPUs over which layers are dealt.")]
+TensorParallel = Annotated[int, typer.Option("--tp", min=1, help="Tensor parallelism: the GPUs that share each layer.")]
+PipelineParallel = Annotated[
+    int, typer.Option("--pp", min=1, help="Pipeline parallelism: the GPUs that share out the layers.")
+]
 Context = Annotated[int, typer.Option(min=1, max=_TOKENS, help="The longest context, in tokens.")]
 Prompt = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Prompt tokens of a typical request.")]
 Output = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Output tokens of a typical request.")]
-ItlMs = Annotated[float, typer.Option(min=0.1, max=1e6, help="The ITL objective, in milliseconds.")]
-Version = Annotated[str, typer.Option(help="A version as name@digest: for its measured curve, and its ledger.")]
-Days = Annotated[int, typer.Option(min=0, max=400, help="Days of the version's ledger for peak and lengths.")]
-Cache = Annotated[str, typer.Option(help="The KV cache's numbers: bfloat16 or fp8.")]
+ItlMs = Annotated[
+    float, typer.Option(min=0.1, max=1e6, help="The objective for the time between tokens (ITL), in milliseconds.")
+]
+Version = Annotated[str, typer.Option(help="A version as name@digest; its measured curve and its ledger are used.")]
+Days = Annotated[
+    int, typer.Option(min=0, max=400, help="Days of the version's ledger from which peak and lengths are taken.")
+]
+Cache = Annotated[str, typer.Option(help="The data type of the KV cache: bfloat16 or fp8.")]
 
 
 @app.command("memory")
@@ -50,22 +58,28 @@ def memory(  # noqa: PLR0913  one for each option
     output: Output = TYPICAL_OUTPUT,
     itl_ms: ItlMs = 50.0,
     kv: Cache = "bfloat16",
-    block: Annotated[int, typer.Option(min=1, max=1024, help="Tokens of a KV block.")] = 16,
+    block: Annotated[int, typer.Option(min=1, max=1024, help="Tokens per KV block.")] = 16,
     adapters: Annotated[str, typer.Option(help="LoRA adapters in one batch, as SLOTSxRANK: 8x16.")] = "",
+    host_gib: Annotated[int, typer.Option(min=0, max=1 << 16, help="Host memory for evicted KV blocks, in GiB.")] = 0,
+    hits: Annotated[float, typer.Option(help="Part of prompt tokens found in the prefix cache.")] = 0.0,
+    evicted: Annotated[float, typer.Option(help="Part seen before, and evicted since.")] = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Say what fills a GPU that runs this model, how many requests the rest holds, and the settings that follow.
+    """Show what fills the memory of a GPU with this model, how many requests fit, and the engine settings for that.
 
     For example: penstock plan memory Llama-3.1-8B --gpu L40S --itl-ms 40
     """
     from penstock.capacity import nearest, told
     from penstock.capacity.gpus import gpu as known
     from penstock.capacity.memory_plan import plan
+    from penstock.capacity.offloading import PrefixHistory
     from penstock.cli import planned
 
     slots, rank = _adapters(adapters)
     wanted = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
-    target = replace(wanted, block_tokens=block, adapter_slots=slots, adapter_rank=rank)
+    past = PrefixHistory(hits=hits, evicted=evicted) if hits or evicted else None
+    offered = replace(wanted, host_bytes=host_gib << 30, history=past)
+    target = replace(offered, block_tokens=block, adapter_slots=slots, adapter_rank=rank)
     with _planned():
         name, shape, size = planned.shape_of(model)
         on = known(gpu)
@@ -93,19 +107,26 @@ def capacity(  # noqa: PLR0913  one for each option
     context: Context = 8192,
     prompt: Prompt = TYPICAL_PROMPT,
     output: Output = TYPICAL_OUTPUT,
-    ttft_ms: Annotated[float, typer.Option(min=0.1, max=1e7, help="The TTFT objective, in milliseconds.")] = 1000.0,
+    ttft_ms: Annotated[
+        float, typer.Option(min=0.1, max=1e7, help="The objective for the time to first token (TTFT), in milliseconds.")
+    ] = 1000.0,
     itl_ms: ItlMs = 50.0,
     kv: Cache = "bfloat16",
-    load: Annotated[float, typer.Option(help="The part of a replica's rate that the peak may take.")] = 0.8,
-    zones: Annotated[int, typer.Option(min=1, max=16, help="Zones of which any one may be lost; 1 survives none.")] = 3,
-    other_region: Annotated[float, typer.Option(help="Requests a second that a lost region sends here.")] = 0.0,
+    load: Annotated[float, typer.Option(help="The share of a replica's highest rate that the peak may use.")] = 0.8,
+    zones: Annotated[
+        int,
+        typer.Option(min=1, max=16, help="Zones that the fleet is spread over; any one may be lost (with 1, none)."),
+    ] = 3,
+    other_region: Annotated[
+        float, typer.Option(help="Requests a second that come here if another region is lost.")
+    ] = 0.0,
     price: Annotated[float, typer.Option(min=0.0, max=1e6, help="Dollars an hour of one such GPU.")] = 0.0,
     plot: Annotated[Path | None, typer.Option(help="Also write replicas over traffic to this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the sheet from a peak of traffic to replicas, GPUs and dollars, with its formulas and its error.
+    """Compute replicas, GPUs and dollars from peak traffic, with the formulas and their error.
 
-    Steps are by the curve that was measured for the version on this GPU, else by the maker's data sheet.
+    Step times come from the curve measured for the version on this GPU, else from the GPU's data sheet.
 
     For example: penstock plan capacity Llama-3.1-8B --gpu H100 --peak 100 --price 6.88
     """
@@ -175,15 +196,14 @@ def _past(version: str, days: int) -> "Traffic":
 
 @contextmanager
 def _planned() -> Iterator[None]:
-    with explained():
-        try:
-            yield
-        except ArtifactRefused as error:
-            raise CommandError(str(error), do="see penstock plan --help") from error
+    try:
+        yield
+    except ArtifactRefused as error:
+        raise CommandError(str(error), do="see penstock plan --help") from error
 
 
 def _target(context: int, lengths: tuple[int, int], itl_ms: float, gpus: tuple[int, int], kv: str) -> "Target":
-    """Return the plan's target; ``gpus``: over which layers are cut, and dealt."""
+    """Return the plan's target; ``gpus`` are the degrees of tensor and pipeline parallelism."""
     from penstock.capacity.memory_plan import KV_BYTES, Lengths, Target
 
     if kv not in KV_BYTES:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.terminal import explained, out
+from penstock.cli.terminal import out
 
 Parent = Annotated[int, typer.Option(hidden=True, help="End with this process.")]
 
@@ -22,10 +22,11 @@ class Restartable(StrEnum):
 def up(
     question: Annotated[bool, typer.Option(help="Ask a first question when the platform is ready.")] = True,
     tls: Annotated[
-        bool, typer.Option("--tls", help="Mutual TLS between its processes, with an authority of this home.")
+        bool,
+        typer.Option("--tls", help="Use mutual TLS between its processes, with a certificate authority of this home."),
     ] = False,
     observe: Annotated[
-        bool, typer.Option("--observe", help="A Prometheus and an Alertmanager beside it, reading all its processes.")
+        bool, typer.Option("--observe", help="Also run a Prometheus and an Alertmanager that read all its processes.")
     ] = False,
 ) -> None:
     """Start the whole platform here and keep it running until Ctrl-C, which drains.
@@ -46,9 +47,8 @@ def up(
     from penstock.local.run import run
 
     _begin()
-    with explained():
-        asked = {**({"tls": Tls.ON} if tls else {}), **({"observe": True} if observe else {})}
-        code = run(load().model_copy(update=asked), ask=question)
+    asked = {**({"tls": Tls.ON} if tls else {}), **({"observe": True} if observe else {})}
+    code = run(load().model_copy(update=asked), ask=question)
     raise typer.Exit(code)
 
 
@@ -57,8 +57,7 @@ def down() -> None:
     from penstock.apps.settings import load
     from penstock.local.down import stop
 
-    with explained():
-        out.print(stop(load()))
+    out.print(stop(load()))
 
 
 def restart(
@@ -76,17 +75,18 @@ def restart(
     from penstock.domain.command_error import CommandError
     from penstock.supervision import lock
 
-    with explained():
-        settings = load()
-        pid = lock.holder(settings.paths.run)
-        if not pid:
-            raise CommandError(f"No platform runs in {settings.paths.root}.", do="Start it with `penstock up`.")
-        os.kill(pid, signal.SIGHUP if what is Restartable.GATEWAY else signal.SIGUSR1)
-        out.print(f"{what}: the rolling restart has begun; `penstock status` shows it.")
+    settings = load()
+    pid = lock.holder(settings.paths.run)
+    if not pid:
+        raise CommandError(f"No platform runs in {settings.paths.root}.", do="Start it with `penstock up`.")
+    os.kill(pid, signal.SIGHUP if what is Restartable.GATEWAY else signal.SIGUSR1)
+    out.print(f"{what}: the rolling restart has begun; `penstock status` shows it.")
 
 
 def gateway(
-    fd: Annotated[int, typer.Option(help="An inherited listening socket; -1 opens one.", show_default="-1")] = -1,
+    fd: Annotated[
+        int, typer.Option(help="File descriptor of an inherited listening socket; -1 opens one.", show_default="-1")
+    ] = -1,
     parent: Parent = 0,
 ) -> None:
     """Run one gateway in the foreground (`penstock up` does this for you)."""
@@ -94,8 +94,7 @@ def gateway(
     from penstock.apps.settings import load
 
     _begin(parent)
-    with explained():
-        main(load(), fd if fd >= 0 else None)
+    main(load(), fd if fd >= 0 else None)
 
 
 def controller(parent: Parent = 0) -> None:
@@ -104,8 +103,7 @@ def controller(parent: Parent = 0) -> None:
     from penstock.apps.settings import load
 
     _begin(parent)
-    with explained():
-        main(load(), is_supervised=bool(parent))
+    main(load(), is_supervised=bool(parent))
 
 
 def init() -> None:
@@ -118,8 +116,7 @@ def init() -> None:
     from penstock.domain.clock import SystemClock
 
     _begin()
-    with explained():
-        out.print(str(main(load(), SystemClock())), highlight=False)
+    out.print(str(main(load(), SystemClock())), highlight=False)
 
 
 def worker(
@@ -138,11 +135,10 @@ def worker(
     from penstock.domain.ids import VersionId, WorkerId
 
     _begin()
-    with explained():
-        settings, name = load(), WorkerId(worker_id or f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
-        if not settings.worker_key_file and not settings.paths.worker_key(name).exists():
-            provide_worker_key(settings, name, VersionId(version))  # started by hand, beside the platform's own key
-        main(settings, version, name)
+    settings, name = load(), WorkerId(worker_id or f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
+    if not settings.worker_key_file and not settings.paths.worker_key(name).exists():
+        provide_worker_key(settings, name, VersionId(version))  # started by hand, beside the platform's own key
+    main(settings, version, name)
 
 
 def worker_key(
@@ -157,12 +153,11 @@ def worker_key(
     from penstock.apps.settings import load
     from penstock.domain.ids import VersionId, WorkerId
 
-    with explained():
-        typer.echo(key_of(load(), WorkerId(name), VersionId(version)))
+    typer.echo(key_of(load(), WorkerId(name), VersionId(version)))
 
 
 def _begin(parent: int = 0) -> None:
-    """Make the process's files private, and tie its end to its supervisor's."""
+    """Make this process's files private, and end it when its supervisor ends."""
     from penstock.supervision.files import keep_private
     from penstock.supervision.tied import terminate_with
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.terminal import explained, out, tell_json
+from penstock.cli.terminal import out, tell_json
 
 app = typer.Typer(no_args_is_help=True, help="Service level objectives: their rules, alerts and error budgets.")
 
@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="Service level objectives: their ru
 def write_rules(
     folder: Annotated[Path, typer.Argument(help="The folder of Prometheus's rules, as `rule_files` names it.")],
 ) -> None:
-    """Write the rules of all promises, and the alerts on causes, as files for Prometheus.
+    """Write the recording rules and alerts of all SLOs, and the alerts on causes, as files for Prometheus.
 
     Older files of this command are replaced; other files in the folder stay.
 
@@ -22,9 +22,8 @@ def write_rules(
     """
     from penstock.apps import slos
 
-    with explained():
-        for path in slos.write_rules(folder):
-            out.print(path, highlight=False, soft_wrap=True)
+    for path in slos.write_rules(folder):
+        out.print(path, highlight=False, soft_wrap=True)
 
 
 @app.command("alertmanager")
@@ -32,7 +31,7 @@ def write_alertmanager(
     page: Annotated[str, typer.Option(help="Webhook of pages, which wake a person.", show_default="nobody")] = "",
     ticket: Annotated[str, typer.Option(help="Webhook of tickets.", show_default="nobody")] = "",
     rollback: Annotated[
-        str, typer.Option(help="Webhook of burning promises, for an automatic rollback.", show_default="nobody")
+        str, typer.Option(help="Webhook of burn-rate alerts, for an automatic rollback.", show_default="nobody")
     ] = "",
 ) -> None:
     """Print a configuration for Alertmanager: pages and tickets, and the alerts that explain others.
@@ -42,9 +41,8 @@ def write_alertmanager(
     from penstock.slo import files
     from penstock.slo.alertmanager import Receivers
 
-    with explained():
-        receivers = Receivers(page=page, ticket=ticket, rollback=rollback)
-        out.print(files.alertmanager(receivers), end="", markup=False, highlight=False, soft_wrap=True)
+    receivers = Receivers(page=page, ticket=ticket, rollback=rollback)
+    out.print(files.alertmanager(receivers), end="", markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command("status")
@@ -58,7 +56,7 @@ def show_status(
 
     A burn of 1 spends a budget exactly within its period, and 10 within a tenth of it. `-` is unknown. Fewer events
     than an alert waits for give no verdict: they are counted, and called too few. Without a Prometheus the processes'
-    own pages are read, since their start: without burn and forecast. Rollouts always heed availability, by the ledger,
+    own pages are read, since their start: without burn and forecast. Rollouts always check availability, by the ledger,
     and the other promises if the controller has a Prometheus: that of `penstock up --observe`, or PENSTOCK_BUDGETS_URL.
 
     For example:
@@ -73,10 +71,9 @@ def show_status(
     from penstock.slo.policy import judge
     from penstock.views import error_budgets
 
-    with explained():
-        found = observed.budgets(load(), prometheus)
-        verdict = judge(slos.policy(), found.for_rollouts)
-        if as_json:
-            tell_json(error_budgets.plain(found, verdict))
-        else:
-            screen.show(error_budgets.shown(found, verdict))
+    found = observed.budgets(load(), prometheus)
+    verdict = judge(slos.policy(), found.for_rollouts)
+    if as_json:
+        tell_json(error_budgets.plain(found, verdict))
+    else:
+        screen.show(error_budgets.shown(found, verdict))

@@ -10,7 +10,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, explained, tell_json
+from penstock.cli.terminal import AsJson, tell_json
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Kind
@@ -19,7 +19,9 @@ from penstock.local.connections import operator
 from penstock.views import rollouts as views
 from penstock.views.elements import line
 
-app = typer.Typer(no_args_is_help=True, help="Rollouts: a candidate takes an alias over, judged while it runs.")
+app = typer.Typer(
+    no_args_is_help=True, help="Rollouts: move an alias to a candidate version in steps, judged on live traffic."
+)
 
 _LOOK_S = 1.0
 _SAID_EVERY = 10
@@ -28,7 +30,9 @@ _NO_SHARE = "shadow"
 _SHARES = ",".join(f"{stage.weight * 100 / WEIGHT_TOTAL:g}" for stage in STAGES if not stage.watched)
 
 Alias = Annotated[str, typer.Argument(help="The alias, or the id of its rollout.")]
-Kinds = Annotated[Kind, typer.Option("--kind", help="The same model by other means, or another model.")]
+Kinds = Annotated[
+    Kind, typer.Option("--kind", help="The same model made otherwise, for example quantised, or another model.")
+]
 Shares = Annotated[
     str, typer.Option("--shares", help="The candidate's shares in percent, ascending: 0 for copies alone, 100 at last.")
 ]
@@ -50,11 +54,11 @@ def start(  # noqa: PLR0913  one for each option
     *,
     kind: Kinds = Kind.EQUIVALENT,
     shares: Shares = _SHARES,
-    stage_s: Annotated[float, typer.Option(min=0, help="The least seconds of each share.")] = STAGES[0].min_s,
-    watch_s: Annotated[float, typer.Option(min=0, help="Seconds of the watch at 100 %.")] = (STAGES[-1].min_s),
+    stage_s: Annotated[float, typer.Option(min=0, help="The least seconds of each stage.")] = STAGES[0].min_s,
+    watch_s: Annotated[float, typer.Option(min=0, help="Seconds of the final watch at 100 %.")] = STAGES[-1].min_s,
     patience_s: Patience = PATIENCE_S,
     guard: Annotated[
-        bool, typer.Option("--guard", help="Let automation abort a share that a person has promoted, too.")
+        bool, typer.Option("--guard", help="Let automation abort also after a person has promoted the candidate.")
     ] = False,
     stay_out: Annotated[list[str] | None, typer.Option("--out", help="A tenant that keeps the incumbent.")] = None,
     first: Annotated[
@@ -67,7 +71,9 @@ def start(  # noqa: PLR0913  one for each option
         ),
     ] = 100.0,
     copies: Copies = ShadowCaps().per_s,
-    accept_dearer: Annotated[bool, typer.Option("--accept-dearer", help="Accept a more expensive price list.")] = False,
+    accept_dearer: Annotated[
+        bool, typer.Option("--accept-dearer", help="Accept a candidate with higher prices.")
+    ] = False,
     override_budget: Override = False,
     reason: Reason = "",
 ) -> None:
@@ -84,21 +90,20 @@ def start(  # noqa: PLR0913  one for each option
 
     * `penstock rollout start chat smollm2-135m-instruct@0123456789ab --shares 0,5,50,100 --out careful-tenant`
     """
-    with explained():
-        body = {
-            "alias": alias,
-            "candidate": candidate,
-            "kind": kind,
-            "stages": _stages(shares, stage_s, watch_s),
-            "patience_s": patience_s,
-            "guard": guard,
-            "blast": {"tokens_ratio": most_tokens / 100, "out": stay_out or [], "first": first or []},
-            "shadow": {"per_s": copies},
-            "accept_dearer": accept_dearer,
-            "override_budget": override_budget,
-            "reason": reason,
-        }
-        screen.show(views.shown(operator(load()).post("/rollouts", body)))
+    body = {
+        "alias": alias,
+        "candidate": candidate,
+        "kind": kind,
+        "stages": _stages(shares, stage_s, watch_s),
+        "patience_s": patience_s,
+        "guard": guard,
+        "blast": {"tokens_ratio": most_tokens / 100, "out": stay_out or [], "first": first or []},
+        "shadow": {"per_s": copies},
+        "accept_dearer": accept_dearer,
+        "override_budget": override_budget,
+        "reason": reason,
+    }
+    screen.show(views.shown(operator(load()).post("/rollouts", body)))
 
 
 @app.command("plan")
@@ -119,16 +124,15 @@ def plan(  # noqa: PLR0913  one for each option
 
     For example: `penstock rollout plan chat smollm2-135m-instruct@0123456789ab --shares 25,50,100 --hours 24`
     """
-    with explained():
-        body = {
-            "alias": alias,
-            "candidate": candidate,
-            "kind": kind,
-            "stages": _stages(shares, STAGES[0].min_s, STAGES[-1].min_s),
-            "patience_s": patience_s,
-        }
-        found = operator(load()).post(f"/rollout-plans?hours={hours:g}", body)
-        screen.tell(found, lambda: views.planned(alias, found), as_json=as_json)
+    body = {
+        "alias": alias,
+        "candidate": candidate,
+        "kind": kind,
+        "stages": _stages(shares, STAGES[0].min_s, STAGES[-1].min_s),
+        "patience_s": patience_s,
+    }
+    found = operator(load()).post(f"/rollout-plans?hours={hours:g}", body)
+    screen.tell(found, lambda: views.planned(alias, found), as_json=as_json)
 
 
 @app.command("status")
@@ -142,18 +146,17 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show the stage of rollouts, the judge's present verdict, and the history."""
-    with explained():
-        if not alias:
-            found = operator(load()).get("/rollouts")
-            screen.tell(found, lambda: views.listed(found["rollouts"]), as_json=as_json)
-            return
-        whole = _whole(alias)
-        if as_json:
-            tell_json(whole)
-            return
-        screen.show(views.shown(whole))
-        for said in _following(whole) if follow else ():
-            screen.show(line(said))
+    if not alias:
+        found = operator(load()).get("/rollouts")
+        screen.tell(found, lambda: views.listed(found["rollouts"]), as_json=as_json)
+        return
+    whole = _whole(alias)
+    if as_json:
+        tell_json(whole)
+        return
+    screen.show(views.shown(whole))
+    for said in _following(whole) if follow else ():
+        screen.show(line(said))
 
 
 @app.command("hold")
@@ -173,7 +176,7 @@ def resume(alias: Alias, *, reason: Reason) -> None:
 @app.command("promote")
 @as_caller
 def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) -> None:
-    """Give the candidate its next share whatever the evidence says: you have looked.
+    """Give the candidate its next share whatever the evidence says: you have checked it yourself.
 
     Automation then undoes nothing at that share, unless the rollout was started with --guard: it only proposes. At 100
     % the next stage is the watch: the share stays, and the incumbent is released at its end. A promotion during the
@@ -190,10 +193,9 @@ def abort(alias: Alias, *, reason: Reason) -> None:
 
 
 def _move(alias: str, word: str, reason: str, *, override_budget: bool = False) -> None:
-    with explained():
-        whole = _whole(alias)
-        body = {"reason": reason, "override_budget": override_budget, "stage": whole["stage"]}
-        screen.show(views.shown(operator(load()).post(f"/rollouts/{whole['id']}/{word}", body)))
+    whole = _whole(alias)
+    body = {"reason": reason, "override_budget": override_budget, "stage": whole["stage"]}
+    screen.show(views.shown(operator(load()).post(f"/rollouts/{whole['id']}/{word}", body)))
 
 
 def _id_of(alias: str) -> str:
@@ -228,7 +230,7 @@ def _stages(shares: str, stage_s: float, watch_s: float) -> list[dict[str, objec
     try:
         weights = [round(float(text) / 100 * WEIGHT_TOTAL) for text in shares.split(",")]
     except ValueError as error:
-        raise CommandError(f"{shares!r} are no shares.", do="Write percentages: 1,5,25,50,100.") from error
+        raise CommandError(f"{shares!r} is not a list of shares.", do="Write percentages: 1,5,25,50,100.") from error
     stages: list[dict[str, object]] = [
         {"name": f"{weight * 100 / WEIGHT_TOTAL:g} %" if weight else _NO_SHARE, "weight": weight, "min_s": stage_s}
         for weight in weights

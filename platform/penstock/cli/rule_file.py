@@ -36,7 +36,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 def _rule(rule: object, number: int) -> dict[str, Any]:
     if not isinstance(rule, dict) or not {"name", "to"} <= rule.keys():
-        raise CommandError(f"Rule {number} has no name or leads nowhere.", do="Write at least `name` and `to`.")
+        raise CommandError(f"Rule {number} has no name or no target.", do="Write at least `name` and `to`.")
     strange = sorted(str(name)[:40] for name in rule.keys() - _FIELDS)
     if strange:
         raise CommandError(f"Rule {number} has {strange[0]!r}.", do=f"Its fields are {', '.join(sorted(_FIELDS))}.")

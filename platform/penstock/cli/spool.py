@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.terminal import err, explained, out
+from penstock.cli.terminal import err, out
 
 app = typer.Typer(no_args_is_help=True, help="Ledger rows that gateways still hold on disk.")
 
@@ -29,10 +29,9 @@ def deliver(
     from penstock.apps.stores import deliver_spool
     from penstock.domain.clock import SystemClock
 
-    with explained():
-        settings = load()
-        place = Path(folder) if folder else settings.paths.spool
-        done = asyncio.run(deliver_spool(settings, place, SystemClock()))
+    settings = load()
+    place = Path(folder) if folder else settings.paths.spool
+    done = asyncio.run(deliver_spool(settings, place, SystemClock()))
     for request, why in done.refused.items():
         err.print(f"the ledger refuses the row of request {request}: {why}", highlight=False, soft_wrap=True)
     left = f"{len(done.left)} files are left: of running gateways, or with rows that the ledger refuses"

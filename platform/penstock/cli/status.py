@@ -8,7 +8,7 @@ import typer
 from penstock.apps import sharing
 from penstock.apps.settings import Settings, load, without_password
 from penstock.cli import screen
-from penstock.cli.terminal import AsJson, explained, out, tell_json
+from penstock.cli.terminal import AsJson, out, tell_json
 from penstock.clients.operator import Operator
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
@@ -32,27 +32,26 @@ def status(*, as_json: AsJson = False) -> None:
     """
     from penstock.cli import present
 
-    with explained():
-        settings = load()
-        now, processes = present.now(settings), present.processes(settings)
-        first = {"present": asdict(now), "processes": list(map(asdict, processes))}
-        if not as_json:
-            screen.show(views.present(now), present.listed(settings, processes))
-        try:
-            asked = _ask(operator(settings, timeout_s=present.ANSWER_S))
-        except CommandError as error:
-            workers = present.workers(settings)
-            if as_json:
-                tell_json({**first, "workers": list(map(asdict, workers)), "error": str(error)})
-            else:
-                screen.show(views.workers_by_pages(workers))
-            raise
+    settings = load()
+    now, processes = present.now(settings), present.processes(settings)
+    first = {"present": asdict(now), "processes": list(map(asdict, processes))}
+    if not as_json:
+        screen.show(views.present(now), present.listed(settings, processes))
+    try:
+        asked = _ask(operator(settings, timeout_s=present.ANSWER_S))
+    except CommandError as error:
+        workers = present.workers(settings)
         if as_json:
-            tell_json({**first, **asdict(asked)})
+            tell_json({**first, "workers": list(map(asdict, workers)), "error": str(error)})
         else:
-            screen.show(views.workers(asked.workers, settings.lease_s), versions.running(asked.models))
-            away = len(now.stores_away)
-            screen.show(map(line, (*_controller(settings, asked, away), *present.pages(settings))))
+            screen.show(views.workers_by_pages(workers))
+        raise
+    if as_json:
+        tell_json({**first, **asdict(asked)})
+    else:
+        screen.show(views.workers(asked.workers, settings.lease_s), versions.running(asked.models))
+        away = len(now.stores_away)
+        screen.show(map(line, (*_controller(settings, asked, away), *present.pages(settings))))
 
 
 def _ask(api: Operator) -> Asked:
@@ -77,8 +76,7 @@ def config() -> None:
     """Print all settings as YAML, which may be saved as `settings.yaml` in the home."""
     from penstock.apps.settings import as_yaml
 
-    with explained():
-        out.print(as_yaml(load()), end="", markup=False, highlight=False, soft_wrap=True)
+    out.print(as_yaml(load()), end="", markup=False, highlight=False, soft_wrap=True)
 
 
 def version() -> None:

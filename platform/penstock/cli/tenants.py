@@ -7,7 +7,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, explained, out
+from penstock.cli.terminal import AsJson, out
 from penstock.domain.tenancy.tenant import Priority
 from penstock.local.connections import operator
 from penstock.views import tenants as views
@@ -24,7 +24,7 @@ def create_tenant(
     tenant: Annotated[str, typer.Argument(help="Its id, for example shop.")],
     name: Annotated[str, typer.Option(help="Its name for people; default: its id.")] = "",
     priority: Annotated[
-        Priority, typer.Option(help="The priority class: served first, shed last.")
+        Priority, typer.Option(help="The priority class; higher ones are served first and refused last.")
     ] = Priority.STANDARD,
     weight: Annotated[int, typer.Option(min=1, help="Its share among tenants of the same priority class.")] = 1,
     org: Annotated[str, typer.Option(help="The organisation it belongs to.")] = "default",
@@ -38,19 +38,17 @@ def create_tenant(
 
     * `penstock tenants create shop --priority interactive --plan tokens_per_min=20000 --plan spend_per_month=50`
     """
-    with explained():
-        wanted = {"priority": priority, "weight": weight, **arguments.plan(plan or [])}
-        operator(load()).post("/tenants", {"id": tenant, "name": name or tenant, "plan": wanted, "org": org})
-        out.print(f"{tenant} created; make it a key with `penstock keys create {tenant}`.")
+    wanted = {"priority": priority, "weight": weight, **arguments.plan(plan or [])}
+    operator(load()).post("/tenants", {"id": tenant, "name": name or tenant, "plan": wanted, "org": org})
+    out.print(f"{tenant} created; make it a key with `penstock keys create {tenant}`.")
 
 
 @app.command("list")
 @as_caller
 def list_tenants(*, as_json: AsJson = False) -> None:
     """List tenants and their plans."""
-    with explained():
-        found = operator(load()).get("/tenants")
-        screen.tell(found, lambda: views.listed(found["tenants"]), as_json=as_json)
+    found = operator(load()).get("/tenants")
+    screen.tell(found, lambda: views.listed(found["tenants"]), as_json=as_json)
 
 
 @app.command("show")
@@ -60,9 +58,8 @@ def show_tenant(tenant: Annotated[str, typer.Argument(help="Its id.")], *, as_js
 
     For example: `penstock tenants show demo`
     """
-    with explained():
-        found = operator(load()).get(f"/tenants/{tenant}")
-        screen.tell(found, lambda: views.whole(found), as_json=as_json)
+    found = operator(load()).get(f"/tenants/{tenant}")
+    screen.tell(found, lambda: views.whole(found), as_json=as_json)
 
 
 @app.command("plan")
@@ -72,9 +69,8 @@ def change_plan(tenant: Annotated[str, typer.Argument(help="Its id.")], changes:
 
     For example: `penstock tenants plan shop requests_per_min=600 max_streams=20 deadline_s=30`
     """
-    with explained():
-        plan = operator(load()).patch(f"/tenants/{tenant}/plan", arguments.plan(changes))
-        out.print(f"{tenant}: {views.described(plan) or 'no bounds'}", highlight=False)
+    plan = operator(load()).patch(f"/tenants/{tenant}/plan", arguments.plan(changes))
+    out.print(f"{tenant}: {views.described(plan) or 'no bounds'}", highlight=False)
 
 
 @app.command("move")
@@ -89,9 +85,8 @@ def move_tenant(
 
     For example: `penstock tenants move shop retail`
     """
-    with explained():
-        moved = operator(load()).put(f"/tenants/{tenant}/org", {"org": org})
-        out.print(f"{moved['id']} belongs to {moved['org']}.", highlight=False)
+    moved = operator(load()).put(f"/tenants/{tenant}/org", {"org": org})
+    out.print(f"{moved['id']} belongs to {moved['org']}.", highlight=False)
 
 
 @orgs.command("create")
@@ -105,19 +100,17 @@ def create_org(
 
     For example: `penstock orgs create retail --plan spend_per_month=1000`
     """
-    with explained():
-        body = {"id": org, "name": name or org, "plan": arguments.plan(plan or [])}
-        operator(load()).post("/orgs", body)
-        out.print(f"{org} created.")
+    body = {"id": org, "name": name or org, "plan": arguments.plan(plan or [])}
+    operator(load()).post("/orgs", body)
+    out.print(f"{org} created.")
 
 
 @orgs.command("list")
 @as_caller
 def list_orgs(*, as_json: AsJson = False) -> None:
     """List organisations and their bounds."""
-    with explained():
-        found = operator(load()).get("/orgs")
-        screen.tell(found, lambda: views.organisations(found["orgs"]), as_json=as_json)
+    found = operator(load()).get("/orgs")
+    screen.tell(found, lambda: views.organisations(found["orgs"]), as_json=as_json)
 
 
 @orgs.command("plan")
@@ -127,6 +120,5 @@ def change_org(org: Annotated[str, typer.Argument(help="Its id.")], changes: Cap
 
     For example: `penstock orgs plan retail tokens_per_min=1000000`
     """
-    with explained():
-        plan = operator(load()).patch(f"/orgs/{org}/plan", arguments.plan(changes))
-        out.print(f"{org}: {views.described(plan) or 'no bounds'}", highlight=False)
+    plan = operator(load()).patch(f"/orgs/{org}/plan", arguments.plan(changes))
+    out.print(f"{org}: {views.described(plan) or 'no bounds'}", highlight=False)

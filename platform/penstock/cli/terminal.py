@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from typer.core import TyperGroup
 
 from penstock.domain.command_error import CommandError
 from penstock.formats.visible import visible
@@ -104,9 +105,16 @@ def _other_signs(error: UnicodeError) -> tuple[str, int]:
     return found.encode(error.encoding, "replace").decode(error.encoding), error.end
 
 
+class Commands(TyperGroup):
+    """All commands: ``CommandError`` and bad settings end one with a sentence and exit code 1, without a traceback."""
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # click's own context, which typer's is
+        with explained():
+            return super().invoke(ctx)
+
+
 @contextmanager
 def explained() -> Iterator[None]:
-    """Print ``CommandError`` and bad settings as a sentence with exit code 1, without a traceback."""
     from pydantic import ValidationError
 
     from penstock.local.screen import show_error
@@ -120,7 +128,7 @@ def explained() -> Iterator[None]:
         show_error(err, _of_settings(error))
         raise typer.Exit(1) from error
     except UnicodeEncodeError as error:
-        show_error(err, CommandError("An argument holds bytes that are no text.", do="Write it in UTF-8."))
+        show_error(err, CommandError("An argument is not valid UTF-8.", do="Write it in UTF-8."))
         raise typer.Exit(1) from error
     except OSError as error:
         if error.filename is None:  # of no file: the output's, or nobody's

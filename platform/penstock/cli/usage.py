@@ -17,7 +17,7 @@ from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import seconds
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson, err, explained, out, tell_json
+from penstock.cli.terminal import AsJson, err, out, tell_json
 from penstock.clients.operator import Operator
 from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.local.connections import operator
@@ -26,7 +26,7 @@ from penstock.views import tenants as views
 PAGE_ROWS = 5000
 COLUMNS = tuple(field.name for field in fields(LedgerRow))
 app = typer.Typer(no_args_is_help=True, help="Usage: sums and rows of the ledger, one row for each admitted request.")
-Since = Annotated[str, typer.Option(help="From this UTC day or moment on.", show_default="begin of the month")]
+Since = Annotated[str, typer.Option(help="From this UTC day or moment on.", show_default="start of the month")]
 Until = Annotated[str, typer.Option(help="Before this UTC day or moment.", show_default="now")]
 
 
@@ -48,10 +48,9 @@ def show_usage(
 
     For example: `penstock usage show demo --since 2026-11-01 --until 2026-12-01`
     """
-    with explained():
-        query = urlencode({"begin": seconds(since), "end": seconds(until)})
-        found = operator(load()).get(f"/usage/{quote(tenant, safe='')}?{query}")
-        screen.tell(found, lambda: views.usage(tenant, found), as_json=as_json)
+    query = urlencode({"begin": seconds(since), "end": seconds(until)})
+    found = operator(load()).get(f"/usage/{quote(tenant, safe='')}?{query}")
+    screen.tell(found, lambda: views.usage(tenant, found), as_json=as_json)
 
 
 @app.command("export")
@@ -73,18 +72,17 @@ def export_usage(
 
     * `penstock usage export --tenant shop --format json | jq .cost`
     """
-    with explained():
-        rows = rows_of(operator(load()), tenant, seconds(since), seconds(until))
-        with output.open("w", newline="") if output else nullcontext(sys.stdout) as file:
-            count = _write(rows, form, file)
-        err.print(f"{count} row{'' if count == 1 else 's'}", style="dim")
+    rows = rows_of(operator(load()), tenant, seconds(since), seconds(until))
+    with output.open("w", newline="") if output else nullcontext(sys.stdout) as file:
+        count = _write(rows, form, file)
+    err.print(f"{count} row{'' if count == 1 else 's'}", style="dim")
 
 
 @app.command("reconcile")
 @as_caller
 def reconcile(
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Set the counters to the ledger's sums; for a platform at rest.")
+        bool, typer.Option("--rebuild", help="Set the counters to the ledger's sums; only while no request runs.")
     ] = False,
     *,
     as_json: AsJson = False,
@@ -96,21 +94,20 @@ def reconcile(
 
     For example: `penstock usage reconcile`, and after a loss of the limits store `penstock usage reconcile --rebuild`.
     """
-    with explained():
-        settings = load()
-        api = operator(settings)
-        found = api.post("/budgets/reconcile") if rebuild else api.get("/budgets/reconcile")
-        wrong = sum(1 for one in found["budgets"] if one["difference"])
-        if as_json:
-            tell_json(found)
-        elif not found["shared"]:
-            _undelivered(settings.paths.spool)
-        else:
-            screen.show(views.reconciled(found["budgets"]))
-            says = f"{len(found['budgets'])} budgets, {wrong} differ, {found['corrected']} corrected"
-            out.print(says, highlight=False)
-        if wrong:
-            raise typer.Exit(1)
+    settings = load()
+    api = operator(settings)
+    found = api.post("/budgets/reconcile") if rebuild else api.get("/budgets/reconcile")
+    wrong = sum(1 for one in found["budgets"] if one["difference"])
+    if as_json:
+        tell_json(found)
+    elif not found["shared"]:
+        _undelivered(settings.paths.spool)
+    else:
+        screen.show(views.reconciled(found["budgets"]))
+        says = f"{len(found['budgets'])} budgets, {wrong} differ, {found['corrected']} corrected"
+        out.print(says, highlight=False)
+    if wrong:
+        raise typer.Exit(1)
 
 
 def _undelivered(spool: Path) -> None:

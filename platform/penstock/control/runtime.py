@@ -1,12 +1,12 @@
 """The leader's loop: it ticks periodically, and at once when something changed.
 
-A failed tick is counted and publishes no table. A leader without a good tick for ``stale_s`` isn't ready; gateways keep
-the last table. If the store is unavailable no controller leads, nothing is started or stopped, and heartbeats are still
-accepted and kept in memory.
+A failed tick is counted and publishes no table. If the store is unavailable no controller leads, nothing is started or
+stopped, and heartbeats are still accepted and kept in memory.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,9 +21,10 @@ from penstock.control.pool.shown import PoolMetrics
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.fleet.table import EMPTY, RoutingTable
 from penstock.domain.fleet.versions import Wanted
-from penstock.telemetry import names
+from penstock.telemetry import names, pages
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.pages import Page
 
 
 class Leadership(Protocol):
@@ -102,6 +103,17 @@ class Runtime:
     @property
     def is_ready(self) -> bool:
         return self._has_begun and not (self.leads and self._now() - self._good_at > self._parts.pace.stale_s)
+
+    @property
+    def pages(self) -> Mapping[str, Page]:
+        return {pages.LIVE: self._live, pages.READY: self._ready}
+
+    async def _live(self) -> tuple[int, str, bytes]:
+        return 200, "text/plain", b"ok\n"
+
+    async def _ready(self) -> tuple[int, str, bytes]:
+        told = {"ready": self.is_ready, "leader": self.leads, "failed_ticks": self.failed_ticks}
+        return 200 if self.is_ready else 503, "application/json", json.dumps(told).encode()
 
     def wake(self) -> None:
         self._news.set()

@@ -17,8 +17,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock; only this class reads it."""
-
     def monotonic(self) -> float:
         return time.monotonic()
 

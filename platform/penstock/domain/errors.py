@@ -76,7 +76,7 @@ class InvalidField(BadRequest):
 
 
 class UnsupportedField(InvalidField):
-    """A field asks for something that is not served here."""
+    """A field asks for a feature that is not supported."""
 
     code = "unsupported_field"
 
@@ -88,7 +88,7 @@ class ContextTooLong(BadRequest):
 
 
 class ExceedsEngine(BadRequest):
-    """The request needs more of an engine than one request may have."""
+    """The request needs a larger part of the engine than a single request may use."""
 
     code = "request_exceeds_engine"
 
@@ -106,7 +106,7 @@ class CompressedBody(BadRequest):
 
 
 class UnknownExpectation(BadRequest):
-    """Of expectations only 100-continue is met."""
+    """The only Expect header accepted is 100-continue."""
 
     code = "unknown_expectation"
 
@@ -150,7 +150,7 @@ class UnknownModel(BadRequest):
 
 
 class UnknownRequest(BadRequest):
-    """No record of this request is here: it still runs, its record could not be written, or newer ones replaced it."""
+    """No record of this request exists: it still runs, its record could not be written, or newer ones replaced it."""
 
     code = "request_not_found"
 
@@ -240,7 +240,7 @@ class OverBudget(Rejected):
 
 
 class BudgetHeld(OverBudget):
-    """What is left of the caller's budget is held by its running requests."""
+    """The rest of the caller's budget is reserved by its running requests."""
 
 
 class NoCapacity(Rejected):
@@ -310,7 +310,7 @@ class LastWorkerLost(WorkerLost):
 
 
 class LosesWorkers(Failed):
-    """Workers were lost each time that they had this request: it is not tried again for some minutes."""
+    """Workers were lost each time that this request was sent to them: it is refused for some minutes."""
 
     code = "loses_workers"
     outcome = Outcome.ENGINE_ERROR
@@ -331,7 +331,7 @@ class EngineError(Failed):
 
 
 class AnswerUnformed(EngineError):
-    """The engine made an answer that it could not give this API's form."""
+    """The engine generated an answer that could not be converted to this API's format."""
 
 
 class DeadlineExceeded(Failed):

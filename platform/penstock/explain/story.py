@@ -123,7 +123,7 @@ def _amount(last: str, amount: int) -> str:
 
 
 def _left(last: str, left: int | None) -> str:
-    """Describe a meter's remainder; running answers may use more than they reserved until they are next counted."""
+    """Describe what is left of a limit: less than nothing if running answers used more than they had reserved."""
     if left is None:
         return "what was left is unknown"
     return f"{_amount(last, left)} left" if left >= 0 else f"nothing left, and {_amount(last, -left)} beyond it"

@@ -3,9 +3,6 @@
 A flow's virtual time is the service that it received, divided by its weight. The system's virtual time is that of the
 flow in service. An idle flow resumes at the system's virtual time, so idling earns no credit. While two flows are
 backlogged, their service by weight differs by at most one request of each.
-
-Users with one queue take ``FairTurns``; those that bound, evict or correct have their own queue and use
-``VirtualTimes``.
 """
 
 from collections.abc import Hashable

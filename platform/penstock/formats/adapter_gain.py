@@ -35,7 +35,7 @@ class LoraPair:
         """Return a sentence if the module may exceed the bound of this precision; empty if it cannot.
 
         The largest output is at most the largest input times ``|A| * inputs * |B| * scale * rank``, with the largest
-        value of each matrix. Each factor has its own bound too: infinity from A times a zero B is NaN.
+        value of each matrix.
         """
         first, second = self.most_a * self.inputs, self.most_b * scale * self.rank
         gain, bound = max(1.0, first) * max(1.0, second), MOST.get(dtype, MOST["float16"])

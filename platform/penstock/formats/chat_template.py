@@ -118,7 +118,7 @@ def _marked(content: object) -> tuple[object, str]:
             if isinstance(part, dict) and isinstance(part.get("text"), str):
                 text = part["text"]
                 return [*content[:index], {**part, "text": text + _CONTINUE_TAG}, *content[index + 1 :]], text
-    raise TemplateRefused("continue_final_message is set but the final message has no text to continue")
+    raise TemplateRefused("the final message has no text to continue: end with a user's message")
 
 
 def _wants_parts(tree: jinja2.nodes.Template) -> bool:

@@ -44,7 +44,7 @@ def refuse_name(path: str, allowed: frozenset[str] = ALLOWED) -> None:
     """Raise ``ArtifactRefused`` if a file of this path may not be part of a version."""
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or "\\" in path or str(pure) != path:
-        raise ArtifactRefused(f"{path!r} points outside of the version's folder")
+        raise ArtifactRefused(f"{path!r} points outside the version's folder")
     if pure.suffix in PICKLES:
         raise ArtifactRefused(
             f"{path}: a file of this kind can run code when it is loaded; save the weights as safetensors"
@@ -125,7 +125,7 @@ def _refuse_code(path: Path, name: str) -> None:
         raise ArtifactRefused(f"{name} is not valid JSON") from error
     if isinstance(settings, dict) and settings.get("auto_map"):
         raise ArtifactRefused(
-            f"{name} asks for code of its own (auto_map); only architectures that the engine knows are served"
+            f"{name} needs its own code (auto_map); only architectures that the engine knows are served"
         )
 
 

@@ -1,8 +1,6 @@
 """Finds NaN, infinite and oversized values in stored tensors. Pure.
 
-One NaN in an adapter spoils the answers of every request in the engine's batch, so each value is checked. A piece of a
-file is read as one large integer with a lane per value: adding the distance between limit and sign bit sets the sign
-bit of each lane at or above the limit.
+One NaN in an adapter spoils the answers of every request in the engine's batch, so each value is checked.
 
 Trade-off: the interpreter's arithmetic takes seconds for a gigabyte, but needs no numeric library in a light process.
 """

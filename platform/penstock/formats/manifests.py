@@ -36,6 +36,7 @@ _ENGINE: dict[str, Range] = {
     "long_prefill_tokens": (0, MOST_TOKENS),
     "block_size": (1, 1 << 12),
     "kv_cache_bytes": (0, MOST_OF_ALL),
+    "kv_offload_bytes": (0, MOST_OF_ALL),
     "tensor_parallel_size": (1, MAX_RANKS),
 }
 _SAMPLING: dict[str, Range] = {
@@ -96,7 +97,7 @@ def _check_ranges(at: str, settings: object, ranges: dict[str, Range]) -> None:
 
 def _check_handler(handler: HandlerSettings, task: Task) -> None:
     if task is Task.GENERATE:
-        _refuse("task", "is generate, which no handler does: leave the handler out, or take classify or embed")
+        _refuse("task", "is generate, which handlers can't do: leave the handler out, or choose classify or embed")
     _check_number("handler.max_batch", handler.max_batch, (1, MOST_ITEMS))
     _check_number("handler.item_tokens", handler.item_tokens, (0, MOST_TOKENS))
     for at, bucket in enumerate(handler.buckets):
@@ -134,7 +135,7 @@ def _check_template(manifest: Manifest) -> None:
         template.render([user], known | dict(manifest.special_tokens))
     except TemplateRefused as error:
         cause = f": {error.__cause__}" if error.__cause__ is not None else ""
-        _refuse("chat_template", f"refuses a user's message alone ({error}{cause}): mend it, or leave it out")
+        _refuse("chat_template", f"can't render a single user message ({error}{cause}): mend it, or leave it out")
     found = set(map(str, abilities.of_template(template, manifest.special_tokens)))
     if untrue := sorted(set(manifest.renders or ()) - found):
         _refuse("renders", f"says {untrue[0]}, which the chat template does not show: leave it out")

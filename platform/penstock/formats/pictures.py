@@ -2,7 +2,7 @@
 
 Gateway and worker add the decoding cost to an item's tokens, for limits, queue and bill. A worker refuses an image of a
 different size than its header says. So the price is never below the true cost, and an unreadable header costs the
-maximum. Rates are Pillow's on one core for the worst image, relative to a token's time.
+maximum.
 """
 
 from base64 import b64decode

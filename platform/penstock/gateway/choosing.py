@@ -5,9 +5,6 @@ more. A prompt that was too long is counted again only for a different tokenizer
 
 If only the engine can count (images, stored conversations), a bound from bytes decides; if no bound proves that a
 prompt fits, the last possible model is chosen, which is the operator's largest.
-
-From then on the request names the rule's target, with its weights, overrides, rollouts and copies, and keeps that
-version.
 """
 
 from collections.abc import Awaitable, Callable

@@ -19,19 +19,20 @@ from typing import Protocol, TypeVar
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ClientGone, Evicted, OverBudget, Overloaded, PenstockError, Rejected, WorkerLost
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
-from penstock.domain.ids import NO_VERSION, TenantId, VersionId, WorkerId
+from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.outcome import Degradation, Outcome, Stage
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.ticket import Ticket
-from penstock.domain.tenancy.tenant import SHADOWS, Principal
+from penstock.domain.tenancy.tenant import Principal
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.calls.call import Admitted, Answer, Call, Chosen, Due, Progress, Timings, unnoted
 from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.calls.inside import Ask, Asked, BodyReply
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.calls.relay import Relay, Reply, Rest
+from penstock.gateway.calls.ticketing import of_rest, ticket_of
 
 
 class Resolver(Protocol):
@@ -253,10 +254,10 @@ class Pipeline:
             try:
                 answer = await self._run(call, reply)
             except (Rejected, Evicted):
-                smaller = None if reply.started else await self._degraded(call, refused=True)
-                if smaller is None:
+                again = None if reply.started else await self._again(call)
+                if again is None:
                     raise
-                progress.call = call = smaller  # under the same lease
+                progress.call = call = again  # under the same lease
                 self.admission.move(call)
                 answer = await self._run(call, reply)
         except PenstockError as error:
@@ -268,6 +269,13 @@ class Pipeline:
             if answer.usage.total_tokens:
                 self.router.ended(call.version.id, call.demand.tenant)
             self.shadows.ended(call, answer, self.ask)
+
+    async def _again(self, call: Admitted) -> Admitted | None:
+        """Return the refused request as it is sent once more: degraded, or to wait for its tenant's part of the KV
+        cache; None if neither helps.
+        """
+        lesser = await self._degraded(call, refused=True)
+        return lesser or (call if call.attempts.is_over_kv else None)
 
     async def _admitted(self, progress: Progress) -> Admitted:
         """Choose the version and open the lease; if the budget refuses, for the smaller model."""
@@ -301,7 +309,8 @@ class Pipeline:
 
     async def _degraded(self, call: C, *, refused: bool = False) -> C | None:
         """Return the degraded request if its tenant prefers that and it helps; None if nothing changes."""
-        if not refused and (capped := self.degrader.capped(call)) is not None:
+        tries_cap = not refused or call.attempts.is_over_kv
+        if tries_cap and (capped := self.degrader.capped(call)) is not None:
             return replace(call, request=capped, degraded=(Degradation.OUTPUT_CAPPED,))
         asked = self.degrader.smaller(call, refused=refused)
         if asked is None:
@@ -327,7 +336,7 @@ class Pipeline:
             while ticket is None:
                 ticket = await self._sent(call, relay, pick)
             while (rest := await relay.rest()) is not None:
-                await self.dispatcher.carry_on(call, _of_rest(ticket, rest), rest, relay, pick)
+                await self.dispatcher.carry_on(call, of_rest(ticket, rest), rest, relay, pick)
         except PenstockError as cause:
             error = cause if reply.started else _as_told(cause, call.lease)
             answer = relay.fail(error)
@@ -345,7 +354,7 @@ class Pipeline:
         try:
             if held is not None:
                 await held.until_awake(relay)
-            ticket = self._ticket(call)
+            ticket = ticket_of(call, self.clock.now() - self.clock.monotonic())
             try:
                 await self.dispatcher.run(call, ticket, relay, pick)
             except (Rejected, WorkerLost) as error:
@@ -357,38 +366,7 @@ class Pipeline:
             if held is not None:
                 held.leave()
 
-    def _ticket(self, call: Admitted) -> Ticket:
-        cost, lease, clocks_apart = call.cost, call.lease, self.clock.now() - self.clock.monotonic()
-        return Ticket(
-            request=call.request.id,
-            tenant=_queues_as(call),
-            standing=call.standing,
-            weight=call.principal.plan.weight,
-            reserved=call.principal.plan.reserved,
-            deadline_at=clocks_apart + lease.deadline_at,
-            start_by=lease.start_by and clocks_apart + lease.start_by,
-            prompt_tokens=cost.prompt_tokens,
-            expected_output_tokens=lease.expected_output,
-            prompts=cost.prompts,
-            sequences=cost.sequences,
-            work_tokens=cost.work_tokens,
-            adapter=call.version.id if call.version.base else NO_VERSION,
-        )
-
 
 def _as_told(error: PenstockError, lease: Lease) -> PenstockError:
     """Return the error for the caller: the quota's, if the request ran over quota and there was no spare capacity."""
     return lease.over_quota if lease.over_quota is not None and isinstance(error, Rejected | Evicted) else error
-
-
-def _queues_as(call: Call) -> TenantId:
-    """Return the tenant under which the request queues at a worker; a shadow copy has a queue of its own."""
-    return call.principal.tenant if call.copy is None else TenantId(f"{SHADOWS}/{call.copy.tenant}")
-
-
-def _of_rest(ticket: Ticket, rest: Rest) -> Ticket:
-    """Return the ticket for the rest of a broken stream: delivered tokens count as prompt, and the request has
-    started.
-    """
-    expected = min(rest.output_tokens, ticket.expected_output_tokens)
-    return replace(ticket, prompt_tokens=rest.prompt_tokens, expected_output_tokens=expected, start_by=0.0)

@@ -1,7 +1,7 @@
 """Bounds connections by address: no address can take them all, and idle connections are closed first. Pure.
 
 An address with a valid key may hold four times the free room (``share``), for many callers behind one gateway; without
-one, the free room. Beyond that, the oldest of its connections without a complete head is closed.
+one, the free room.
 """
 
 from asyncio import Transport

@@ -197,13 +197,13 @@ class Connection(HttpToolsProtocol):
             if name == b"host":
                 hosts += 1
             elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
-                self._refusal = BadRequest("of transfer codings only chunked is taken")
+                self._refusal = BadRequest("the only transfer coding accepted is chunked")
             elif name == b"expect" and value.strip().lower() != b"100-continue":
                 self._refusal = UnknownExpectation()
         if version not in {"1.0", "1.1"}:
             self._refusal = BadRequest("this is not valid HTTP/1.1")
         elif hosts > 1 or (hosts == 0 and version == "1.1"):
-            self._refusal = BadRequest("an HTTP/1.1 request names its host, once")
+            self._refusal = BadRequest("an HTTP/1.1 request must have exactly one Host header")
         if self._refusal is not None:
             raise self._refusal
 
@@ -263,7 +263,6 @@ class Connection(HttpToolsProtocol):
             self._start_asgi_task(cycle, app)
 
     def close_after(self, *, unread: bool) -> None:
-        """Close once everything is sent; linger if the client may still send."""
         if self.transport.is_closing():
             return
         if unread:

@@ -98,7 +98,6 @@ class DirectReply:
         return self._cycle.disconnected
 
     def start(self, status: int, headers: Headers) -> None:
-        """Keep status and headers; they are sent with the body's first bytes."""
         self._cycle.response_started = True
         self._head = (status, headers)
 

@@ -1,8 +1,6 @@
 """Counts the bytes of unfinished messages in one client's HTTP/2 stream as they arrive; keeps none of them. Pure.
 
-A gRPC library holds a message until its last byte, without telling its size; here it is known. Only frame headers and
-messages' lengths are read (RFC 9113, 4.1; gRPC over HTTP/2, "Length-Prefixed-Message"): headers, flow control and
-errors are left to the library.
+A gRPC library holds a message until its last byte, without telling its size; here it is known.
 """
 
 from struct import Struct

@@ -1,11 +1,9 @@
 """Accepts connections for gRPC's core, which would accept them itself, and passes their bytes on.
 
-The core listens on a socket private to this process. Each client has its own connection there, and the core's handlers
-find the client by that connection's name. So connections count by address as over HTTP, bytes of incomplete messages by
-tenant, and a connection without a call under a valid key is closed in time.
+The core listens on a socket private to this process. So connections count by address as over HTTP, bytes of incomplete
+messages by tenant, and a connection without a call under a valid key is closed in time.
 
-Trade-off: two more sockets per client, and one more copy of each byte. The core can neither count by address nor report
-a message that is incomplete.
+Trade-off: two more sockets per client, and one more copy of each byte.
 """
 
 import asyncio
@@ -186,7 +184,7 @@ class Client(asyncio.Protocol):
             self._count()
 
     def _refuse(self, last_words: bytes, now: float) -> None:
-        """Answer in the server's name, then keep reading for a while: a reset could discard the answer."""
+        """Refuse on the server's behalf, then keep reading for a while: a reset could discard the answer."""
         self._refused_at = now
         is_between_frames = self._server is None or self._server.last_bytes < ATOMIC_BYTES
         if self._server is not None:

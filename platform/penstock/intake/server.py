@@ -2,8 +2,8 @@
 
 The first SIGTERM or SIGINT drains it: it stops accepting, running streams may end within the grace period, further
 answers have ``connection: close``, and idle connections stay a moment for requests on the wire. A second signal ends it
-at once. An inherited socket stays open in the other processes that hold it, so a successor takes over without a refused
-connection.
+at once. SIGUSR2 drains it without a time limit; a SIGTERM after that begins the grace period. An inherited socket stays
+open in the other processes that hold it, so a successor takes over without a refused connection.
 """
 
 import asyncio
@@ -71,6 +71,7 @@ class EdgeServer(Server):
     def __init__(self, config: EdgeConfig, on_drain: Callable[[], None] = _nothing) -> None:
         super().__init__(config)
         self._on_drain = on_drain
+        self._is_patient = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, with few unsent bytes in the kernel, which would hide a slow reader behind megabytes."""
@@ -98,10 +99,13 @@ class EdgeServer(Server):
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
         limits, started = self.config.limits, loop.time()
+        bounded_from = started
         while self.server_state.connections and not self.force_exit:
-            spent_s = loop.time() - started
-            if spent_s >= limits.drain_grace_s:
+            if self._is_patient:
+                bounded_from = loop.time()
+            elif loop.time() - bounded_from >= limits.drain_grace_s:
                 return
+            spent_s = loop.time() - started
             self._sweep()
             if spent_s >= limits.drain_linger_s:
                 for connection in self._connections():
@@ -132,7 +136,8 @@ class EdgeServer(Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle signals while serving; none is raised again, since a drained process has ended well."""
-        kept = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
+        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
+        kept = {sig: signal.signal(sig, self.handle_exit) for sig in signals}
         try:
             yield
         finally:
@@ -140,6 +145,7 @@ class EdgeServer(Server):
                 signal.signal(sig, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        del sig, frame
-        self.force_exit = self.should_exit
+        del frame
+        is_patient, self._is_patient = self._is_patient, sig == signal.SIGUSR2 and not self.should_exit
+        self.force_exit = self.should_exit and not is_patient
         self.should_exit = True

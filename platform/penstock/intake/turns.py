@@ -2,10 +2,11 @@
 
 The event loop runs ready tasks in order of arrival: 200 simultaneous requests would be read, checked and tokenised
 before another caller's next token. So a request waits if this turn of the loop has done enough; each later turn starts
-waiting requests, one per tenant in rotation, until its time is used up. A tenant without neighbours has longer turns.
+waiting requests, one per tenant in rotation, until its time is used up.
 
 Refused callers may retry at once, and a refusal costs a third of a millisecond: beyond a burst, refusals are sent at a
-fixed rate. No bytes are held for them meanwhile.
+fixed rate. Requests that end without an answer, all at once if a client with a thousand bodies on their way leaves,
+end in turns, too.
 
 Trade-off: requests of one burst start some iterations later than possible. The first neighbour after a quiet time may
 wait for one of the longer turns.
@@ -37,18 +38,20 @@ RETRY_S = 1.0
 REFUSALS_PER_S = 100.0
 """Refusals of one tenant a second beyond the burst: 3 % of a core."""
 REFUSALS_AT_ONCE = 200.0
+ENDS_A_TURN = 4
+"""Refusals and abandoned requests that end in one iteration: a third of a millisecond each."""
 LONGEST_S = 5.0
 """The longest delay of a refusal in seconds: clients give up after 10 and reconnect."""
 MOST_REMEMBERED = 4096
 
 
 class StartTurns:
-    """The delayed starts and refusals of one gateway; ``clock`` is monotonic."""
+    """Spaces one gateway's request starts and refusals over time, tenant by tenant in turn; ``clock`` is monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._room = SharedRoom(MOST_WAITING)
-        self._waiting: OrderedDict[TenantId, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting = _Rotation()
         self._late: deque[asyncio.Future[None]] = deque()
         """Requests that a turn woke and had no time left for: the next turn's first, in the same order."""
         self._began: float | None = None
@@ -59,6 +62,9 @@ class StartTurns:
         self._last: TenantId | None = None
         self._mixed_at = -math.inf
         """The second of the last request beside another tenant's."""
+        self._ended = 0
+        """Requests that ended without an answer in this iteration."""
+        self._ending = _Rotation()
         self._due: OrderedDict[TenantId, float] = OrderedDict()
         """The second at which a tenant's refusals would all have been paid for at the pace."""
 
@@ -78,12 +84,10 @@ class StartTurns:
                 return
         if not self._room.take(tenant, 1):
             raise self._refusal(tenant)
-        start: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant, deque()).append(start)
         try:
-            await start
+            await self._waiting.add(tenant)
             while self._began is not None and self._clock() - self._began >= self._busy_s:
-                start = asyncio.get_running_loop().create_future()
+                start: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._late.append(start)
                 await start
         finally:
@@ -113,8 +117,26 @@ class StartTurns:
         if due > now:
             await asyncio.sleep(self._due[tenant] - now)
 
+    async def end(self, tenant: TenantId) -> None:
+        """Wait until a request may end without an answer: few do so in one iteration of the loop."""
+        if self._ended < ENDS_A_TURN and not self._ending:
+            self._end_one()
+            return
+        await self._ending.add(tenant)
+
+    def _end_one(self) -> None:
+        if not self._ended:
+            asyncio.get_running_loop().call_soon(self._next_ends)
+        self._ended += 1
+
+    def _next_ends(self) -> None:
+        self._ended = 0
+        while self._ending and self._ended < ENDS_A_TURN:
+            if self._ending.wake_one():
+                self._end_one()
+
     def _next(self) -> None:
-        """Wake the next starts between two marks of the time: the loop runs them in this order."""
+        """Wake the next starts, and read the clock before and after them: the loop runs these callbacks in order."""
         if not self._waiting and not self._late:
             self._began = None
             return
@@ -125,24 +147,39 @@ class StartTurns:
         woken = sum(map(_woken, late))
         most = self._busy_s / SHORTEST_S
         while self._waiting and woken < most:
-            woken += self._wake_one()
+            woken += self._waiting.wake_one()
         loop.call_soon(self._next)
 
     def _begin(self) -> None:
         self._began = self._clock()
 
-    def _wake_one(self) -> bool:
-        tenant, line = self._waiting.popitem(last=False)
-        is_woken = _woken(line.popleft())
-        if line:
-            self._waiting[tenant] = line
-        return is_woken
-
     def _refusal(self, tenant: TenantId) -> OverLimit | Overloaded:
         if 2 * self._room.held(tenant) >= self._room.used:
-            says = "this tenant has too many requests that wait for their start in this gateway"
+            says = "too many of this tenant's requests wait to be started by this gateway"
             return OverLimit(says, retry_after_s=RETRY_S, reason="tenant_starting")
         return Overloaded("too many requests wait for their start in this gateway", retry_after_s=RETRY_S)
+
+
+class _Rotation:
+    """Waiting requests, one line for each tenant, woken in rotation."""
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[TenantId, deque[asyncio.Future[None]]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def add(self, tenant: TenantId) -> asyncio.Future[None]:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(tenant, deque()).append(turn)
+        return turn
+
+    def wake_one(self) -> bool:
+        tenant, line = self._lines.popitem(last=False)
+        is_woken = _woken(line.popleft())
+        if line:
+            self._lines[tenant] = line
+        return is_woken
 
 
 def _woken(start: asyncio.Future[None]) -> bool:

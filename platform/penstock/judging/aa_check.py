@@ -1,8 +1,7 @@
 """A/A check: the candidate's comparison, run permanently between the incumbent's own workers.
 
 These workers run the same version, so they should be equal. The variance of their mean ranks shows how many of a
-second's requests are independent, and a rejection shows that the judge is unfit. With one worker nothing is measured:
-the cap on independent requests assumes moderate noise.
+second's requests are independent, and a rejection shows that the judge is unfit.
 """
 
 from collections import deque

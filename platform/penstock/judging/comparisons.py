@@ -1,8 +1,7 @@
 """A judge for each version that shares an alias: its A/B report is valid at any moment.
 
-The first version with the largest share is the incumbent; each other version with a share is judged against it. A
-rollout's two versions are compared whatever their shares. When shares change, judges of pairs that remain are kept,
-others dropped with their evidence.
+The first version with the largest share is the incumbent; each other version with a share is judged against it. When
+shares change, judges of pairs that remain are kept, others dropped with their evidence.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,9 +1,8 @@
 """E-processes: evidence that is valid at any time, by bets that scores in [0, 1] have a mean above a tolerated one.
 
 If the mean is not above it, each bet's wealth is a supermartingale, and wealth 1/a is ever reached with probability at
-most a (Ville's inequality; Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2021).
-Several bets run in parallel: large ones gain fastest on a large difference, small ones on a small one. A test for harm
-forgets losses (e-CUSUM; Shin, Ramdas and Rinaldo, "E-detectors", 2022).
+most a (Ville's inequality; Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2021). A
+test for harm forgets losses (e-CUSUM; Shin, Ramdas and Rinaldo, "E-detectors", 2022).
 
 Requests close in time are correlated, so the weight of a slot is capped; a weight below 1 is only more conservative.
 """

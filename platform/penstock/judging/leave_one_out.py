@@ -1,10 +1,9 @@
 """Leave-one-tenant-out evidence: no single tenant can have a version aborted.
 
 A caller sees the version that answers, and may send the candidate alone requests that end badly or answer long. So for
-each tenant an e-process runs without that tenant's requests, and an abort needs the evidence of every one. Prices are
-ranked among the incumbent's answers, so the tenant's answers are left out there too. Trade-off: only a tenant's bad
-events are left out, which favours the candidate; of many tenants those with the smallest parts are not checked; and two
-cooperating tenants can still decide.
+each tenant an e-process runs without that tenant's requests, and an abort needs the evidence of every one. Trade-off:
+only a tenant's bad events are left out, which favours the candidate; of many tenants those with the smallest parts are
+not checked; and two cooperating tenants can still decide.
 """
 
 from collections import Counter
@@ -114,9 +113,9 @@ class PriceLeaveOneOut:
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 
     def _admitted(self, at: int, answers: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
-        """Return the tenants that now get an e-process, each in place of a tenant with far fewer answers.
+        """Return the tenants that now get an e-process without them, each in place of a tenant with far fewer answers.
 
-        The tenant with most answers is never replaced: its evidence stays in the others' e-processes.
+        The tenant that the evidence needs most is never replaced.
         """
         self._parts.add(at, answers)
         found = list[TenantId]()

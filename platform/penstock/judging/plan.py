@@ -1,8 +1,6 @@
 """A rollout's plan before it starts: from real traffic to each stage's duration and detection times. Pure.
 
-It computes with the judge's own e-processes how fast an equal and a worse candidate would gain evidence. It assumes
-that strata have comparable requests, as if the candidate's workers were loaded like the incumbent's, and times spread
-as in public traces.
+It computes with the judge's own e-processes how fast an equal and a worse candidate would gain evidence.
 """
 
 import math

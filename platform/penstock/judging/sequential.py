@@ -25,10 +25,27 @@ LEAST_KNOWN = 50
 """Events of the incumbent below which its own share is unknown."""
 
 
-class RankTest:
+class _Test:
+    _sample: int
+
+    def __init__(self, metric: Metric, gates: Gates) -> None:
+        self._metric, self._odds, self._caps, self._least = metric, gates.odds, gates.per_second, gates.min_sample
+
+    def _told(self, verdict: Verdict, bets: EProcess, odds: float, says: str) -> MetricFinding:
+        return MetricFinding(
+            metric=self._metric,
+            verdict=verdict,
+            strength=_strength(bets, odds) if self._sample else None,
+            sample=self._sample,
+            says=says,
+            lacks=max(0, self._least - self._sample) if verdict is Verdict.WAIT else 0,
+        )
+
+
+class RankTest(_Test):
     def __init__(self, metric: Metric, gate: RankGate, gates: Gates) -> None:
-        self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
-        self._least = gates.min_sample
+        super().__init__(metric, gates)
+        self._gate = gate
         self._forgiven = FORGIVEN if metric is not Metric.PRICE else 0
         self._ranks = Ranks(BUCKETS if metric is not Metric.PRICE else PRICE_BUCKETS)
         self._gains = _rows(gate)
@@ -119,14 +136,11 @@ class RankTest:
             verdict, said = Verdict.HOLD, f"{said}; {ALONE}"
         return self._told(verdict, bets, odds, said)
 
-    def _told(self, verdict: Verdict, bets: EProcess, odds: float, says: str) -> MetricFinding:
-        strength = _strength(bets, odds) if self._sample else None
-        return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
 
-
-class ScoreTest:
+class ScoreTest(_Test):
     def __init__(self, metric: Metric, gate: ScoreGate, gates: Gates) -> None:
-        self._metric, self._gate, self._odds, self._least = metric, gate, gates.odds, gates.min_sample
+        super().__init__(metric, gates)
+        self._gate = gate
         self._hold, self._abort, self._proof = EProcess(forgets=True), EProcess(forgets=True), EProcess(forgets=False)
         self._sample, self._sum = 0, 0.0
 
@@ -157,15 +171,11 @@ class ScoreTest:
         says = f"{said}; below {self._gate.promote:.0%} is to be proven"
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.promote, says)
 
-    def _told(self, verdict: Verdict, bets: EProcess, odds: float, says: str) -> MetricFinding:
-        strength = _strength(bets, odds) if self._sample else None
-        return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
 
-
-class ShareTest:
+class ShareTest(_Test):
     def __init__(self, metric: Metric, gate: ShareGate, gates: Gates) -> None:
-        self._metric, self._gate, self._odds, self._caps = metric, gate, gates.odds, gates.per_second
-        self._least = gates.min_sample
+        super().__init__(metric, gates)
+        self._gate = gate
         self._known: deque[tuple[int, int, int]] = deque()
         self._known_so = self._known_all = 0
         self._hold, self._abort = EProcess(RARE, forgets=True), EProcess(RARE, forgets=True)
@@ -246,18 +256,6 @@ class ShareTest:
             self._known.append((at, so, all_))
             self._known_so, self._known_all = self._known_so + so, self._known_all + all_
         return bool(all_) or len(self._known) != before
-
-    def _told(self, verdict: Verdict, bets: EProcess, odds: float, says: str) -> MetricFinding:
-        strength = _strength(bets, odds) if self._sample else None
-        return _finding(self._metric, verdict, strength, (self._sample, self._least), says)
-
-
-def _finding(
-    metric: Metric, verdict: Verdict, strength: float | None, sample: tuple[int, int], says: str
-) -> MetricFinding:
-    many, least = sample
-    lacks = max(0, least - many) if verdict is Verdict.WAIT else 0
-    return MetricFinding(metric=metric, verdict=verdict, strength=strength, sample=many, says=says, lacks=lacks)
 
 
 @lru_cache

@@ -2,9 +2,8 @@
 
 An idle candidate looks fast, and a tenant with long prompts makes its version look slow. So requests are compared
 within strata of prompt length and of requests running beside them: with the incumbent's last minute, or in a thin
-stratum with its last few of ten minutes. If these are too few, the adjacent strata on both sides are added with equal
-weights, so that their bias cancels. Trade-off: a request without comparable ones is no evidence; with little traffic
-times of minutes ago still count.
+stratum with its last few of ten minutes. Trade-off: a request without comparable ones is no evidence; with little
+traffic times of minutes ago still count.
 """
 
 from collections import deque

@@ -1,7 +1,6 @@
 """The lateness of this process's own event loop: a clock and timeouts for judging other processes.
 
-A timer measures its own lateness: it compares the time for which it was set with the time at which it fires. Awake
-seconds follow from that comparison; every judgement about another process, connection or caller uses them.
+A timer measures its own lateness: it compares the time for which it was set with the time at which it fires.
 """
 
 from penstock.lateness.awake import AwakeClock, AwakeTime, Timer, awake_time, timeout

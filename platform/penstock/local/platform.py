@@ -8,6 +8,7 @@ from penstock.apps.settings import Settings
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.local import certificates, connections, database, home, observing, question, shutdown, state
+from penstock.local.gateways import LocalGateways
 from penstock.local.restarts import Restarts
 from penstock.local.screen import Screen
 from penstock.local.shutdown import Parts
@@ -24,7 +25,7 @@ HERE = ("127.0.0.1", 0)
 
 
 class LocalPlatform:
-    def __init__(self, settings: Settings, screen: Screen, clock: Clock) -> None:
+    def __init__(self, settings: Settings, screen: Screen, clock: Clock, most_gateways: int = 0) -> None:
         self._settings = settings
         self._screen = screen
         self._clock = clock
@@ -32,15 +33,20 @@ class LocalPlatform:
         self._parts = Parts(database=database.of(settings, clock, screen.say, self._restarts))
         self._state = state.UpState(pid=os.getpid())
         self._requests: asyncio.Queue[Request] = asyncio.Queue()
+        self._most_gateways = most_gateways
+        self._gateways: LocalGateways | None = None
 
     async def start(self) -> None:
         self._restarts.log_to(self._settings.paths.logs)
         begun = Start(self._settings, self._parts, self._clock, self._screen.say, self._restarts)
+        begun.most_gateways = self._most_gateways
         for title, work in begun.phases:
             self._write_state(phase=title)
             with self._screen.phase(title) as phase:
                 await work(phase)
             self._settings = begun.settings
+        if self._most_gateways:
+            self._gateways = begun.scaled_gateways()
         self._state.url = url_of(self._settings.host, self._settings.port)
         self._write_state(phase="serving", ready=True)
 
@@ -55,6 +61,8 @@ class LocalPlatform:
                     group.create_task(supervisor.watch())
                 for supervisor in self._parts.spare:
                     group.create_task(self._watch_spare(supervisor))
+                if self._gateways is not None:
+                    group.create_task(self._gateways.keep())
                 group.create_task(self._serve_requests())
                 group.create_task(self._keep_state())
                 group.create_task(self._keep_logs())

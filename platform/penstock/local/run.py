@@ -8,7 +8,7 @@ import signal
 
 from rich.console import Console
 
-from penstock.apps.settings import Settings
+from penstock.apps.settings import FleetKind, Settings
 from penstock.apps.sharing import check_shared
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
@@ -22,13 +22,27 @@ PHASES = 7
 
 
 def run(settings: Settings, *, ask: bool) -> int:
-    check_shared(settings)
+    settings, most_gateways = _with_gateways(settings)
+    check_shared(settings.model_copy(update={"gateways": max(settings.gateways, most_gateways)}))
     observing.check(settings)
     clock = SystemClock()
     screen = Screen(Console(), clock, PHASES + settings.observe, settings.paths.logs)
     with HomeLock(settings.paths.run):
         exposition.check_port(settings.metrics_address)
-        return asyncio.run(_Session(LocalPlatform(settings, screen, clock), screen).run(ask=ask))
+        platform = LocalPlatform(settings, screen, clock, most_gateways)
+        return asyncio.run(_Session(platform, screen).run(ask=ask))
+
+
+def _with_gateways(settings: Settings) -> tuple[Settings, int]:
+    """Return the settings with the first number of gateways, and the largest; 0 if their number is not scaled."""
+    if not settings.scale_file or settings.fleet is not FleetKind.LOCAL:
+        return settings, 0
+    from penstock.apps.scales import bounds_of
+
+    if (bounds := bounds_of(settings).gateways) is None:
+        return settings, 0
+    first = max(bounds.least, min(settings.gateways, bounds.most))
+    return settings.model_copy(update={"gateways": first}), bounds.most
 
 
 class _Session:

@@ -25,7 +25,7 @@ from penstock.domain.tenancy.audit import NO_TENANT, Act
 from penstock.domain.tenancy.keys import is_hash_of, key_id_of, mint
 from penstock.domain.tenancy.tenant import Role, Tenant
 from penstock.packaging.packing import Packed
-from penstock.supervision.files import write_private
+from penstock.supervision.files import read_if_there, write_private
 
 DEMO = Tenant(id=TenantId("demo"), name="Demo")
 
@@ -111,7 +111,7 @@ class Seed:
                 raise
 
     async def _works(self, file: Path) -> bool:
-        secret = read_key(file)
+        secret = read_if_there(file)
         key_id = key_id_of(secret)
         stored = await self._tenancy.key(key_id) if key_id is not None else None
         if stored is None or not is_hash_of(stored.secret_hash, secret, self._peppers):
@@ -127,13 +127,6 @@ class Seed:
 
     def _act(self, what: str, target: str, detail: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
         return Act(who=operators.PLATFORM, what=what, target=target, at=self._clock.now(), detail=detail, tenant=tenant)
-
-
-def read_key(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except OSError:
-        return ""
 
 
 def _name_of(version: VersionId) -> ModelName:

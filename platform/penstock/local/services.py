@@ -15,7 +15,7 @@ from penstock.lateness.activity import is_stopped
 from penstock.local import connections
 from penstock.supervision import exposition
 from penstock.supervision.child import Child, Command
-from penstock.supervision.files import ready_file
+from penstock.supervision.files import read_if_there, ready_file
 from penstock.telemetry import pages
 from penstock.worker.engines import device
 from penstock.worker.engines.process import zygote_argv
@@ -26,9 +26,12 @@ STOPPED_POLL_S = 0.2
 ENGINES_SOCKET = "engines.sock"
 
 
-def gateway(settings: Settings, number: int, fd: int) -> Command:
-    settings = _with_metrics_port(settings, number - 1)
-    settings = settings.model_copy(update={"gateway_name": f"{socket.gethostname()}:{number}"})
+def gateway(settings: Settings, number: int, fd: int, most: int) -> Command:
+    """Return a gateway's command; ``most``: gateways that there may be, of which each gives its part of limits."""
+    is_added = number > settings.gateways  # the controller's port is behind those of the first ones
+    settings = _with_metrics_port(settings, number if is_added else number - 1)
+    named = {"gateway_name": f"{socket.gethostname()}:{number}", "gateways": most}
+    settings = settings.model_copy(update=named)
     return _command(settings, f"gateway {number}", f"gateway-{number}.log", ("gateway", "--fd", str(fd)), (fd,))
 
 
@@ -107,7 +110,7 @@ async def gateway_is_ready(run: Path, child: Child) -> bool:
 
 
 async def controller_is_ready(settings: Settings, address_file: Path) -> bool:
-    url = _address(address_file)
+    url = read_if_there(address_file)
     if not url:
         return False
     try:
@@ -117,10 +120,3 @@ async def controller_is_ready(settings: Settings, address_file: Path) -> bool:
     except httpx.HTTPError:
         return False
     return answer.status_code == httpx.codes.OK
-
-
-def _address(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except OSError:
-        return ""

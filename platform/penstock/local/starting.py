@@ -1,6 +1,7 @@
 """The phases of a start, in order; each needs those before it."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -10,6 +11,7 @@ from penstock.connectors.postgres import roles
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias
 from penstock.local import certificates, connections, database, home, observing, seed, services
+from penstock.local.gateways import LocalGateways, wanted
 from penstock.local.restarts import Restarts
 from penstock.local.screen import Phase
 from penstock.local.shutdown import Parts
@@ -32,6 +34,8 @@ class Start:
     def __init__(
         self, settings: Settings, parts: Parts, clock: Clock, report: Callable[[str], None], restarts: Restarts
     ) -> None:
+        self.most_gateways = 0
+        """Gateways at most, if their number is scaled."""
         self._restarts = restarts
         self.settings = settings
         self._parts = parts
@@ -109,21 +113,31 @@ class Start:
         await self._parts.controller.start()
         phase.result((await asyncio.to_thread(address.read_text)).strip())
 
-    async def _start_gateways(self, phase: Phase) -> None:
+    @property
+    def _listener(self) -> socket.socket:
         listener = self._parts.listener
         assert listener is not None  # noqa: S101  bound in the first phase
-        listener.listen(listening.BACKLOG)
-        is_ready = partial(services.gateway_is_ready, self.settings.paths.run)
-        for number in range(1, self.settings.gateways + 1):
-            command = partial(services.gateway, self._as(roles.GATEWAY), number, listener.fileno())
-            ask = partial(services.ask, self.settings.paths.run)
-            self._parts.gateways.append(self._supervisor(command, is_ready, ask))
+        return listener
+
+    async def _start_gateways(self, phase: Phase) -> None:
+        self._listener.listen(listening.BACKLOG)
+        self._parts.gateways += map(self._gateway, range(1, self.settings.gateways + 1))
         await asyncio.gather(*(supervisor.start() for supervisor in self._parts.gateways))
         url = listening.url_of(self.settings.host, self.settings.port)
         grpc = listening.reached_at(self.settings.host, self.settings.grpc_port)
         write_private(self.settings.paths.gateway_address, url)
         write_private(self.settings.paths.gateway_grpc_address, grpc)
         phase.result(f"{len(self._parts.gateways)} on {url}, gRPC on {grpc}")
+
+    def _gateway(self, number: int) -> Supervisor:
+        run = self.settings.paths.run
+        most = max(self.settings.gateways, self.most_gateways)
+        command = partial(services.gateway, self._as(roles.GATEWAY), number, self._listener.fileno(), most)
+        return self._supervisor(command, partial(services.gateway_is_ready, run), partial(services.ask, run))
+
+    def scaled_gateways(self) -> LocalGateways:
+        """Return the hand that follows the controller's number of gateways."""
+        return LocalGateways(self._parts, self._gateway, partial(wanted, self.settings), self._report)
 
     async def _start_observers(self, phase: Phase) -> None:
         sites = observing.choose(self.settings)

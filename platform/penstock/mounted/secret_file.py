@@ -4,9 +4,10 @@ Kubernetes mounts secrets group-readable (0440) behind a symbolic link, so the l
 world-readable file is refused: its secret counts as known. Error messages show a value only if it looks like a path.
 """
 
+import asyncio
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from penstock.domain.command_error import CommandError
 PREVIOUS = ".previous"
 HIDDEN = "***"
 MIN_KEY_BYTES = 32
+LOOK_EVERY_S = 5.0
 _MAKE = f"Put {MIN_KEY_BYTES} random bytes as hex into it: openssl rand -hex {MIN_KEY_BYTES}"
 
 T = TypeVar("T")
@@ -85,6 +87,17 @@ def stamp(file: Path) -> Stamp:
         else:
             found += (now.st_ino, now.st_mtime_ns, now.st_size)
     return found
+
+
+async def changes(files: Sequence[Path]) -> AsyncIterator[None]:
+    """Yield after each change of the files or their previous ones."""
+    seen = tuple(map(stamp, files))
+    while True:
+        await asyncio.sleep(LOOK_EVERY_S)
+        now = tuple(map(stamp, files))
+        if now != seen:
+            seen = now
+            yield
 
 
 def _why(error: Exception) -> str:

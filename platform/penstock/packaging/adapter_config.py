@@ -96,9 +96,11 @@ def write(folder: Path, config: AdapterConfig, modules: Iterable[str]) -> None:
 
 def _check_start(start: object) -> None:
     if isinstance(start, str) and start.lower() not in _PLAIN_INITS:
-        raise ArtifactRefused(f"it began with {start[:40]}, which changes the base's weights: convert it to plain LoRA")
+        raise ArtifactRefused(
+            f"it was initialised with {start[:40]}, which changes the base's weights: convert it to plain LoRA"
+        )
     if not isinstance(start, str | bool | None):
-        raise ArtifactRefused(f"{adapter.CONFIG} says of its beginning (init_lora_weights) what PEFT does not know")
+        raise ArtifactRefused(f"{adapter.CONFIG} has a value of init_lora_weights that PEFT does not know")
 
 
 def _is_rank_stabilised(found: dict[str, object]) -> bool:

@@ -1,7 +1,6 @@
 """Checks an adapter's tensors against its base: known modules, right shapes, finite values.
 
-vLLM loads a matrix of another shape silently and answers nonsense, and a NaN spoils other requests in the batch. Shapes
-are the only evidence of a wrong base; for a base of the same shapes only golden prompts can tell.
+vLLM loads a matrix of another shape silently and answers nonsense, and a NaN spoils other requests in the batch.
 """
 
 import re
@@ -26,7 +25,7 @@ _MATRIX = 2
 _NOT_LINEAR = frozenset({"embed_tokens", "lm_head", "wte", "wpe"})
 """Matrices of a base used for look-up or for output tokens: no adapter of them is served."""
 _WEIGHTS = ".safetensors"
-_SPOILS = "would spoil the answers of others, too. Train it anew, or with a lower learning rate"
+_SPOILS = "would spoil other tenants' answers, too. Train it again, or with a lower learning rate"
 
 
 def shapes_of(base: Manifest, store: ArtifactStore) -> Shapes:
@@ -88,7 +87,7 @@ def _pairs(tensors: Mapping[str, StoredTensor], shapes: Shapes) -> dict[str, dic
         match = _NAME.fullmatch(name)
         if match is None:
             raise ArtifactRefused(
-                f"{name[:120]!r} is no matrix of LoRA: only lora_A and lora_B of linear modules are served"
+                f"{name[:120]!r} is not a LoRA matrix: only lora_A and lora_B of linear modules are served"
             )
         module = match["module"]
         if module not in shapes:

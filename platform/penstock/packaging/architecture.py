@@ -121,7 +121,9 @@ def _attention(told: _Config, one: Attention, kind: str) -> Attention:
             reach = told.number("sliding_window")
             return Attention(kind=AttentionKind.WINDOW, kv_heads=one.kv_heads, head_dim=one.head_dim, reach=reach)
     known = "state layers have no KV cache that grows" if any(one in kind for one in _STATES) else "not known here"
-    raise ArtifactRefused(f"config.json: attention of kind {kind[:40]!r} is not planned ({known}): measure the engine")
+    raise ArtifactRefused(
+        f"config.json: attention of kind {kind[:40]!r} can't be planned ({known}): measure the engine"
+    )
 
 
 def _parameters(told: _Config, layers: tuple[Attention, ...], heads: int, dense: int, routed: int) -> Parameters:
@@ -167,7 +169,7 @@ def _bits(told: _Config) -> tuple[float, float]:
         return wide, wide
     method = str(settings.get("quant_method", ""))
     if method not in BITS:
-        raise ArtifactRefused(f"config.json: quantisation {method[:40]!r} is not planned; known: {', '.join(BITS)}")
+        raise ArtifactRefused(f"config.json: quantisation {method[:40]!r} can't be planned; known: {', '.join(BITS)}")
     exact = settings.get("bits")
     bits = exact + 0.5 if isinstance(exact, int) and 2 <= exact <= 8 else BITS[method]  # noqa: PLR2004
     return (16.0, bits) if method == "mxfp4" else (bits, bits)

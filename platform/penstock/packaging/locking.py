@@ -41,7 +41,7 @@ async def _wait(fd: int, path: Path, within_s: float) -> None:
     except TimeoutError:
         raise CommandError(
             f"Process {_holder(fd)} has held {path} for more than {within_s:g} s.",
-            do="See what it does; where it hangs, end it: the lock goes with it.",
+            do="See what it does; if it hangs, end it, which releases the lock.",
         ) from None
 
 

@@ -19,9 +19,8 @@ from penstock.domain.models.steps import Batch, StepModel, pairs_of
 from penstock.worker.engines.stepping import EVERYBODY, Inside, Stepping, Turnout
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate.queueing.work import cost as cost_of
+from penstock.worker.meter import REPORT_EVERY
 
-TOLD_EVERY = 16
-"""After so many tokens of an answer the queue hears of it, as the gate tells it."""
 CHUNK_TOKENS = 512
 """The most tokens of a step where nothing else is said: as a version's settings."""
 
@@ -234,4 +233,4 @@ class EngineModel:
 
 def _expect(group: _Group, sequence: Sequence) -> None:
     left = sequence.output_tokens - group.made(sequence)
-    heapq.heappush(group.events, (group.step + min(TOLD_EVERY, left), sequence.number, sequence))
+    heapq.heappush(group.events, (group.step + min(REPORT_EVERY, left), sequence.number, sequence))

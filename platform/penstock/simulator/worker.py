@@ -1,8 +1,7 @@
 """One worker in virtual time: traffic meets the real queue in front of an engine model.
 
 The queue gets the gate's reports at the times at which the gate would send them: first tokens, then tokens in batches.
-A request admitted at a step's end misses the next step, as in a real engine. Callers leave at their deadline, and work
-on their requests is wasted.
+Callers leave at their deadline, and work on their requests is wasted.
 """
 
 import heapq
@@ -13,9 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.simulator.engine import TOLD_EVERY, EngineModel, Sequence, Step
+from penstock.simulator.engine import EngineModel, Sequence, Step
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.work import Work, cost
+from penstock.worker.meter import REPORT_EVERY
 
 LEAST_STEP_S = 1e-6
 """The resolution of virtual time."""
@@ -129,7 +129,7 @@ class Worker:
         for sequence in news.first:
             self._first(sequence)
         for sequence in news.told:
-            self._tell(sequence, TOLD_EVERY * sequence.width)
+            self._tell(sequence, REPORT_EVERY * sequence.width)
         for sequence in news.done:
             self._complete(sequence)
 

@@ -1,7 +1,6 @@
 """Alerts of one objective: its budget burns too fast, over a pair of windows (multi-window, multi-burn-rate).
 
 There is one alert for each pair, with the label ``window``: two pairs in one expression would hide each other's faults.
-An alert ends soon after the fault; while it still fires, it says since when no budget burns.
 """
 
 from penstock.slo import recorded

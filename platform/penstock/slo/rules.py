@@ -78,8 +78,7 @@ def _recordings(promise: Promise, windows: Windows) -> list[RecordingRule]:
     """Return one promise's recording rules: events, the share of bad ones over each window, the budget's rest.
 
     The platform's counters are read over five minutes only; longer windows sum the recorded rates. That is cheap over
-    days, weighs each event equally whatever the traffic, and survives restarts of gateways. Without events there is no
-    share: unknown is never 0.
+    days, weighs each event equally whatever the traffic, and survives restarts of gateways.
     """
     period = f"{promise.period_days}d"
     left = f"1 - {promise.series(recorded.error_ratio(period))} / {promise.series(recorded.BUDGET)}"

@@ -1,7 +1,6 @@
 """The windows of burn-rate alerts: the data of ``slo/windows.yaml``.
 
-A pair of windows fires if both burn faster than its factor, and the present window still burns. The factor follows from
-the share of the budget that the long window alone would spend at that pace, so that it is right for any period.
+A pair of windows fires if both burn faster than its factor, and the present window still burns.
 """
 
 from dataclasses import dataclass

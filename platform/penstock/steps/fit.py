@@ -1,8 +1,7 @@
 """Fits the step model to measured steps: least squares of relative errors, no coefficient below zero. Pure.
 
 The best non-negative solution is the best of the solutions on each set of coefficients that is non-negative by itself
-(Lawson and Hanson 1974, chapter 23): of five coefficients 31 sets are solved, and no iteration can stall. Whether
-tokens ride along with the weights, and up to which number, is chosen by the error as well.
+(Lawson and Hanson 1974, chapter 23): of five coefficients 31 sets are solved, and no iteration can stall.
 
 Trade-off: relative errors make a step of one sequence as important as one of a whole prompt.
 """
@@ -29,8 +28,6 @@ Row = list[float]
 
 
 class Errors(NamedTuple):
-    """Relative errors at points that a fit has not seen."""
-
     median: float
     p90: float
 
@@ -70,7 +67,8 @@ def _check(points: Sequence[Point]) -> None:
             )
     if (known := len({one.batch for one in points})) < LEAST_POINTS:
         raise InvalidField(
-            f"{known} compositions are fewer than {LEAST_POINTS}: vary batch, prompt and context", param="points"
+            f"{known} different steps are too few, {LEAST_POINTS} are needed: vary batch, prompt and context",
+            param="points",
         )
 
 

@@ -44,6 +44,12 @@ class Child:
     async def wait(self) -> int:
         return await self._process.wait()
 
+    async def retire(self) -> int:
+        """Drain the process without a time limit."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGUSR2)
+        return await self.wait()
+
     async def stop(self, grace_s: float) -> int:
         with suppress(ProcessLookupError):
             self._process.terminate()

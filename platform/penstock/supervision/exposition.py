@@ -1,8 +1,7 @@
 """Serves metrics and probes on a separate listener, and writes its address to a file in the home.
 
-The listener is separate since callers of models must not read other tenants' figures. A supervised successor waits
-until its predecessor has freed the port. A process with a port given by the user refuses to start if another program
-has the port, since probes would reach that program.
+The listener is separate since callers of models must not read other tenants' figures. A process with a port given by
+the user refuses to start if another program has the port, since probes would reach that program.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from penstock.supervision.files import write_private
+from penstock.supervision.files import read_if_there, write_private
 from penstock.supervision.listening import check_free, url_of
 from penstock.telemetry import logs, pages
 from penstock.telemetry.metrics import CONTENT_TYPE, OPENMETRICS_TYPE
@@ -29,10 +28,7 @@ def address_file(run: Path, pid: int) -> Path:
 
 
 def address(run: Path, pid: int) -> str:
-    try:
-        return address_file(run, pid).read_text().strip()
-    except OSError:
-        return ""
+    return read_if_there(address_file(run, pid))
 
 
 def addresses(run: Path) -> list[str]:
@@ -41,9 +37,7 @@ def addresses(run: Path) -> list[str]:
 
 
 def show(run: Path, url: str) -> None:
-    file = address_file(run, os.getpid())
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_private(file, f"{url}{pages.METRICS}")
+    write_private(address_file(run, os.getpid()), f"{url}{pages.METRICS}")
 
 
 def hide(run: Path) -> None:

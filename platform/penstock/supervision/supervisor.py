@@ -86,6 +86,8 @@ class Supervisor:
 
     async def replace(self, grace_s: float) -> None:
         """Start a successor, then drain the present process, which stays if the successor does not start."""
+        if self._stopping.is_set():
+            return
         fresh = await spawn(self._spec.command())
         try:
             await self._until_ready(fresh)
@@ -94,6 +96,11 @@ class Supervisor:
             raise
         old, self._child = self.child, fresh
         await old.stop(grace_s)
+
+    async def retire(self) -> None:
+        """Drain the process for as long as its last answer takes."""
+        self._stopping.set()
+        await self.child.retire()
 
     async def stop(self, grace_s: float) -> None:
         self._stopping.set()
@@ -122,7 +129,7 @@ class Supervisor:
         name, log = child.command.name, child.command.log
         if wait_s is None:
             raise CommandError(
-                f"The {name} keeps dying (it last {how_it_ended(code)}).",
+                f"The {name} keeps dying (the last time it {how_it_ended(code)}).",
                 do="Read its log, mend the cause and run `penstock up` again.",
                 log=log,
             )

@@ -5,13 +5,13 @@ from penstock.telemetry.definitions import Label, Metric, MetricKind
 LIMITS_REACH = Metric(
     name="penstock_limits_reach",
     kind=MetricKind.GAUGE,
-    help="1 for the source of limit decisions: shared (the store), alone (this gateway's part), returning (both).",
+    help="1 for what decides limits: shared (the store), alone (store away: this gateway's part), returning (both).",
     labels=(Label.STATE,),
 )
 LIMITS_GATEWAYS = Metric(
     name="penstock_limits_gateways",
     kind=MetricKind.GAUGE,
-    help="Gateways that share the limits, as this one knows; without the store it gives 1 / this of each limit.",
+    help="Gateways that share the limits, as this one counts; without the store it grants each limit divided by this.",
 )
 LIMITS_ALONE = Metric(
     name="penstock_limits_alone",
@@ -37,7 +37,7 @@ RESERVATIONS_OVERDUE = Metric(
 LEDGER_DELIVERED_AT = Metric(
     name="penstock_ledger_delivered_timestamp_seconds",
     kind=MetricKind.GAUGE,
-    help="Last time that this gateway had delivered all ledger rows, in Unix seconds.",
+    help="Unix time at which this gateway last had no undelivered ledger row.",
 )
 LEDGER_ROWS_REFUSED = Metric(
     name="penstock_ledger_rows_refused",
@@ -53,7 +53,7 @@ USAGE_DIFFERS = Metric(
 EMPTY_BILLS = Metric(
     name="penstock_empty_bills",
     kind=MetricKind.COUNTER,
-    help="Complete answers that were billed no token.",
+    help="Complete answers that were billed with 0 tokens.",
     labels=(Label.API,),
 )
 GUESSED_BILLS = Metric(

@@ -30,7 +30,7 @@ ADAPTERS_RESIDENT = Metric(
 ADAPTER_SWAPS = Metric(
     name="penstock_adapter_swaps",
     kind=MetricKind.COUNTER,
-    help="Adapters that got a slot of the engine's batch.",
+    help="Times that an adapter got one of the engine's LoRA slots.",
     labels=(Label.VERSION,),
 )
 ADAPTERS_WAITING = Metric(

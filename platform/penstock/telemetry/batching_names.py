@@ -8,7 +8,7 @@ _RATIOS = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 BATCHES = Metric(
     name="penstock_batches",
     kind=MetricKind.COUNTER,
-    help="Batches by trigger: size, budget, deadline, wait, idle.",
+    help="Batches by what started them: size, budget (of tokens, pixels, seconds), deadline, wait, idle (device).",
     labels=(Label.VERSION, Label.TRIGGER),
 )
 BATCH_ITEMS = Metric(
@@ -49,13 +49,13 @@ BATCH_COMPUTE_SECONDS = Metric(
 BATCH_WINDOW_SECONDS = Metric(
     name="penstock_batch_window_seconds",
     kind=MetricKind.GAUGE,
-    help="Longest wait of an item at the last batch's size: the promise less the p99 of compute and a margin.",
+    help="Longest time that an item may wait, at the last batch's size: the SLO less the p99 of compute and a margin.",
     labels=(Label.VERSION,),
 )
 BATCH_PREDICTED_SECONDS = Metric(
     name="penstock_batch_predicted_seconds",
     kind=MetricKind.GAUGE,
-    help="Predicted p99 of compute of the last batch.",
+    help="Predicted p99 of the last batch's compute time.",
     labels=(Label.VERSION,),
 )
 BATCHES_BEYOND_PREDICTED = Metric(
@@ -73,13 +73,13 @@ BATCH_LEFT = Metric(
 PREPARE_WAITING = Metric(
     name="penstock_prepare_items_waiting",
     kind=MetricKind.GAUGE,
-    help="Inputs waiting for a preprocessing thread (CPU tier).",
+    help="Inputs that wait for one of the worker's preprocessing threads.",
     labels=(Label.VERSION,),
 )
 PREPARE_WAIT_SECONDS = Metric(
     name="penstock_prepare_wait_seconds",
     kind=MetricKind.HISTOGRAM,
-    help="Wait of an input for a preprocessing thread (CPU tier).",
+    help="Time that an input waits for one of the worker's preprocessing threads.",
     labels=(Label.VERSION,),
     buckets=LATENCY_S,
 )

@@ -4,12 +4,15 @@ from penstock.telemetry.definitions import LATENCY_S, Label, Metric, MetricKind
 
 WAKE_S = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
 TICK_SECONDS = Metric(
-    name="penstock_control_tick_seconds", kind=MetricKind.HISTOGRAM, help="Time of one control tick.", buckets=LATENCY_S
+    name="penstock_control_tick_seconds",
+    kind=MetricKind.HISTOGRAM,
+    help="Duration of one tick of the controller's loop.",
+    buckets=LATENCY_S,
 )
 TICK_FAILURES = Metric(
     name="penstock_control_tick_failures",
     kind=MetricKind.COUNTER,
-    help="Control ticks that failed and changed nothing.",
+    help="Ticks of the controller's loop that failed and changed nothing.",
 )
 IS_LEADER = Metric(name="penstock_control_leader", kind=MetricKind.GAUGE, help="1 in the controller that leads.")
 RESTARTS = Metric(
@@ -32,25 +35,25 @@ WORKERS = Metric(
 WORKERS_WANTED = Metric(
     name="penstock_workers_wanted",
     kind=MetricKind.GAUGE,
-    help="Deployed number of workers by version; in a cluster the minimum.",
+    help="Workers that operators deployed, by version; in a cluster the minimum.",
     labels=(Label.VERSION,),
 )
 SCALE_WISH_WORKERS = Metric(
     name="penstock_scale_wish_workers",
     kind=MetricKind.GAUGE,
-    help="Workers that a scaled version needs, with fractions, before bounds cut the number.",
+    help="Workers that an autoscaled version's demand asks for, with fractions, before its bounds apply.",
     labels=(Label.VERSION,),
 )
 SCALE_WORKERS = Metric(
     name="penstock_scale_workers",
     kind=MetricKind.GAUGE,
-    help="Workers that a scaled version is to have; cordoned and sleeping ones are not counted.",
+    help="Target number of workers of an autoscaled version, without cordoned and sleeping ones.",
     labels=(Label.VERSION,),
 )
 SCALE_REPLICAS = Metric(
     name="penstock_scale_replicas",
     kind=MetricKind.GAUGE,
-    help="Replicas that KEDA is told for a ScaledObject, by the leader alone.",
+    help="Replicas that the leading controller tells KEDA for a ScaledObject.",
     labels=(Label.OBJECT,),
 )
 SCALE_CORDONED = Metric(
@@ -62,19 +65,19 @@ SCALE_CORDONED = Metric(
 SCALE_DOLLARS_PER_HOUR = Metric(
     name="penstock_scale_dollars_per_hour",
     kind=MetricKind.GAUGE,
-    help="Price of a scaled version's workers; 0 if the scale file names none.",
+    help="Price per hour of an autoscaled version's workers; 0 if the scale file names no price.",
     labels=(Label.VERSION,),
 )
 SCALE_CHANGES = Metric(
     name="penstock_scale_changes",
     kind=MetricKind.COUNTER,
-    help="Changes of a version's number of workers, by kind: scale_out, scale_in, take_back.",
+    help="Changes of a version's number of workers: scale_out, scale_in, take_back (draining workers kept after all).",
     labels=(Label.VERSION, Label.REASON),
 )
 DEMAND_SILENT_GATEWAYS = Metric(
     name="penstock_demand_silent_gateways",
     kind=MetricKind.GAUGE,
-    help="Gateways that reported demand and are silent: while there are any, nothing scales in.",
+    help="Gateways that reported demand before and no longer do: while there are any, nothing scales in.",
 )
 WORKER_ENDS = Metric(
     name="penstock_worker_ends",
@@ -106,7 +109,7 @@ ROLLOUT_SHARE_RATIO = Metric(
 JUDGE_UNFIT = Metric(
     name="penstock_rollout_judge_unfit",
     kind=MetricKind.GAUGE,
-    help="1 if the incumbent's own workers differ by more than the tolerance, so that times are not judged.",
+    help="1 if the incumbent's own workers differ by more than the tolerance, so that latency is not judged.",
     labels=(Label.MODEL,),
 )
 ROLLOUT_UNDO_PROPOSED = Metric(
@@ -124,7 +127,7 @@ ROLLOUT_ENDS = Metric(
 BUDGET_USED_RATIO = Metric(
     name="penstock_budget_used_ratio",
     kind=MetricKind.GAUGE,
-    help="Share of a budget that is spent: the fullest fifty by scope, the fullest of all others as other.",
+    help="Spent share of a budget, for the fifty fullest by scope; `other` is the fullest of the rest.",
     labels=(Label.SCOPE, Label.WINDOW),
 )
 
@@ -132,7 +135,7 @@ BUDGET_USED_RATIO = Metric(
 CERTIFICATE_STARTS_AT = Metric(
     name="penstock_certificate_starts_timestamp_seconds",
     kind=MetricKind.GAUGE,
-    help="Begin of the validity of this process's certificate, in Unix seconds.",
+    help="Start of this process's certificate's validity, in Unix seconds.",
     labels=(Label.ROLE,),
 )
 CERTIFICATE_ENDS_AT = Metric(
@@ -154,7 +157,7 @@ POOL_HELD_BYTES = Metric(
 POOL_SWAPS = Metric(
     name="penstock_pool_swaps",
     kind=MetricKind.COUNTER,
-    help="Workers put to sleep, by cause: requests_held, never_sleeps, workers_missing, pool_bytes.",
+    help="Workers put to sleep to free memory, by cause: requests_held, never_sleeps, workers_missing, pool_bytes.",
     labels=(Label.REASON,),
 )
 POOL_WAIT_SECONDS = Metric(

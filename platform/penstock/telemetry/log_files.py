@@ -1,8 +1,7 @@
 """Bounds logs on disk: the size of each with some older pieces, and the number of logs of ended processes.
 
 Processes append to a file opened at their start. A log above its bound is copied and truncated, and the process keeps
-writing to it. Trade-off: lines between copy and truncation are lost. A pipe would lose none, but block a process
-without a reader.
+writing to it. Trade-off: lines between copy and truncation are lost.
 """
 
 import os

@@ -117,10 +117,7 @@ def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
 
 
 class Counted:
-    """A counter's or gauge's child for hot paths: counts through the client's private cell, at a fifth of the cost.
-
-    It takes no lock: a single thread may count.
-    """
+    """A counter's or gauge's child for hot paths: counts through the client's private cell, at a fifth of the cost."""
 
     __slots__ = ("_cell",)
 
@@ -134,7 +131,7 @@ class Counted:
 class Observed:
     """A histogram's child for hot paths: observes through the client's private cells, at a third of the cost.
 
-    It takes no locks: a single thread may observe. A value with an exemplar goes through the client's own ``observe``.
+    A value with an exemplar goes through the client's own ``observe``.
     """
 
     __slots__ = ("_bounds", "_buckets", "_histogram", "_sum")

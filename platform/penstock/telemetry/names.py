@@ -42,7 +42,7 @@ EARLY_REFUSALS = Metric(
 IN_FLIGHT = Metric(
     name="penstock_requests_in_flight",
     kind=MetricKind.GAUGE,
-    help="Requests between admission and settlement.",
+    help="Requests that are admitted and not yet settled (billed).",
     labels=(Label.MODEL,),
 )
 STAGE_SECONDS = Metric(
@@ -86,13 +86,13 @@ RETRIES = Metric(
 CONTINUATIONS = Metric(
     name="penstock_stream_continuations",
     kind=MetricKind.COUNTER,
-    help="Streams whose worker was lost after a token, by outcome (continued, failed, refused) and reason.",
+    help="Streams whose worker was lost after their first token, by outcome (continued, failed, refused) and reason.",
     labels=(Label.OUTCOME, Label.REASON),
 )
 EJECTIONS = Metric(
     name="penstock_ejections",
     kind=MetricKind.COUNTER,
-    help="Times a gateway stopped sending to a worker, on the evidence of its own probes or of several tenants.",
+    help="Times that a gateway stopped sending to a worker because its circuit breaker opened.",
     labels=(Label.VERSION,),
 )
 SUSPICIONS = Metric(
@@ -116,7 +116,7 @@ DEGRADED = Metric(
 PRESSURE = Metric(
     name="penstock_version_pressure",
     kind=MetricKind.GAUGE,
-    help="1 while a gateway sees a version under pressure: tenants that opted in get degraded answers.",
+    help="1 while a gateway finds a version overloaded: tenants that opted in get degraded answers.",
     labels=(Label.VERSION,),
 )
 HELD_REQUESTS = Metric(
@@ -125,7 +125,7 @@ HELD_REQUESTS = Metric(
 HOLDS = Metric(
     name="penstock_holds",
     kind=MetricKind.COUNTER,
-    help="Held requests by their end: woken, late, left, full, displaced, away, crowded_out.",
+    help="Requests held for a sleeping version, by their end: woken, late, left, full, displaced, away, crowded_out.",
     labels=(Label.MODEL, Label.OUTCOME),
 )
 BREAKERS_OPEN = Metric(
@@ -155,11 +155,13 @@ PREFIX_ROUTED = Metric(
     help="Prompt blocks routed, by whether the chosen worker probably has them in its prefix cache.",
     labels=(Label.MODEL, Label.STATE),
 )
-TABLE_NUMBER = Metric(name="penstock_routing_table_number", kind=MetricKind.GAUGE, help="The routing table in use.")
+TABLE_NUMBER = Metric(
+    name="penstock_routing_table_number", kind=MetricKind.GAUGE, help="Number of the routing table in use."
+)
 TABLE_AGE_SECONDS = Metric(
     name="penstock_routing_table_age_seconds",
     kind=MetricKind.GAUGE,
-    help="Seconds since the source last confirmed the table in use.",
+    help="Seconds since the routing table in use was last confirmed as the newest.",
 )
 TABLES_REFUSED = Metric(
     name="penstock_routing_tables_refused", kind=MetricKind.COUNTER, help="Routing tables refused as invalid."
@@ -167,13 +169,13 @@ TABLES_REFUSED = Metric(
 BACKGROUND_FAILURES = Metric(
     name="penstock_background_failures",
     kind=MetricKind.COUNTER,
-    help="Failures of a gateway's background tasks, by name; loops are restarted.",
+    help="Failures of a gateway's background tasks, by task; a failed loop is restarted.",
     labels=(Label.TASK,),
 )
 LOOP_LAG_SECONDS = Metric(
     name="penstock_loop_lag_seconds",
     kind=MetricKind.HISTOGRAM,
-    help="Lag of the event loop's timers.",
+    help="How late the event loop's timers fire.",
     buckets=LATENCY_S,
 )
 IDEMPOTENT_REQUESTS = Metric(
@@ -185,7 +187,7 @@ IDEMPOTENT_REQUESTS = Metric(
 TENANT_WEIGHT = Metric(
     name="penstock_tenant_weight",
     kind=MetricKind.GAUGE,
-    help="A tenant's weight in fair queueing, of its last request; under a shared label the last tenant's.",
+    help="A tenant's weight in fair queueing, as of its last request; `other` has the last tenant's.",
     labels=(Label.TENANT,),
 )
 BILLED_DOLLARS = Metric(
@@ -203,7 +205,7 @@ LOOP_SECONDS = Metric(
 READER_PAUSED_SECONDS = Metric(
     name="penstock_reader_paused_seconds",
     kind=MetricKind.COUNTER,
-    help="Time that answers waited for clients that did not read them.",
+    help="Time for which answers were paused because their clients did not read them.",
 )
 TENANT_QUEUE_SECONDS = Metric(
     name="penstock_tenant_queue_seconds",
@@ -242,14 +244,14 @@ ENGINE_RESTARTS = Metric(
 PROBE_SECONDS = Metric(
     name="penstock_engine_probe_seconds",
     kind=MetricKind.HISTOGRAM,
-    help="Time of the one-token heartbeat of the engine.",
+    help="Duration of the engine's health probe, which generates one token.",
     labels=(Label.VERSION,),
     buckets=LATENCY_S,
 )
 QUEUED_TOKENS = Metric(
     name="penstock_queued_tokens",
     kind=MetricKind.GAUGE,
-    help="Tokens of work accepted by the worker and not yet done.",
+    help="Tokens that the worker's accepted requests are still expected to compute.",
     labels=(Label.VERSION,),
 )
 ENGINE_RUNNING = Metric(
@@ -276,8 +278,8 @@ PREFIX_QUERIED_TOKENS = Metric(
 PREFIX_HIT_TOKENS = Metric(
     name="penstock_prefix_hit_tokens",
     kind=MetricKind.COUNTER,
-    help="Prompt tokens found in the engine's prefix cache.",
-    labels=(Label.VERSION,),
+    help="Prompt tokens found in the engine's prefix cache, by tier: device, host (offloaded).",
+    labels=(Label.VERSION, Label.TIER),
 )
 PREEMPTIONS = Metric(
     name="penstock_engine_preemptions",
@@ -312,13 +314,13 @@ DOOR_WAITING = Metric(
 DOOR_SHED = Metric(
     name="penstock_door_shed",
     kind=MetricKind.COUNTER,
-    help="Requests refused by a worker's queue: late, overloaded, tenant_queue, evicted, draining, adapter.",
+    help="Requests refused by a worker's queue: late, overloaded, tenant_queue, tenant_kv, evicted, draining, adapter.",
     labels=(Label.VERSION, Label.STANDING, Label.REASON),
 )
 DOOR_SATURATION = Metric(
     name="penstock_door_saturation",
     kind=MetricKind.GAUGE,
-    help="Saturation of the engine by the queue's count of slots or KV blocks; 1 means full.",
+    help="Used share of the engine's slots or of its KV blocks, the larger one, as the queue counts; 1 is full.",
     labels=(Label.VERSION,),
 )
 DOOR_STANDING_BACK = Metric(
@@ -337,14 +339,14 @@ GATE_SECONDS = Metric(
 TTFT_ERROR_RATIO = Metric(
     name="penstock_ttft_error_ratio",
     kind=MetricKind.HISTOGRAM,
-    help="Error of the worker's predicted time to first token, in parts of the real one: queue and prefill.",
+    help="Relative error of the worker's predicted time to first token, queue and prefill; 0.1 is 10 %.",
     labels=(Label.VERSION,),
     buckets=(0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0),
 )
 WORKER_INFO = Metric(
     name="penstock_worker_info",
     kind=MetricKind.GAUGE,
-    help="1, with the worker, version and zone of this metrics page.",
+    help="Always 1; the labels name the worker, version and zone of these metrics.",
     labels=(Label.VERSION, Label.WORKER, Label.ZONE),
 )
 WORKER_DEVICES = Metric(
@@ -368,7 +370,7 @@ ENGINE_STEPS = Metric(
 ENGINE_STEP_TOKENS = Metric(
     name="penstock_engine_step_tokens",
     kind=MetricKind.COUNTER,
-    help="Tokens that those steps computed, of prompts and of answers.",
+    help="Tokens computed by the engine's steps, of prompts and of answers.",
     labels=(Label.VERSION,),
 )
 

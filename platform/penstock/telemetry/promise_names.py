@@ -5,7 +5,7 @@ from penstock.telemetry.definitions import ITL_S, LATENCY_S, TENANT_ITL_S, TENAN
 SERVICE_TIER_REQUESTS = Metric(
     name="penstock_service_tier_requests",
     kind=MetricKind.COUNTER,
-    help="Finished requests with a version, by the service tier that served and by outcome.",
+    help="Finished requests that were routed to a version, by service tier and outcome.",
     labels=(Label.SERVICE_TIER, Label.OUTCOME),
 )
 SERVICE_TIER_DOLLARS = Metric(

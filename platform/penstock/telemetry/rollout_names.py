@@ -23,6 +23,6 @@ SHADOW_LEFT_OUT = Metric(
 AUTO_CHOICES = Metric(
     name="penstock_gateway_auto_choices",
     kind=MetricKind.COUNTER,
-    help="Requests for an auto alias by the rule that fits, as alias/rule, or alias/_none.",
+    help="Requests for an auto alias by the rule that applied, as alias/rule, or alias/_none if none did.",
     labels=(Label.RULE,),
 )

@@ -119,7 +119,7 @@ def _check_issuer(topmost: x509.Certificate, authorities: Sequence[x509.Certific
     raise CommandError(
         f"The certificate in {files.certificate} is of another authority ({topmost.issuer.rfc4514_string()}) "
         f"than those in {files.authorities}.",
-        do="While an authority takes another's place, put both into that file.",
+        do="While an authority is replaced, put both into that file.",
     )
 
 

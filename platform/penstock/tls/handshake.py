@@ -70,9 +70,11 @@ class PeerContext(ssl.SSLContext):
             return
         why = stranger(certificate, self.trust_domain)
         if not why and (found := peer_of(certificate)).role is not self.peer:
-            why = f"{found} answered, and a {self.peer} was called"
+            why = f"{found} answered instead of a {self.peer}"
         if why:
-            raise ssl.SSLCertVerificationError(f"the peer is not who was called: {why}")
+            raise ssl.SSLCertVerificationError(
+                f"the peer's certificate is for another process than the one called: {why}"
+            )
 
 
 def peer_of(certificate: Mapping[str, object]) -> Identity:

@@ -80,7 +80,7 @@ def _by_path(app: App, transport: asyncio.BaseTransport, mutual: Mutual, callers
 
 
 def _told(why: str) -> bytes:
-    error = {"message": f"This certificate has no business here: {why}.", "code": "wrong_role"}
+    error = {"message": f"This certificate may not call this service: {why}.", "code": "wrong_role"}
     return json.dumps({"error": error}).encode()
 
 

@@ -1,4 +1,4 @@
-"""The elements of a screen or page: a line of styled text, a listing of rows; and the record behind them."""
+"""The elements of a screen or page: lines of styled text, listings of rows; and ``Record``, an API's JSON object."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ def _rollouts(verdict: BudgetVerdict) -> str:
 
 
 def _unheeded(found: ErrorBudgets) -> list[str]:
-    says = "rollouts heed availability alone, by the ledger: its controller has no such Prometheus"
+    says = "rollouts check only availability, by the ledger: the controller has no Prometheus with these rules"
     return [] if found.heeded else [says]
 
 

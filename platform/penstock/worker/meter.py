@@ -1,7 +1,6 @@
 """A request's real use of its engine, counted independently of its API's answer, also after its caller has left.
 
 The engine's side first declares that it fills meters (``fill``): without that, a count of 0 means "not counted". The
-gate makes a ``Meter`` for each request and sets ``current``, which the tasks of the engine's server inherit. The
 engine's side adds to the meter once for each prompt and once for each step of each sequence. The two sides don't import
 each other.
 """
@@ -12,6 +11,8 @@ from contextvars import ContextVar
 from penstock.domain.serving.report import Batched, Used
 from penstock.worker.share import Share
 
+REPORT_EVERY = 16
+"""Output tokens between reports to the queue: often enough for fairness, rare enough to be cheap."""
 current: ContextVar["Meter | None"] = ContextVar("meter", default=None)
 """The meter of the request that this task belongs to."""
 
@@ -38,7 +39,6 @@ class Meter:
     __slots__ = (
         "_report",
         "_report_at",
-        "_report_every",
         "_reported",
         "_searches",
         "batched",
@@ -74,7 +74,7 @@ class Meter:
         """How much of it is in the engine at once; None where that is all of it."""
         self._searches: set[str] = set()
         self._report: Callable[[int], None] = _nobody
-        self._report_at = self._report_every = self._reported = 0
+        self._report_at = self._reported = 0
 
     @property
     def used(self) -> Used:
@@ -96,15 +96,15 @@ class Meter:
         """True if the output must follow a grammar and has not begun: a failure is then a fault of the grammar."""
         return self.has_grammar and not self.output_tokens
 
-    def watch(self, report: Callable[[int], None], every: int) -> None:
-        """Call ``report`` every ``every`` output tokens, and at the first step, which shows that the prompt is
+    def watch(self, report: Callable[[int], None]) -> None:
+        """Call ``report`` every ``REPORT_EVERY`` output tokens, and at the first step, which shows that the prompt is
         prefilled.
         """
-        self._report, self._report_every, self._report_at = report, every, 0
+        self._report, self._report_at = report, 0
 
     def flush(self) -> None:
         fresh, self._reported = self.output_tokens - self._reported, self.output_tokens
-        self._report_at = self.output_tokens + self._report_every
+        self._report_at = self.output_tokens + REPORT_EVERY
         self._report(fresh)
 
     def close(self) -> None:

@@ -143,10 +143,15 @@ PLACES = [
         path="/v1/embeddings",
         code="unsupported_by_model",
     ),
-    Case(name="bad deadline", body=chat(), headers={"x-penstock-deadline-ms": "soon"}, param="deadline"),
-    Case(name="no time at all", body=chat(), headers={"x-penstock-deadline-ms": "0"}, param="deadline"),
-    Case(name="a long session", body=chat(), headers={"x-penstock-session": "s" * 257}, param="session"),
-    Case(name="a session with a separator", body=chat(), headers={"x-penstock-session": "s\ta"}, param="session"),
+    Case(name="bad deadline", body=chat(), headers={"x-penstock-deadline-ms": "soon"}, param="x-penstock-deadline-ms"),
+    Case(name="no time at all", body=chat(), headers={"x-penstock-deadline-ms": "0"}, param="x-penstock-deadline-ms"),
+    Case(name="a long session", body=chat(), headers={"x-penstock-session": "s" * 257}, param="x-penstock-session"),
+    Case(
+        name="a session with a separator",
+        body=chat(),
+        headers={"x-penstock-session": "s\ta"},
+        param="x-penstock-session",
+    ),
     Case(name="bad idempotency key", body=chat(), headers={"idempotency-key": "a b"}, code="invalid_request"),
 ]
 HEADERS = [

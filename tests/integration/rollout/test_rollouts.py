@@ -110,7 +110,9 @@ async def test_a_person_who_promotes_while_the_judge_would_abort_is_asked_and_no
         await becomes("an abort is proposed", lambda: bool(place.look(rollout)["proposed"]), within_s=60.0)
         now = await asyncio.to_thread(place.look, rollout)
         assert (now["state"], now["proposed"]) == ("running", True)
-        assert now["history"][-1]["says"].startswith("a person promoted it, so nothing is undone; to abort is proposed")
+        assert now["history"][-1]["says"].startswith(
+            "a person promoted it, so nothing is undone; automation would abort it"
+        )
         over = await asyncio.to_thread(place.call, "POST", f"/rollouts/{rollout}/abort", {"reason": "then not"})
     assert over["state"] == "aborted"
     engine.behave(delay_ms=DELAY_MS)

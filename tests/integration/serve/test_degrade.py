@@ -160,6 +160,23 @@ def test_a_refused_request_is_answered_by_the_smaller_model(models: Site) -> Non
     assert models.counted(names.DEGRADED, reason="smaller-model") == 2
 
 
+def test_a_request_beyond_its_part_of_the_kv_cache_is_degraded_or_sent_again_to_wait(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """A worker's refusal for that part caps the answer; one that can't be capped goes back and is answered whole."""
+    plan = Plan(kv_part=0.25, degrade_output_tokens=CAP)
+    with site(tmp_path_factory.mktemp("kv"), {"big": {"a": 1}}, plan=plan, start_s=20.0) as one:
+        engine = one.engines["big-a0"]
+        for fields, most in (({}, CAP), ({"response_format": {"type": "json_object"}}, 3 * CAP)):
+            engine.behave(mode="refuse", reason="overloaded", why="tenant_kv", wait_s=30.0, times=1)
+            before = engine.stats["requests"]
+            answer = one.ask("big", max_tokens=3 * CAP, **fields)
+            assert answer.status_code == httpx.codes.OK, answer.text
+            assert answer.json()["usage"]["completion_tokens"] == most
+            assert (answer.headers.get("x-penstock-degraded") == "output-capped") == (most == CAP)
+            assert engine.stats["requests"] == before + 2
+
+
 def test_what_the_budget_does_not_reach_the_smaller_model_answers(models: Site) -> None:
     """A long answer of the big model costs more than is left: the small one gives it, and a seed hears 402."""
     assert not small_answered(models.ask("big"))

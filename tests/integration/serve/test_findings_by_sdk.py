@@ -112,6 +112,24 @@ def test_messages_refuse_with_the_path(claude: Anthropic, finding: str, changes:
     assert (finding, body["error"]["param"]) == (finding, param)
 
 
+def test_a_beginning_of_the_answer_is_continued(claude: Anthropic, client: OpenAI) -> None:
+    """As chat continues it when asked; chat tells a beginning that it does not continue."""
+    turns: Any = [SAY, {"role": "assistant", "content": "1 2 3"}]
+    greedy: Any = {"model": MODEL, "messages": turns, "max_tokens": 8, "temperature": 0}
+    begun = claude.messages.create(**greedy)
+    on = {"continue_final_message": True, "add_generation_prompt": False}
+    chat = client.chat.completions.with_raw_response.create(**greedy, extra_body=on)
+    assert [getattr(one, "text", "") for one in begun.content] == [chat.parse().choices[0].message.content]
+    counted = claude.messages.count_tokens(model=MODEL, messages=turns)
+    usage = chat.parse().usage
+    assert usage is not None
+    assert begun.usage.input_tokens + (begun.usage.cache_read_input_tokens or 0) == usage.prompt_tokens
+    assert counted.input_tokens == usage.prompt_tokens
+    assert IGNORED not in chat.headers
+    closed = client.chat.completions.with_raw_response.create(**greedy)
+    assert closed.headers[IGNORED] == "messages[-1]"
+
+
 def test_the_last_item_of_a_truncated_stream_is_incomplete(client: OpenAI) -> None:
     """Finding 14: in its own end, and in the response's; events are numbered without a gap."""
     events = list(client.responses.create(model=MODEL, input="Tell a long story.", max_output_tokens=6, stream=True))

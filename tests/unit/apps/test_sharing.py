@@ -51,7 +51,7 @@ def test_answers_have_a_store_of_their_own(
     settings = Settings(home=tmp_path, limits_url="redis://r", answers_url=answers_url)
     assert bool(doubts_on_answers(settings)) == is_doubted
     if is_refused:
-        with pytest.raises(CommandError, match="fill the store"):
+        with pytest.raises(CommandError, match="fill the limits store"):
             check_shared(settings)
     else:
         check_shared(settings)

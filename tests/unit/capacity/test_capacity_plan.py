@@ -58,7 +58,7 @@ def test_replicas_carry_what_the_sizing_sheet_says(
 
 def test_a_gpu_that_never_keeps_the_objective_is_refused() -> None:
     """An L4 reads 16 GB of weights in more than 50 ms."""
-    with pytest.raises(ArtifactRefused, match="never is within 50 ms"):
+    with pytest.raises(ArtifactRefused, match="no engine step that also reads prompts is within 50 ms"):
         planned(on="L4")
 
 

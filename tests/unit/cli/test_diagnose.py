@@ -120,7 +120,7 @@ def test_only_a_prometheus_knows_the_past() -> None:
     """An end in the past without a Prometheus is refused rather than answered from the present."""
     done = RUNNER.invoke(app, ["diagnose", "--until", "2026-11-01"])
     assert done.exit_code == 1
-    assert "pages of processes tell the present" in " ".join(done.stderr.split())
+    assert "metrics pages show only the present" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("remedy", REMEDIES, ids=lambda one: one.says)

@@ -88,7 +88,7 @@ def test_what_the_help_of_bounds_names_is_what_keys_and_organisations_take() -> 
                 checked(convert({name: value}, Plan), kind)
     assert {*FIELDS} - {*CAPS} == {
         *others,
-        *("degrade_output_tokens", "degrade_model", "reserved", "auto_tier", "service_tiers"),
+        *("degrade_output_tokens", "degrade_model", "reserved", "kv_part", "auto_tier", "service_tiers"),
     }
 
 

@@ -149,7 +149,7 @@ def test_budgets_are_set_in_dollars(room: Room) -> None:
     assert "none" in run("budgets", "show", "tenant:nobody")
     assert "no amount" in run("budgets", "set", "tenant:acme", "--per-day", "much", code=1)
     assert "nothing to set" in run("budgets", "set", "tenant:acme", code=1)
-    assert "names no budget" in run("budgets", "set", "acme", "--per-day", "1", code=1)
+    assert "is not a budget's scope" in run("budgets", "set", "acme", "--per-day", "1", code=1)
 
 
 def test_usage_is_shown_and_exported(room: Room, tmp_path: Path) -> None:

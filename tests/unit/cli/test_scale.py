@@ -38,7 +38,7 @@ def run(*words: str, code: int = 0) -> str:
 def test_without_a_scale_file_it_says_so(room: Room) -> None:
     """And names the setting."""
     assert "PENSTOCK_SCALE_FILE" in run("status")
-    assert "is not scaled" in run("explain", "m@1", code=1)
+    assert "is not autoscaled" in run("explain", "m@1", code=1)
     assert "Changes" in run("history", "--limit", "3")
 
 

@@ -103,7 +103,7 @@ def test_the_walk_reaches_each_numeric_field() -> None:
         ("{% for", "is no Jinja template in line 1"),
         ("\n\n{% if messages %}", "is no Jinja template in line 3"),
         ("{{ messages | nothing }}", "is no Jinja template"),
-        ("{{ nothing() }}", "refuses a user's message alone"),
+        ("{{ nothing() }}", "can't render a single user message"),
         ("{{ raise_exception('no users here') }}", "no users here"),
         ("{{ '" + "x" * 100_000 + "' | nothing }}", "is no Jinja template"),
     ],

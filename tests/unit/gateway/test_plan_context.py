@@ -62,7 +62,7 @@ async def test_several_prompts_name_their_output(counter: Counter) -> None:
     assert (await counted(counter, Api.COMPLETIONS, body, prompts=2, sequences=2, output_tokens=28)).prompt_tokens
     with pytest.raises(ContextTooLong):
         await counted(counter, Api.COMPLETIONS, body, prompts=2, sequences=2, output_tokens=30)
-    with pytest.raises(InvalidField, match="name max_tokens"):
+    with pytest.raises(InvalidField, match="give max_tokens"):
         await counted(counter, Api.COMPLETIONS, body, prompts=2, sequences=2)
 
 

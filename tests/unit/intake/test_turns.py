@@ -11,6 +11,7 @@ from penstock.intake import turns
 from penstock.intake.turns import (
     ALONE_S,
     BUSY_S,
+    ENDS_A_TURN,
     LONGEST_S,
     NEIGHBOUR_S,
     REFUSALS_AT_ONCE,
@@ -189,3 +190,26 @@ def test_the_waiting_room_of_many_is_the_gateways_own_limit() -> None:
         while gate._room.take(str(number), 1):
             pass
     assert isinstance(gate._refusal(BOB), Overloaded)
+
+
+@on_uvloop
+async def test_what_ends_at_once_ends_in_turns() -> None:
+    """A thousand refusals or departures leave room between them, and a neighbour's is among the first."""
+    gate, ended = StartTurns(time.monotonic), list[TenantId]()
+
+    async def end(tenant: TenantId) -> None:
+        await gate.end(tenant)
+        ended.append(tenant)
+
+    flood = [asyncio.ensure_future(end(FLOOD)) for _ in range(1_000)]
+    bob = asyncio.ensure_future(end(BOB))
+    sizes = list[int]()
+    while not all(one.done() for one in (*flood, bob)):
+        before = len(ended)
+        await asyncio.sleep(0)
+        sizes.append(len(ended) - before)
+    assert max(sizes) <= ENDS_A_TURN
+    assert len(sizes) < 2 * 1_000 / ENDS_A_TURN
+    assert ended.index(BOB) < 3 * ENDS_A_TURN
+    await asyncio.wait_for(gate.end(FLOOD), 1.0)
+    assert not gate._ending

@@ -1,5 +1,6 @@
 """Secrets in mounted files: what is taken, and what is refused in words."""
 
+import asyncio
 import os
 import re
 import traceback
@@ -80,3 +81,18 @@ def test_what_is_meant_as_a_path_is_shown(tmp_path: Path) -> None:
     """A path that leads nowhere is named, or nobody could correct it."""
     with pytest.raises(CommandError, match=re.escape(str(tmp_path / "a/b/key"))):
         secret_file.key(tmp_path / "a/b/key", "platform key")
+
+
+async def test_a_change_of_a_file_or_its_previous_one_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change of a secret or of the one before it is told once; without a change nothing is."""
+    monkeypatch.setattr(secret_file, "LOOK_EVERY_S", 0.01)
+    file = mounted(tmp_path / "platform.key", KEY.hex())
+    told = secret_file.changes([file])
+    for changed in (file, secret_file.previous(file)):
+        waiting = asyncio.ensure_future(anext(told))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        mounted(changed, KEY.hex()[::-1])
+        await asyncio.wait_for(waiting, 5.0)

@@ -196,7 +196,7 @@ def spoilt(name: str, at: int, value: float) -> Callable[[dict[str, made.Tensor]
         (instead("base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight", made.tensor(4, 6)), "does not have"),
         (instead("base_model.model.model.embed_tokens.lora_A.weight", made.tensor(4, 6)), "does not have"),
         (instead("base_model.model.model.norm.lora_A.weight", made.tensor(4, 6)), "does not have"),
-        (instead("base_model.model.lm_head.weight", made.tensor(4, 6)), "no matrix of LoRA"),
+        (instead("base_model.model.lm_head.weight", made.tensor(4, 6)), "not a LoRA matrix"),
         (instead(A_OF_Q, made.tensor(4, 6, dtype="F64")), "F64"),
         (spoilt(A_OF_Q, 17, NAN), "value 17 of"),
         (spoilt(B_OF_DOWN, 23, INF), "value 23 of"),
@@ -294,7 +294,7 @@ def test_bases_without_room_are_named(home: Home, base: ModelVersion) -> None:
     """Without slots nobody is a base; an adapter is none either; ranks end at the base's."""
     folder = made.adapter_folder(home.root / "a")
     closed = replace(base, manifest=replace(base.manifest, engine=replace(base.manifest.engine, adapter_slots=0)))
-    assert "no room for adapters" in refused(home, folder, closed)
+    assert "no slots for adapters" in refused(home, folder, closed)
     assert "an adapter itself" in refused(home, folder, made.registered(push(home, folder, base)))
     assert "slots for ranks from 1 to 1" in refused(
         home, folder, made.pushed_base(home, adapter_slots=1, adapter_rank=1)

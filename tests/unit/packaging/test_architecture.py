@@ -67,11 +67,11 @@ SMALL = MODELS["SmolLM2-135M"]
         ({"head_dim": 1e9}, "head_dim is no whole number"),
         ({"vocab_size": float("nan")}, "vocab_size is no whole number"),
         ({"layer_types": ["mamba"] * 30}, "state layers have no KV cache that grows"),
-        ({"layer_types": ["x" * 10_000] * 30}, "is not planned (not known here)"),
+        ({"layer_types": ["x" * 10_000] * 30}, "can't be planned (not known here)"),
         ({"layer_types": ["full_attention"]}, "layer_types names 1 of 30 layers"),
         ({"layer_types": ["sliding_attention"] * 30}, "lacks sliding_window"),
         ({"kv_lora_rank": 512}, "lacks qk_rope_head_dim"),
-        ({"quantization_config": {"quant_method": "secret"}}, "quantisation 'secret' is not planned"),
+        ({"quantization_config": {"quant_method": "secret"}}, "quantisation 'secret' can't be planned"),
     ],
 )
 def test_an_impossible_shape_is_refused_by_its_field(change: dict[str, Any], says: str) -> None:

@@ -97,8 +97,8 @@ def test_terms_are_required(folder: Path, choices: Choices, says: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("config.json", '{"architectures": ["XForCausalLM"], "auto_map": {"AutoModel": "x.X"}}', "code of its own"),
-        ("tokenizer_config.json", '{"auto_map": {"AutoTokenizer": ["x.X", null]}}', "code of its own"),
+        ("config.json", '{"architectures": ["XForCausalLM"], "auto_map": {"AutoModel": "x.X"}}', "needs its own code"),
+        ("tokenizer_config.json", '{"auto_map": {"AutoTokenizer": ["x.X", null]}}', "needs its own code"),
         ("model.safetensors", safetensors({"w": 1}, b""), "not a sound safetensors file"),
     ],
     ids=["model code", "tokenizer code", "bad header"],

@@ -141,7 +141,7 @@ def test_the_command_shows_budgets_and_what_they_mean(monkeypatch: pytest.Monkey
     assert result.exit_code == 0
     if form == "table":
         assert "rollouts: frozen: chat.ttft (overspent by 20%)" in result.output
-        assert "heed availability alone" not in result.output
+        assert "check only availability" not in result.output
         return
     told = json.loads(result.output)
     because = [{"tier": "chat", "objective": "ttft"}]
@@ -157,7 +157,7 @@ def test_no_screen_says_frozen_where_the_controller_does_not_hear_of_it(monkeypa
     monkeypatch.setattr(observed, "budgets", lambda *_: found)
     result = CliRunner().invoke(app, ["slo", "status"])
     assert "frozen" not in result.output
-    assert "rollouts heed availability alone" in result.output
+    assert "rollouts check only availability" in result.output
 
 
 def test_rollouts_heed_the_prometheus_that_the_controller_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

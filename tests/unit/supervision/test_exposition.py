@@ -59,11 +59,15 @@ async def test_a_successor_waits_for_its_port(tmp_path: Path) -> None:
 
 
 def test_each_process_has_a_port_of_its_own(tmp_path: Path) -> None:
-    """With a fixed port gateways count up from it and the controller follows; with 0 each takes a free one."""
-    for port, expected in ((9464, ["9464", "9465", "9466"]), (0, ["0", "0", "0"])):
+    """With a fixed port gateways count up from it, the controller follows, and gateways that are added later; with 0
+    each takes a free one.
+    """
+    for port, expected in ((9464, ["9464", "9465", "9467", "9466"]), (0, ["0", "0", "0", "0"])):
         settings = Settings(home=tmp_path, gateways=2, metrics_port=port)
-        commands = [services.gateway(settings, 1, 3), services.gateway(settings, 2, 3), services.controller(settings)]
+        gateways = [services.gateway(settings, number, 3, most=4) for number in (1, 2, 3)]
+        commands = [*gateways, services.controller(settings)]
         assert [(one.environment or {})["PENSTOCK_METRICS_PORT"] for one in commands] == expected
+        assert {one.environment["PENSTOCK_GATEWAYS"] for one in gateways} == {"4"}, "each gives its part of limits"
 
 
 async def test_the_pages_of_a_home_are_those_of_its_living_processes(tmp_path: Path) -> None:

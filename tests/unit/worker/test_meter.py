@@ -1,5 +1,7 @@
 """One request's meter, filled as an engine's side fills it."""
 
+import pytest
+
 from penstock.domain.serving.report import Used
 from penstock.worker.meter import Meter
 
@@ -31,10 +33,11 @@ def test_the_steps_of_a_beam_search_have_one_prompt() -> None:
     assert (meter.prompts, meter.prompt_tokens) == (2, 14)
 
 
-def test_progress_is_reported_in_lots_and_the_first_step_at_once() -> None:
+def test_progress_is_reported_in_lots_and_the_first_step_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first step says that a prompt is through, whatever it brought; then each lot, and the rest at the end."""
+    monkeypatch.setattr("penstock.worker.meter.REPORT_EVERY", 4)
     meter, lots = Meter(), list[int]()
-    meter.watch(lots.append, 4)
+    meter.watch(lots.append)
     meter.made(0)
     for _ in range(9):
         meter.made(1)

@@ -1,6 +1,5 @@
 """The gateway's front: the servers and APIs over the pipeline, their bounds, answers under idempotency keys."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,22 +16,19 @@ from penstock.domain.ids import RequestId
 from penstock.domain.nonces import random_bytes
 from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.tenancy.keys import Purpose, derive
-from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.cors import Origins
 from penstock.gateway.app.routes import application
-from penstock.gateway.calls.demand import Demand
 from penstock.gateway.counting import Counting
+from penstock.gateway.early import EarlyRefusal
 from penstock.gateway.listener.errors import response_of
-from penstock.gateway.openai.bounds import BodyBounds, of_table
+from penstock.gateway.openai.bounds import TableBounds
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.openai.services import Facts
-from penstock.gateway.pipeline import Pipeline, Router
+from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.records import refused_early
 from penstock.gateway.records.requests import RequestLedger
-from penstock.gateway.routing import CurrentTable
-from penstock.gateway.routing.resolve import reachable
 from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
@@ -43,8 +39,6 @@ from penstock.telemetry import logs, names
 from penstock.telemetry.w3c import own_span
 
 ID_BYTES = 8
-MOST_LOOKS = 4
-"""The most versions considered before a body is read."""
 ANSWERS_PATIENCE_S = 0.5
 """Seconds that a request with an idempotency key waits for the answers' store."""
 
@@ -80,7 +74,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         reader=BodyReader(
             shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
         ),
-        bounds=_bounds(shared.table),
+        bounds=TableBounds(shared.table),
         intake=Intake(
             total_bytes=settings.max_held_bytes,
             most_arriving=max(1, settings.max_connections // 4),
@@ -88,7 +82,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         ),
         turns=StartTurns(shared.clock.monotonic),
         table=facts.table,
-        refuse_early=_early(shared, pipeline.router),
+        refuse_early=_early(shared, pipeline).check,
         is_recorded=once.is_recorded,
         keep_early=keep_early,
         region=settings.region,
@@ -126,40 +120,12 @@ def _answers(shared: Shared) -> AnswerStore:
     return RedisAnswers(Wire(settings.answers_address, patience_s=ANSWERS_PATIENCE_S), key, quota)
 
 
-def _bounds(table: CurrentTable) -> Callable[[Principal], BodyBounds]:
-    """Return a function for a caller's bounds by the present table, cached for callers that see the same versions."""
-    found: dict[tuple[object, ...], BodyBounds] = {}
-    table.on_change(lambda *_: found.clear())
-
-    def bounds(who: Principal) -> BodyBounds:
-        view = table.view
-        seen = (who.tenant, who.role) if view.has_owners else ()
-        key = (*seen, who.plan.max_context_tokens, who.context_of)
-        if key not in found:
-            found[key] = of_table(view.table, who)
-        return found[key]
-
-    return bounds
-
-
-def _early(shared: Shared, router: Router) -> Callable[[Principal, str, Demand], Awaitable[None]]:
-    """Return a check that refuses a request before its body is read, if workers have just refused this tenant, or its
-    limits would.
-
-    A tenant that prefers a degraded answer is not refused for its queue: its request is read, and degraded.
-    """
-
-    async def refuse(who: Principal, model: str, demand: Demand) -> None:
-        versions = reachable(shared.table.view, who, model)
-        if len(versions) > MOST_LOOKS:
-            return
-        refusal = router.refusal(versions, demand) if not who.plan.degrade_model else None
-        if refusal is not None:
-            raise refusal
-        if who.scopes:
-            await shared.accounting.reservations.refuse_early(who, sorted(versions))
-
-    return refuse
+def _early(shared: Shared, pipeline: Pipeline) -> EarlyRefusal:
+    return EarlyRefusal(
+        table=shared.table,
+        by_workers=pipeline.router.refusal,
+        by_limits=shared.accounting.reservations.refuse_early,
+    )
 
 
 def _new_id() -> str:

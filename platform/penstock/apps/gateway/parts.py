@@ -4,7 +4,7 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -59,6 +59,7 @@ from penstock.gateway.upkeep.accounting import Accounting
 from penstock.gateway.upkeep.background import Background
 from penstock.gateway.upkeep.evidence import Evidence, shared_by
 from penstock.gateway.upkeep.health import HealthWatch
+from penstock.gateway.upkeep.news import News
 from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.connection import Drain
 from penstock.intake.server import EdgeServer
@@ -91,6 +92,7 @@ class Gateway:
     preprocessor: PromptPreprocessor
     offload: OffloadPool
     accounting: Accounting
+    news: News
     health_watch: HealthWatch
     recording: RecordParts
     evidence: Evidence
@@ -110,7 +112,7 @@ class Gateway:
     async def exchange(self, found: Keys) -> None:
         self.keys.exchange(peppers=found.peppers, salt_key=derive(found.platform[0], Purpose.CACHE_SALT))
         self.ticket_keys.exchange(found.platform)
-        _learn_marks(self.ticket_keys, self.table.view.table)
+        self.ticket_keys.learn_from(self.table.view.table)
 
     async def close(self) -> None:
         for client in self.clients:
@@ -144,12 +146,12 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         asked=asked,
     )
     keys = Keyring(peppers=found.peppers, salt_key=derive(newest, Purpose.CACHE_SALT), now=clock.now)
-    shared.table.on_change(lambda _, after: _learn_marks(ticket_keys, after.table))
+    shared.table.on_change(lambda _, after: ticket_keys.learn_from(after.table))
     table_source = TableSource(dsn, settings.paths.run / "gateway/table.json", clock=clock)
     traces = telling.traces(settings, clock)
     told = _evidence(shared.table, clock, dsn)
     ledger = _ledger(shared, traces, newest, told)
-    shared.table.on_change(lambda _, after: _expect(ledger, after.table))
+    shared.table.on_change(lambda _, after: ledger.expect(*after.table.versions))
     preprocessor, preparing, reader = _preprocessing(shared)
     pipeline, health_watch, accounting = _pipeline(shared, preparing, reader, ledger, told)
     probes = Probes(table=shared.table, keys=keys, breakers=health_watch.breakers, clock=clock, drain=Drain())
@@ -166,6 +168,7 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         preprocessor=preprocessor,
         offload=shared.offload,
         accounting=accounting,
+        news=_news(shared, keys, accounting, health_watch, partial(_warm, background, preprocessor, shared.offload)),
         health_watch=health_watch,
         recording=shared.recording,
         evidence=told,
@@ -177,6 +180,25 @@ def compose(settings: GatewaySettings, found: Keys) -> Gateway:
         clock=clock,
         background=background,
     )
+
+
+def _news(
+    shared: Shared, keys: Keyring, accounting: Accounting, watch: HealthWatch, warm: Callable[[RoutingTable], None]
+) -> News:
+    return News(
+        table=shared.table,
+        keys=keys,
+        accounting=accounting,
+        running=watch.running,
+        clock=shared.clock,
+        metrics=shared.metrics,
+        warm=warm,
+    )
+
+
+def _warm(background: Background, preprocessor: PromptPreprocessor, offload: OffloadPool, table: RoutingTable) -> None:
+    background.spawn(preprocessor.warm(table.versions))
+    background.spawn(offload.warm())
 
 
 def _name(settings: GatewaySettings) -> str:
@@ -329,18 +351,6 @@ def _admission(shared: Shared) -> AdmissionController:
         clock=shared.clock,
         in_flight=lambda model, change: in_flight(model).inc(change),
     )
-
-
-def _learn_marks(ticket_keys: TicketKeys, table: RoutingTable) -> None:
-    if ticket_keys.is_changing:
-        ticket_keys.learn(
-            {worker.id: worker.key_mark for one in table.versions if not one.base for worker in one.workers}
-        )
-
-
-def _expect(ledger: RequestLedger, table: RoutingTable) -> None:
-    for version in table.versions:
-        ledger.expect(version)
 
 
 def _dispatcher(shared: Shared, router: WorkerRouter, breakers: Breakers) -> WorkerDispatcher:

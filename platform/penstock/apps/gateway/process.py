@@ -19,9 +19,6 @@ from penstock.apps.gateway.parts import Gateway, compose
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
-from penstock.domain.errors import TableRefused, Unauthenticated
-from penstock.domain.fleet.table import RoutingTable
-from penstock.domain.tenancy.tenant import KeyRing
 from penstock.gateway.upkeep.probes import missing
 from penstock.intake.server import EdgeServer
 from penstock.lateness import awake_time
@@ -34,7 +31,6 @@ TABLE_PATIENCE_S = 2.0
 """Seconds that a start waits for table and keys before serving without them."""
 BILLS_WITHIN_S = 3.0
 """Seconds that an ending process waits for workers' usage of its last requests."""
-REVOKED_WITHIN_S = 1.0
 STEP_S = 0.02
 GARBAGE_AT = 10_000
 """New objects after which the garbage collector runs: the default of 700 would be every third request."""
@@ -85,8 +81,8 @@ async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int
     port = listener.getsockname()[1]
     grpc_port = await rpc.start(settings, port, is_shared=fd is not None)
     if fd is None:
-        _write(settings.paths.gateway_address, url_of(settings.host, port))
-        _write(settings.paths.gateway_grpc_address, reached_at(settings.host, grpc_port))
+        write_private(settings.paths.gateway_address, url_of(settings.host, port))
+        write_private(settings.paths.gateway_grpc_address, reached_at(settings.host, grpc_port))
     place = {"zone": settings.zone, "region": settings.region}
     logs.logger().info("gateway_serves", port=port, number=gateway.table.number, **place)
     return listener
@@ -95,8 +91,8 @@ async def _listen(gateway: Gateway, rpc: Rpc, settings: GatewaySettings, fd: int
 def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
     awake_time().on_look = partial(_late, gateway.metrics.histogram(names.LOOP_LAG_SECONDS).observe, gateway.telling)
     keep = gateway.background.keep
-    keep("keys", lambda: gateway.key_source.run(lambda ring: _take_keys(gateway, ring)))
-    keep("table", lambda: gateway.table_source.run(lambda table: _take(gateway, table)))
+    keep("keys", lambda: gateway.key_source.run(gateway.news.keys_came))
+    keep("table", lambda: gateway.table_source.run(gateway.news.table_came))
     keep(
         "metrics",
         lambda: exposition.serve(settings.metrics_address, settings.paths.run, gateway.exposition, gateway.pages),
@@ -107,7 +103,7 @@ def _keep(gateway: Gateway, settings: GatewaySettings) -> None:
     keep("evidence", gateway.evidence.run)
     keep("health", gateway.health_watch.run)
     keep("prober", gateway.health_watch.prober.run)
-    keep("revoked", lambda: _end_revoked(gateway))
+    keep("revoked", gateway.news.end_revoked)
     keep("platform_keys", lambda: keys.follow(settings, gateway.exchange))
 
 
@@ -132,37 +128,9 @@ def _freeze_heap() -> None:
     gc.set_threshold(GARBAGE_AT)
 
 
-async def _end_revoked(gateway: Gateway) -> None:
-    while True:
-        await asyncio.sleep(REVOKED_WITHIN_S)
-        for lease, call in list(gateway.health_watch.running.items()):
-            is_valid = call.copy is not None or gateway.keys.is_valid(call.principal.key)  # copies are nobody's
-            if lease.end_early is not None and not is_valid:
-                lease.end_early(Unauthenticated("this API key was revoked, or has expired"))
-
-
-async def _take_keys(gateway: Gateway, ring: KeyRing) -> None:
-    gateway.keys.replace(ring)
-    gateway.accounting.keys_changed(ring)
-
-
-async def _take(gateway: Gateway, table: RoutingTable) -> None:
-    """Apply a routing table in steps that yield to the event loop; an older table is refused (I3)."""
-    try:
-        for _ in gateway.table.steps(table, gateway.clock.monotonic()):
-            await asyncio.sleep(0)
-    except TableRefused as error:
-        gateway.metrics.counter(names.TABLES_REFUSED).inc()
-        logs.logger().error("table_refused", number=table.number, reason=error.message)
-        return
-    gateway.metrics.gauge(names.TABLE_NUMBER).set(gateway.table.number)
-    gateway.background.spawn(gateway.preprocessor.warm(table.versions))
-    gateway.background.spawn(gateway.offload.warm())
-
-
 async def _announce(server: EdgeServer, ready: Path) -> None:
     await _until(lambda: server.started, None)
-    _write(ready, str(os.getpid()))
+    write_private(ready, str(os.getpid()))
 
 
 async def _until(condition: Callable[[], bool], within_s: float | None) -> None:
@@ -170,8 +138,3 @@ async def _until(condition: Callable[[], bool], within_s: float | None) -> None:
         async with asyncio.timeout(within_s):
             while not condition():  # noqa: ASYNC110  what it looks at has no events
                 await asyncio.sleep(STEP_S)
-
-
-def _write(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_private(file, text)

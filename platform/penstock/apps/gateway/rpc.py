@@ -22,7 +22,7 @@ class Rpc:
         self._draining: asyncio.Task[None] | None = None
 
     async def start(self, settings: GatewaySettings, http_port: int, *, is_shared: bool) -> int:
-        """Return the port; the supervisor has reserved a shared one."""
+        """Start the server and return its port: the configured one if gateways share it, else one reserved here."""
         from penstock.gateway.oip.grpc.server import RpcServer
 
         self._server = server = RpcServer(self._services, self._facts)

@@ -151,7 +151,7 @@ def environment(settings: Told) -> dict[str, str]:
 
 
 def environment_of_workers(settings: Told) -> dict[str, str]:
-    """Return the same for workers and engines, without the gateways' stores and keys.
+    """Return a child's environment for workers and engines: without the gateways' stores and keys.
 
     A certificate is one process's own: workers have theirs in the home, if the platform uses any.
     """

@@ -165,7 +165,7 @@ class ControllerSettings(
     be deployed than fits: unused versions sleep. 0 turns that off; with ``fleet=kubernetes`` it does nothing."""
     scale_file: str = ""
     """File with bounds of scaling by version (``scale:``, see how-it-decides/scaling): its versions get as many workers
-    as their requests ask for; in a cluster it may have bounds of gateways, too. Empty scales nothing."""
+    as their requests ask for, and so do gateways with bounds of their own. Empty scales nothing."""
     scaler_port: Port = 0
     """Port at which KEDA asks the leading controller for replicas; 0 opens none. Only with ``fleet=kubernetes``."""
     pools_file: str = ""
@@ -227,7 +227,7 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
 
     @property
     def announced_s(self) -> float:
-        """The notice of this machine, which counts unless the node's file says that none is given."""
+        """The seconds from a reclaim notice to this machine's end; 0 if the node's file says that it is not spot."""
         try:
             is_spot = not self.capacity_file or Path(self.capacity_file).read_text().strip() == "spot"
         except OSError:

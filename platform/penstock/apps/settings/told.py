@@ -2,7 +2,6 @@
 
 A setting is a field: its name, type, default and bounds are the code, and its docstring is its one line of meaning. A
 ``SettingKind`` marks a setting that may contain a password, or is the path of a required file or of a writable folder.
-`penstock contract` prints all of it.
 """
 
 from enum import StrEnum

@@ -4,7 +4,7 @@ A request that fails on a reused connection before any byte of an answer is sent
 closed the idle connection at the same time (RFC 9112, section 9.3.1).
 
 If the worker refuses a connection, the error is raised at once. A connection attempt without an answer is repeated
-once: a lost packet, or a full backlog, looks the same. The time limit counts only seconds in which this process ran.
+once: a lost packet, or a full backlog, looks the same.
 """
 
 import asyncio

@@ -19,10 +19,7 @@ _FIRST_FINAL_STATUS = 200
 
 
 class WorkerExchange:
-    """One request and its answer. After the connection runs the next exchange, calls to this one have no effect.
-
-    ``request`` is kept until the answer's first byte, because a stale connection requires sending it again.
-    """
+    """One request and its answer. After the connection runs the next exchange, calls to this one have no effect."""
 
     __slots__ = ("aborted", "answered", "connection", "receiver", "request", "reused")
 

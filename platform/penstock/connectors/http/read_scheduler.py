@@ -1,8 +1,7 @@
 """Processes answers in slices, so that fast streams do not delay another stream's next token.
 
 One read can be 256 KiB, a thousand tokens, and the event loop reads all ready connections before anything else runs.
-Once an iteration has read enough, all but small reads are deferred, and so is the rest of a large one. Deferred bytes
-are passed on slice by slice, one connection after another, and these connections are not read meanwhile.
+Once an iteration has read enough, all but small reads are deferred, and so is the rest of a large one.
 
 Trade-off: an answer of megabytes takes some more iterations. Small reads are never deferred: a stream of tokens
 consists of them.

@@ -123,7 +123,7 @@ class PushScaler:
             reference = asked.scaledObjectRef if kind == "GetMetricsRequest" else asked
             number = await self._number(reference, context)
             if kind == "GetMetricsRequest" and asked.metricName != METRIC:
-                await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"there is one metric here, {METRIC}")
+                await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, f"the only metric here is {METRIC}")
             return act(asked, number)
 
         return answer
@@ -156,7 +156,9 @@ class PushScaler:
     async def _read(self, kind: str, raw: bytes, context: Context) -> Any:  # noqa: ANN401  a message of the pool
         if self._mutual is not None and (why := _not_admitted(context.auth_context(), self._mutual)):
             self._mutual.refusals.tell(why, context.peer())
-            await _refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"this certificate has no business here: {why}")
+            await _refuse(
+                context, grpc.StatusCode.PERMISSION_DENIED, f"this certificate may not call this service: {why}"
+            )
         try:
             return CLASSES[kind].FromString(raw)
         except DecodeError:
@@ -165,12 +167,12 @@ class PushScaler:
     async def _number(self, reference: Any, context: Context) -> int:  # noqa: ANN401  a message of the pool
         numbers = self._numbers.all
         if not (self._runtime.leads and self._runtime.is_ready and numbers):
-            says = "no tick of this controller has decided lately: hold the replicas that run"
+            says = "this controller has made no scaling decision lately: keep the present replicas"
             await _refuse(context, grpc.StatusCode.UNAVAILABLE, says)
         if reference.namespace != self._namespace or reference.name not in numbers:
             says = (
-                f"{reference.namespace}/{reference.name} is no ScaledObject of this controller, which has those of "
-                f"{self._namespace}: delete it, or take its external trigger out"
+                f"{reference.namespace}/{reference.name} is not a ScaledObject that this controller scales in "
+                f"{self._namespace}: delete it, or remove its external trigger"
             )
             await _refuse(context, grpc.StatusCode.NOT_FOUND, says)
         return numbers[reference.name]

@@ -1,8 +1,7 @@
 """Decides which node scaler adds the machine for a gated pod, so that exactly one does. Pure.
 
 A pod is made behind a scheduling gate, and no scaler looks at a gated pod. The rule: the scalers of the pod's device
-are asked in the shipped order, each for the places that it may bring, counted over all versions. A scaler that brought
-no machine for a pod in time is passed over for as long again, and the pod is made anew.
+are asked in the shipped order, each for the places that it may bring, counted over all versions.
 
 https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/
 """

@@ -183,4 +183,4 @@ async def _configuration(kubeconfig: str) -> Configuration:
 def _no_way(kubeconfig: str, why: str) -> CommandError:
     file = Path(kubeconfig) if kubeconfig else "the pod's service account"
     do = "Run the controller in a pod with automountServiceAccountToken, or name a kubeconfig: PENSTOCK_KUBECONFIG."
-    return CommandError(f"There is no way to the cluster by {file}: {why}.", do=do)
+    return CommandError(f"The cluster can't be reached with {file}: {why}.", do=do)

@@ -1,7 +1,6 @@
 """Applies a plan's steps in the background, so that the control loop never waits for a call.
 
-A failed call delays only its object, which is reported and retried later; after a failure of the whole server all calls
-pause. A plan is applied only while it is fresh, so a controller that lost the lead soon stops writing.
+A plan is applied only while it is fresh, so a controller that lost the lead soon stops writing.
 """
 
 from collections.abc import Callable, Mapping

@@ -79,7 +79,7 @@ class MemoryAnswers:
         size_bytes = PIECE_BYTES + len(piece.data)
         if not self._has_room(room, more_bytes=size_bytes):
             await self.release(key)
-            raise Conflict("the tenant's room for answers is used up by those that still come")
+            raise Conflict("the tenant's space for stored answers is used up by answers in progress")
         record.pieces.append(piece)
         record.size_bytes += size_bytes
         room.size_bytes += size_bytes

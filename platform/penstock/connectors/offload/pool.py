@@ -44,7 +44,6 @@ class OffloadPool:
         self._turns: FairTurns[_Work] = FairTurns()
 
     async def ask(self, who: str, pieces: Sequence[bytes]) -> bytes:
-        """Return a child's answer; ``Overloaded`` if it was too slow, ``EOFError`` if the work killed it."""
         work = _Work(tuple(pieces), asyncio.get_running_loop().create_future())
         self._turns.put(who, sum(map(len, pieces)), work)
         self._go_on()

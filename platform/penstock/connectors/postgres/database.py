@@ -151,7 +151,7 @@ class Database:
     @property
     def _pool(self) -> asyncpg.Pool:
         if self._opened is None:
-            raise StoreUnavailable("the way to the database is not open")
+            raise StoreUnavailable("the connection to the database is not open")
         return self._opened
 
     @property
@@ -171,7 +171,7 @@ class Database:
             async with timeout(self._act_within_s):
                 await self._one_act.acquire()
         except TimeoutError as error:
-            raise StoreUnavailable("other administrative acts take too long") from error
+            raise StoreUnavailable("other administrative changes are taking too long") from error
         try:
             async with self.transaction() as session:
                 await session.run(_SQL["alone"])

@@ -1,8 +1,7 @@
 """The embedded server: a real Postgres from a wheel, for one home, on a Unix socket private to its owner.
 
 Start, stop and health block for seconds: call them in a thread beside an event loop. The server is a daemon that
-outlives its starter; a second ``start`` finds it running. Local connections are trusted: the socket's folder is private
-(0700), and there is no password.
+outlives its starter; a second ``start`` finds it running.
 """
 
 import hashlib
@@ -105,10 +104,7 @@ class EmbeddedPostgres:
         return subprocess.run(command, check=False).returncode == 0
 
     async def ask(self) -> None:
-        """Run a query on a new connection; ``StoreUnavailable`` if it is refused. A hung server never answers.
-
-        The connection is new each time, because with a stopped postmaster existing ones continue.
-        """
+        """Run a query on a new connection; ``StoreUnavailable`` if it is refused. A hung server never answers."""
         with translated():
             connection = await asyncpg.connect(self.dsn, timeout=NEVER_S)
             try:

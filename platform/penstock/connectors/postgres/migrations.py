@@ -50,7 +50,7 @@ async def alone(database: Database, *, within_s: float) -> AsyncIterator[None]:
         deadline = asyncio.get_running_loop().time() + within_s
         while not await _is_taken(session):
             if asyncio.get_running_loop().time() > deadline:
-                raise StoreUnavailable("another program is preparing the database for long")
+                raise StoreUnavailable("another program has been preparing the database for too long")
             await asyncio.sleep(_AGAIN_S)
         yield
 

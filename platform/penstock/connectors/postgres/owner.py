@@ -49,7 +49,7 @@ async def _is_known(database: Database, statements: _Statements, fingerprints: t
                 await database.rows(statements.renew, fingerprints[0], list(fingerprints))
         return (known or await _read(database, statements)) in fingerprints
     except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError) as error:
-        raise StoreUnavailable("the database has not all tables yet") from error
+        raise StoreUnavailable("some tables are still missing in the database") from error
 
 
 async def _read(database: Database, statements: _Statements) -> str:

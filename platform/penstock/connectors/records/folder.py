@@ -1,7 +1,6 @@
 """A folder of record files, one line per request, written and read by all gateways of a home.
 
-Requests put records into memory; a thread writes them four times a second. A killed process loses a quarter of a second
-of records, and a full disk loses records but no request.
+A killed process loses a quarter of a second of records, and a full disk loses records but no request.
 
 Trade-off: no index, which would cost time in every request. A look-up scans files, newest first, in slices with pauses:
 256 MiB take a second and a tenth of a core, and delay no token.

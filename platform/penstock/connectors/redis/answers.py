@@ -108,7 +108,9 @@ class RedisAnswers:
         if piece.is_end or not is_kept:
             self._writing.pop(key, None)
         if not is_kept:
-            raise Conflict("the claim on this idempotency key lapsed, or the tenant has no room for the answer")
+            raise Conflict(
+                "this request's claim on the idempotency key expired, or the tenant has no space left for the answer"
+            )
 
     async def release(self, key: RecordKey) -> None:
         writing = self._writing.pop(key, None)

@@ -1,9 +1,9 @@
 """A small Redis client for decisions: one pipelined connection that detects a silent server early.
 
-A general client takes ten times as long as the decision. Calls of one event loop iteration are sent in one write;
-answers arrive in order. The store counts as unavailable if calls wait and no byte arrived for ``patience_s``, or one
-call waited ``SLOW`` times as long, in awake seconds. Then the connection is closed for all calls at once, and calls
-fail immediately for ``REST_S``. Speaks RESP2 (https://redis.io/docs/latest/develop/reference/protocol-spec).
+Calls of one event loop iteration are sent in one write; answers arrive in order. The store counts as unavailable if
+calls wait and no byte arrived for ``patience_s``, or one call waited ``SLOW`` times as long, in awake seconds. Then the
+connection is closed for all calls at once, and calls fail immediately for ``REST_S``. Speaks RESP2
+(https://redis.io/docs/latest/develop/reference/protocol-spec).
 """
 
 import asyncio
@@ -31,11 +31,18 @@ SLOW = 4
 CONNECT_WITHIN_S = 0.5
 REST_S = 0.25
 """Seconds without an attempt after a failure."""
+DEFAULT_PORT = 6379
 RETRY_S = 1.0
 """``Retry-After`` for a caller that needs the store, which is tried again sooner."""
 
 _NOT_SERVING = ("LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOAUTH", "WRONGPASS")
 """Answers of a server that is not the primary (any more): a new connection may find the primary."""
+
+
+def server_and_database(url: str) -> tuple[str, str]:
+    where = parse_url(url)
+    server = where.get("path") or f"{where.get('host', 'localhost')}:{where.get('port', DEFAULT_PORT)}"
+    return str(server), str(where.get("db", 0))
 
 
 class ReplyError(Exception):

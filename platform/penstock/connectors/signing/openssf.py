@@ -45,7 +45,7 @@ class PublicKeyVerifier:
                 verifying.Config().use_elliptic_key_verifier(public_key=key).verify(folder, path)
             except InvalidSignature as error:
                 raise ArtifactRefused(
-                    "the signature is not by this platform's key or was altered; push the model again"
+                    "the signature was made with another key than this platform's, or was altered; push the model again"
                 ) from error
             except (ValueError, KeyError, TypeError) as error:
                 raise ArtifactRefused(f"{error}; push the model again") from error

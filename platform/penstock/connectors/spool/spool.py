@@ -2,8 +2,7 @@
 
 Delivery is at least once and the ledger keeps one row per request: together exactly once. The next process in the home
 finishes a dead process's segments, open requests included. A written line survives the process; ``fsync`` once a
-second, in a thread, bounds the loss if the machine fails. A row refused for its content is moved to a separate file,
-and retried after the process has ended.
+second, in a thread, bounds the loss if the machine fails.
 """
 
 import asyncio
@@ -124,7 +123,6 @@ class Spool:
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
     async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None, took: Took | None) -> int:
-        """Deliver a dead process's segments; return 0 if the process lives or another one delivers them."""
         lock = self._folder / f"{name}.lock"
         try:
             fd = _lock(lock)

@@ -52,4 +52,4 @@ class AdminCaller:
         """Raise ``Forbidden`` if a new key would reach more models than the caller's own key."""
         mine = set(self.key.models)
         if mine and not (models and mine.issuperset(models)):
-            raise Forbidden(f"this key gives keys for some of {', '.join(sorted(mine))} only")
+            raise Forbidden(f"this key may create keys for {', '.join(sorted(mine))} only")

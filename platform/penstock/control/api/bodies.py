@@ -148,6 +148,7 @@ class PlanChange(Changes):
     over_quota: OverQuota = _UNCHANGED
     copied: bool = _UNCHANGED
     reserved: float = _UNCHANGED
+    kv_part: float = _UNCHANGED
     service_tiers: tuple[ServiceTier, ...] = _UNCHANGED
     auto_tier: TierName = _UNCHANGED
 

@@ -98,7 +98,7 @@ async def revoke(control: Controlled, caller: Manager, key: KeyId) -> KeyRevoked
     """Revoke a key: within seconds no gateway accepts it."""
     act = await _act(control, caller, "key.revoke", key)
     if not await control.tenancy.revoke_key(key, act):
-        raise InvalidField("there is no such key that still works", param="key")
+        raise InvalidField("there is no valid key with this id", param="key")
     return KeyRevoked(id=key, revoked_at=act.at)
 
 
@@ -112,7 +112,7 @@ async def rotate(control: Controlled, caller: Manager, key: KeyId, body: Sent[Ro
     _check_seconds(body.overlap_s, "overlap_s")
     old = await control.tenancy.key(key)
     if old is None or not old.valid_at(act.at):
-        raise InvalidField("there is no such key that still works", param="key")
+        raise InvalidField("there is no valid key with this id", param="key")
     caller.check_models(old.models)
     secret, made = mint(
         old.tenant,

@@ -113,7 +113,9 @@ async def rebuild(control: Controlled, caller: Operator) -> Reconciled:
     act = control.act(caller, "budgets.rebuild", "budgets")
     compared, meters = await _compare(control), control.meters
     if compared is None or meters is None:
-        raise Conflict("the meters are inside the gateways; they are rebuilt from the ledger at each start")
+        raise Conflict(
+            "without a limits store the counters are in the gateways, which rebuild them from the ledger at each start"
+        )
     await control.audit.note(act)
     corrected = await correct(compared, meters)
     return Reconciled(shared=True, budgets=_compared(await _compare(control) or ()), corrected=corrected)

@@ -31,6 +31,8 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
         raise InvalidField(f"at most {MOST_RESERVED} of an engine can be reserved", param=f"{param}reserved")
     if plan.reserved and not plan.paid:
         raise InvalidField("capacity is reserved for paying tenants", param=f"{param}reserved")
+    if not 0 <= plan.kv_part <= 1 or 0 < plan.kv_part < plan.reserved:
+        raise InvalidField("a part of the KV cache is from what is reserved to 1; 0: no bound", param=f"{param}kv_part")
     _check_tiers(plan, param)
     others = (one.name for one in fields(Plan) if one.name not in CAPS)
     own = next((name for name in others if getattr(plan, name) != getattr(_PLAIN, name)), None)
@@ -46,7 +48,7 @@ def _check_tiers(plan: Plan, param: str) -> None:
     for tier in plan.service_tiers:
         thousandths = tier.price_factor * THOUSAND
         if not 0 <= tier.price_factor <= MOST_FACTOR or abs(thousandths - round(thousandths)) > _ROUNDING:
-            raise InvalidField(f"a price factor is from 0 to {MOST_FACTOR:g}, in thousandths", param=at)
+            raise InvalidField(f"a price factor is from 0 to {MOST_FACTOR:g}, with at most three decimals", param=at)
         if not plan.paid and tier.priority is not Priority.BATCH:
             raise InvalidField("a service tier above batch is for paying tenants", param=at)
     if plan.auto_tier not in named(plan):

@@ -30,6 +30,8 @@ class ScaleShown:
     gateways: int
     silent: tuple[str, ...]
     """Gateways that reported and are silent: nothing scales in meanwhile."""
+    gateways_wanted: int | None
+    """The number of gateway processes to run; null if it is not scaled, or not known yet."""
     versions: tuple[ScaledShown, ...]
 
 
@@ -50,6 +52,7 @@ async def scale(control: Controlled, _: Operator) -> ScaleShown:
         leader=control.runtime.leads,
         gateways=demand.gateways,
         silent=demand.missing,
+        gateways_wanted=scaler.gateways.workers if scaler.gateways is not None else None,
         versions=tuple(ScaledShown(record=scaler.now[one], target=scaler.targets[one]) for one in versions),
     )
 

@@ -121,7 +121,7 @@ def refusal_of(error: RequestValidationError) -> PenstockError:
     first = next((one for one in found if one["type"] in _UNKNOWN), found[0])
     place, *path = first["loc"]
     if first["type"] == _NO_JSON and first["ctx"]["twice"]:
-        return InvalidField("it stands twice in one object", param=first["ctx"]["twice"])
+        return InvalidField("this key occurs twice in one object", param=first["ctx"]["twice"])
     if first["type"] == _BEYOND:
         return InvalidField(str(first["msg"]), param=first["ctx"]["path"] or None)
     if first["type"] in _MALFORMED or (place == "body" and not path and first["type"] == "missing"):

@@ -22,7 +22,7 @@ MOST_WORKERS = 1_000
 """As many as a deployment may have (``registry/rules.py``)."""
 _KEYS = ("versions", "least", "most", "idle_s", "parked", "price_per_hour", "clock")
 _CLOCK_KEYS = ("start", "end", "zone", "least")
-_GATEWAY_KEYS = ("least", "most", "rate_per_s")
+_GATEWAY_KEYS = ("least", "most")
 _MINUTE_S = 60.0
 
 
@@ -86,8 +86,7 @@ def _gateways(spec: SpecReader) -> GatewayBounds:
     least, most = _count(spec, "least", 1), _count(spec, "most", 1)
     if least > most:
         raise spec.wrong("least", f"{least} is more than most, {most}: lower least or raise most")
-    rate = spec.number("rate_per_s", lambda n: n > 0, "requests of one process a second, above 0")
-    return GatewayBounds(least=least, most=most, rate_per_s=rate)
+    return GatewayBounds(least=least, most=most)
 
 
 def _bounds(spec: SpecReader) -> Bounds:
@@ -133,7 +132,7 @@ def _clock(spec: SpecReader, most: int) -> ClockFloor:
         ) from error
     found = ClockFloor(start=_line(spec, "start", zone), end=_line(spec, "end", zone), zone=zone, least=least)
     if found.start == found.end:
-        raise spec.wrong("end", "it fires with start, so that the floor is never on; give it another time")
+        raise spec.wrong("end", "it fires at the same times as start, so the floor never applies; choose other times")
     return found
 
 

@@ -72,6 +72,6 @@ IDLE_S = 600.0
 
 # CPU tier
 GATEWAY_TARGET_LOAD = 0.6
-"""Part of a gateway process's measured rate that is planned to be used: one process can't share a turn of its loop."""
+"""Part of a core that a gateway process is planned to use: one process can't share a turn of its loop."""
 GATEWAY_LAG_MOST_S = 0.1
 """Delay of a gateway's event loop above which one more process is asked for: a tenth of the chat TTFT objective."""

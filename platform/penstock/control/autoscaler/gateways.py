@@ -1,7 +1,10 @@
-"""The number of gateway processes: requests a second against a process's measured rate, and its loop's delay. Pure.
+"""The number of gateway processes: requests a second, each with the CPU that gateways spend on one, and their loops'
+delay. Pure.
 
-Gateways are scaled apart from engines: they have no GPU, start within seconds, and are bound by their event loops. If a
-gateway is silent, its requests have gone to the others: their reports justify more gateways, never fewer.
+A gateway is one event loop, so one core: its rate is what its own CPU seconds a request leave of that. Gateways report
+them, prompts' preprocessing among them, so no rate is set by hand and another machine's is not believed.
+
+Gateways are scaled apart from engines: they have no GPU, start within seconds, and are bound by their event loops.
 """
 
 import math
@@ -14,24 +17,20 @@ from penstock.domain.fleet.demand import Demand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayBounds:
-    """Bounds of gateway processes. ``rate_per_s``: requests a second of one process, measured by ``make
-    bench-gateway``.
-    """
-
     least: int
     most: int
-    rate_per_s: float
 
 
 def gateways(pace: Pace, demand: Demand, bounds: GatewayBounds, now: float) -> Pace:
     """Return the pace after a tick: it adds gateways at once, and removes them as slowly as workers."""
     requests = sum(rate.requests for one in demand.versions.values() for rate in one.rates.values())
-    need = requests / (bounds.rate_per_s * GATEWAY_TARGET_LOAD)
+    need = requests * demand.request_cpu_s / GATEWAY_TARGET_LOAD
     if demand.loop_lag_s > GATEWAY_LAG_MOST_S:
         need = max(need, float(demand.gateways + 1))
-    pace = pace.noting(need, demand.gateways, now) if demand.is_known else pace.holding(demand.gateways, now)
+    is_known = demand.is_known and bool(demand.request_cpu_s or not requests)
+    pace = pace.noting(need, demand.gateways, now) if is_known else pace.holding(demand.gateways, now)
     number = max(bounds.least, min(bounds.most, math.ceil(need - 1e-9)))
     if number > pace.workers:
         return replace(pace, workers=number)
-    count = pace.steps_in(now, bounds.least) if demand.is_known else 0
+    count = pace.steps_in(now, bounds.least) if is_known else 0
     return replace(pace, workers=pace.workers - count, in_at=now) if count else pace

@@ -1,8 +1,7 @@
 """The quantile of demand's growth over a start, learned from the last hour. Pure.
 
 There is no other forecast: the last value times that quantile covers 93 % of ten-minute windows of ServeGen's
-fortnight, and no predictor of the mean did better (ADR 0110). Floors by clock cover growth that the last hour does not
-show.
+fortnight, and no predictor of the mean did better (ADR 0110).
 """
 
 import math

@@ -3,8 +3,7 @@
 need = max(asked work x growth / target load, asked work + backlog / drain budget)
 
 Only standings that buy capacity count as asked work; the headroom of the first term also drains the backlog. Requests
-that wait although slots are free are no backlog: a limit holds them, and one more GPU would idle. For the same reason
-no guard adds a worker while the present ones are not full.
+that wait although slots are free are no backlog: a limit holds them, and one more GPU would idle.
 """
 
 import math

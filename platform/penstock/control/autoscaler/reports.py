@@ -49,6 +49,8 @@ class Reports:
 
     _known: dict[str, _Gateway] = field(default_factory=dict)
     _added: dict[Key, dict[int, _Added]] = field(default_factory=lambda: defaultdict(dict))
+    _cpu_s: dict[int, float] = field(default_factory=dict)
+    """CPU seconds of all gateways, by whole second."""
     refused: int = 0
     """Reports that counted nothing: repeated, late, unsound, or of one gateway too many."""
 
@@ -64,6 +66,9 @@ class Reports:
         if known is not None or report.number == 1:
             before = known.counted if known is not None and known.report.began == report.began else {}
             heard_at = known.heard_at if known is not None else now
+            is_same = known is not None and known.report.began == report.began
+            spent_s = report.cpu_s - (known.report.cpu_s if known is not None and is_same else 0.0)
+            self._spend(max(0.0, spent_s), heard_at, now)
             for key, one in counted.items():
                 self._add(key, _increment(before.get(key), one), heard_at, now)
         if report.has_ended:
@@ -83,6 +88,7 @@ class Reports:
             missing=silent,
             gateways=len(speaking),
             loop_lag_s=max((one.report.loop_lag_s for one in speaking), default=0.0),
+            request_cpu_s=self._request_cpu_s(),
             age_s=max((now - one.heard_at for one in self._known.values()), default=0.0),
         )
 
@@ -94,13 +100,22 @@ class Reports:
         """Spread increments over the seconds since the report before."""
         if not any(added):
             return
-        seconds = range(math.floor(heard_at) + 1, math.floor(now) + 1) or range(math.floor(now), math.floor(now) + 1)
-        of = self._added[key]
+        of, seconds = self._added[key], _seconds(heard_at, now)
         for second in seconds[-JUDGED_S:]:
             of[second] = of.get(second, _Added()).plus(added, 1 / len(seconds))
 
+    def _spend(self, cpu_s: float, heard_at: float, now: float) -> None:
+        seconds = _seconds(heard_at, now)
+        for second in seconds[-JUDGED_S:]:
+            self._cpu_s[second] = self._cpu_s.get(second, 0.0) + cpu_s / len(seconds)
+
+    def _request_cpu_s(self) -> float:
+        requests = sum(added.requests for seconds in self._added.values() for added in seconds.values())
+        return sum(self._cpu_s.values()) / requests if requests else 0.0
+
     def _forget(self, now: float) -> None:
         oldest = math.floor(now) - JUDGED_S
+        self._cpu_s = {second: spent for second, spent in self._cpu_s.items() if second > oldest}
         for key, seconds in list(self._added.items()):
             kept = {second: added for second, added in seconds.items() if second > oldest}
             if kept:
@@ -149,6 +164,11 @@ def _sum(seconds: Mapping[int, _Added], after: int) -> _Added:
     return _Added(*map(sum, zip(*chosen, strict=True))) if chosen else _Added()
 
 
+def _seconds(heard_at: float, now: float) -> range:
+    """Return the whole seconds since the report before, at least one."""
+    return range(math.floor(heard_at) + 1, math.floor(now) + 1) or range(math.floor(now), math.floor(now) + 1)
+
+
 def _increment(before: Counted | None, after: Counted) -> _Added:
     was = before or Counted(version=after.version, standing=after.standing)
     return _Added(*(max(0, getattr(after, name) - getattr(was, name)) for name in _Added._fields))
@@ -159,7 +179,7 @@ def _is_old(known: _Gateway | None, report: GatewayReport) -> bool:
 
 
 def _is_sound(report: GatewayReport) -> bool:
-    numbers = (report.began, report.loop_lag_s, *(one.oldest_s for one in report.held))
+    numbers = (report.began, report.loop_lag_s, report.cpu_s, *(one.oldest_s for one in report.held))
     counts = [getattr(one, name) for one in report.counted for name in _Added._fields]
     counts += [count for one in report.held for count in (one.requests, one.tokens)]
     is_bounded = len(report.counted) + len(report.held) <= MOST_COUNTED

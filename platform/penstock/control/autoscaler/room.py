@@ -1,7 +1,6 @@
 """The engines that a machine has room for beside the awake ones: by cores and by memory. Pure.
 
-Trade-off: bytes are computed from manifests, and each process counts as the larger of two measured ones. A number that
-exceeds the machine is cut, and the record says so: more engines would slow all others.
+Trade-off: bytes are computed from manifests, and each process counts as the larger of two measured ones.
 """
 
 from collections.abc import Collection, Iterable, Mapping

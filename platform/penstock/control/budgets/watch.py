@@ -1,8 +1,7 @@
 """A periodic check of all budgets: an alarm per threshold, gauges of use, shared counters.
 
-It runs at its own interval, so that a slow ledger does not delay a tick, and reads the ledger's sums. The audit row is
-the lasting alarm; the log event follows it. Shared counters are only raised, which adds the spend that a killed gateway
-never settled.
+It runs at its own interval, so that a slow ledger does not delay a tick, and reads the ledger's sums. Shared counters
+are only raised, which adds the spend that a killed gateway never settled.
 
 Trade-off: an alarm is raised once per scope, window, cap and threshold; a changed cap makes a new budget.
 """

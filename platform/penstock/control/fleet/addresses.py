@@ -1,11 +1,11 @@
-"""Checks the addresses that workers report: gateways send prompts there, so an address must lead to that worker. Pure.
+"""Checks the addresses that workers report: gateways send prompts there, so an address must lead to that worker.
+Pure.
 
 A worker may report the address its heartbeat comes from; on one machine, any loopback address. One that listens on all
 addresses reports ``0.0.0.0`` or ``::``, which is replaced by the sender's. If a proxy changes the sender's address,
 operators name the workers' networks and domains.
 
-Trade-off: names are accepted only inside a named domain, since they may resolve to something else later. Link-local
-addresses, which hold cloud metadata, belong to no network.
+Trade-off: names are accepted only inside a named domain, since they may resolve to something else later.
 """
 
 import re
@@ -40,7 +40,7 @@ class WorkerAddresses:
         """Return the URL by which gateways reach the worker, or raise ``Forbidden``."""
         match = _URL.fullmatch(url)
         if match is None or int(match[4]) not in _PORTS:
-            raise Forbidden("a worker's address is http://HOST:PORT and no more", param="url")
+            raise Forbidden("a worker's address must be http://HOST:PORT, without a path", param="url")
         scheme, six, other, port = match.groups()
         if self.secure and scheme != "https":
             raise Forbidden("a worker of this platform is at https://: this one has no certificate", param="url")

@@ -1,8 +1,8 @@
 """Plans for a host that starts workers by number (Kubernetes): versions are added, renewed, scaled, removed. Pure.
 
 A version leaves in three steps: its workers are told to drain and leave the routing table, their streams end, the host
-drops the version. A worker to be replaced is drained in the same way, and the host starts its successor. A worker that
-scales in is drained once it is idle, and the number falls only once the host knows which worker that is.
+drops the version. A worker that scales in is drained once it is idle, and the number falls only once the host knows
+which worker that is.
 
 Trade-off: a drained worker that can't be asked about its streams gets only ``silence_s``; the host grants each worker
 the drain time once more.

@@ -1,13 +1,12 @@
-"""Chooses the awake workers if more versions are deployed than fit into the pool. Pure: claims and residents in, orders
-out.
+"""Chooses the awake workers if more versions are deployed than fit into the pool. Pure: claims and residents in,
+orders out.
 
 A claim is a worker that needs memory, a resident one that has it. A claim takes the bytes of idle residents past their
 residency, those with the least use; only claims put workers to sleep. After ``patience_s`` no other claim overtakes it;
 after ``turn_s`` busy residents must sleep as well, once their streams have ended. Pinned versions, those in a rollout,
 those with held requests and recent arrivals are never victims.
 
-Trade-off: if more versions are always busy than fit, each turn costs the time of the longest stream and a wake. Without
-turns one tenant's steady use would keep another's model asleep forever.
+Trade-off: if more versions are always busy than fit, each turn costs the time of the longest stream and a wake.
 """
 
 import math
@@ -88,8 +87,7 @@ class PoolPolicy:
     """The pool's size (``limit_bytes`` 0: no pool) and its time limits.
 
     A resident stays at least for ``residency_s`` and for ``residency_wakes`` times its wake, so that most of its time
-    is service. After ``patience_s`` no other claim overtakes a claim; after ``turn_s`` it displaces a busy resident,
-    well before the 60 s for which gateways hold a request.
+    is service.
     """
 
     limit_bytes: int = 0
@@ -239,7 +237,7 @@ def _victims(idle: Iterable[Resident], short: int) -> list[Resident] | None:
     """Return the residents that free ``short`` bytes at the least loss of use; None if there are not enough.
 
     Greedy knapsack cover by use per byte, without needless ones, or the one resident that is enough, whichever loses
-    less: at most twice the optimum (Csirik et al., Acta Cybernetica 10, 1991). For equal sizes and uses it is LRU.
+    less: at most twice the optimum (Csirik et al., Acta Cybernetica 10, 1991).
     """
     found: list[Resident] = []
     freed = 0

@@ -143,8 +143,7 @@ def _heard(
     """Return reports newer than ``after``, and older ones of workers that may still serve.
 
     If this controller did not listen then, those are all workers of the last table. Otherwise they are workers with a
-    process on this host, until as many as are deployed serve without them. A version that shares an alias with another
-    one keeps none: the other version answers instead, and a rollout's candidate that stands still is judged at once.
+    process on this host, until as many as are deployed serve without them.
     """
     fresh, silent = list[WorkerReport](), list[WorkerReport]()
     for one in view.offered(seen):

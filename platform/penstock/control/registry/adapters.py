@@ -58,7 +58,9 @@ def check_scale(wanted: Deployment, known: Catalogue) -> None:
             raise Conflict(f"{says}: scale it to 0 and take it out of its aliases first")
         return
     if wanted.replicas > 1:
-        raise InvalidField(f"an adapter is on (1) or off (0): the workers of {base} serve it", param="replicas")
+        raise InvalidField(
+            f"an adapter's replicas are 1 (on) or 0 (off): the workers of {base} serve it", param="replicas"
+        )
     if wanted.replicas and not any(one.version == base and one.replicas for one in known.deployments):
         raise Conflict(f"its base has no workers: penstock models scale {base} 1")
 

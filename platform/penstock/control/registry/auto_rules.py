@@ -31,7 +31,7 @@ def check_auto(auto: Auto, versions: Sequence[ModelVersion], routes: Sequence[Ro
         if (other := auto.named(rule.compare)) is not None and (why := _not_comparable(rule, other, led)):
             raise InvalidField(f"the rule {rule.name} can't be compared with {other.name}: {why}", param="rules")
     if len({rule.to for rule in auto.rules if _embeds(rule, led[rule.to])}) > 1:
-        raise InvalidField("vectors of different models can't be compared: lead embeddings to one", param="rules")
+        raise InvalidField("embeddings of different models can't be compared: route them to one model", param="rules")
     return auto
 
 

@@ -69,9 +69,6 @@ class Registry:
         return await self._store.curves(version)
 
     async def put_curve(self, version: VersionId, curve: Curve, act: Act) -> Curve:
-        """Store a version's curve of one hardware; raises ``UnknownModel``, or ``InvalidField`` for an impossible
-        curve.
-        """
         await self.version(version)
         curves.check(curve, act.at)
         await self._store.put_curve(version, curve, replace(act, detail=curve.hardware))

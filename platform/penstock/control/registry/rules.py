@@ -42,7 +42,9 @@ def version_of(manifest: Manifest, signature: str, now: float) -> ModelVersion:
     if not signature:
         raise ArtifactRefused("the version is not signed", param="signature")
     if signature != f"signatures/{digest}":
-        raise ArtifactRefused(f"the signature is not of this manifest, whose digest is {digest}", param="signature")
+        raise ArtifactRefused(
+            f"the signature is for another manifest, not for this one with digest {digest}", param="signature"
+        )
     return ModelVersion(id=version_id(manifest.name, digest), digest=digest, manifest=manifest, created_at=now)
 
 
@@ -58,7 +60,7 @@ def _check_files(manifest: Manifest) -> None:
         raise ArtifactRefused("the version has no files", param=_FILES)
     paths = [file.path for file in manifest.files]
     if len(set(paths)) != len(paths):
-        raise ArtifactRefused("a file stands in the manifest twice", param=_FILES)
+        raise ArtifactRefused("the manifest lists a file twice", param=_FILES)
     if manifest.adapter is not None and set(paths) != adapter.FILES:
         raise ArtifactRefused(
             f"an adapter consists of {', '.join(sorted(adapter.FILES))}, and of nothing else", param=_FILES
@@ -80,14 +82,14 @@ def check_route(route: Route, known: frozenset[VersionId]) -> Route:
         raise InvalidField("an alias has 1 to 63 of a-z, 0-9, '.', '_' and '-'", param="alias")
     versions = [share.version for share in route.shares]
     if len(set(versions)) != len(versions):
-        raise InvalidField("a version stands in the route twice", param="shares")
+        raise InvalidField("the shares list a version twice", param="shares")
     for version in versions:
         if version not in known:
             raise InvalidField(f"there is no version {version}", param="shares")
     if any(share.weight < 0 for share in route.shares) or sum(share.weight for share in route.shares) != WEIGHT_TOTAL:
         raise InvalidField(f"shares are at least 0 and add up to 100 % (as weights: {WEIGHT_TOTAL})", param="shares")
     if route.fallback and route.fallback not in versions:
-        raise InvalidField("an alias falls back to one of its own versions", param="fallback")
+        raise InvalidField("an alias's fallback must be one of its own versions", param="fallback")
     _check_overrides(route, versions)
     return route
 
@@ -96,7 +98,7 @@ def _check_overrides(route: Route, versions: Collection[VersionId]) -> None:
     if len(route.overrides) > MOST_OVERRIDES:
         raise InvalidField(f"an alias has at most {MOST_OVERRIDES} overrides", param="overrides")
     if len({one.tenant for one in route.overrides}) != len(route.overrides):
-        raise InvalidField("a tenant stands in the overrides twice", param="overrides")
+        raise InvalidField("the overrides list a tenant twice", param="overrides")
     for one in route.overrides:
         if one.version not in versions:
             says = f"{one.tenant} can't have {one.version}, which is none of this alias's versions"
@@ -146,8 +148,7 @@ def check_owned_overrides(route: Route, owners: Mapping[VersionId, Owners]) -> N
 def check_pool(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
     """Raise ``Conflict`` if the deployment does not fit beside pinned versions; ``limit_bytes`` 0: no pool.
 
-    Pinned versions are checked against the whole pool, so that a pin holds; others may exceed it together. A pinned
-    adapter keeps its base's workers awake.
+    Pinned versions are checked against the whole pool, so that a pin holds; others may exceed it together.
     """
     if not limit_bytes or not wanted.replicas:
         return

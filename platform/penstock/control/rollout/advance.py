@@ -1,8 +1,7 @@
 """The rollouts' part of a tick: from judgements, workers and budgets to the next states and their routes.
 
 It runs before fleet and table, so that a verdict is in the table that the tick publishes. If a person changes a rollout
-meanwhile, that change wins, and the next tick evaluates again. An unavailable store ends the tick, and gateways keep
-the last table.
+meanwhile, that change wins, and the next tick evaluates again.
 
 A proven candidate gets the workers for its next share before the share grows. A rollout that is over keeps its workers.
 """

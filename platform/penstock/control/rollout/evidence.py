@@ -1,8 +1,7 @@
 """Reads the gateways' evidence, counts per second, and passes each sound second once to the judges.
 
 Every controller reads it, leading or not, at its own interval: a slow store must not delay a tick. At its start it
-reads the last minutes. Unreadable and impossible seconds are skipped and counted; an unavailable store gives no
-evidence.
+reads the last minutes.
 """
 
 import asyncio

@@ -115,7 +115,9 @@ class Rollouts:
         prices = {one.id: one.manifest.price for one in known.versions}
         dearer = rules.dearer(prices[rollout.incumbent], prices[rollout.candidate])
         if dearer and not consent.dearer:
-            raise Conflict(f"its price list is dearer ({dearer}, per million tokens): accept that, or lower it")
+            raise Conflict(
+                f"the candidate's prices are higher ({dearer}, per million tokens): accept that, or lower them"
+            )
         self._need_worker(rollout.candidate, known, await self.seen())
         await self._check_budget(rollout, known, consent)
         says = _reason(consent.reason) or f"started beside {rollout.incumbent}"
@@ -140,20 +142,18 @@ class Rollouts:
         return plan(rollout, had.requests, had.over_s, self.gates(tier), max(1, serving))
 
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
-        """Hold, resume, promote or abort; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``.
-
-        If automation changes the rollout first, the act is repeated on the new state; two concurrent promotions advance
-        one stage.
-        """
+        """Hold, resume, promote or abort; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``."""
         reason = _reason(consent.reason)
         if not reason:
-            raise InvalidField("say why: it stands in the history", param="reason")
+            raise InvalidField("give a reason: it is kept in the history", param="reason")
         tries, stage = 0, consent.stage
         while True:
             stored = await self.one(rollout)
             stage = stored.rollout.stage if stage is None else stage
             if move is Move.PROMOTE and stored.rollout.stage != stage:
-                raise Conflict("it has come to another stage meanwhile: look at it before you promote that one")
+                raise Conflict(
+                    "the rollout has moved to another stage meanwhile: look at it before you promote that one"
+                )
             if move is Move.PROMOTE and not stored.rollout.state.is_over:
                 known = await self.catalogue()
                 await self._check_budget(stored.rollout, known, consent)
@@ -182,7 +182,9 @@ class Rollouts:
         wanted = set(aliases)
         for one in await self.store.live():
             if one.rollout.alias in wanted:
-                raise Conflict(f"the rollout {one.rollout.id} says where {one.rollout.alias} leads: abort it first")
+                raise Conflict(
+                    f"the rollout {one.rollout.id} decides the versions of {one.rollout.alias}: abort it first"
+                )
 
     async def check_idle(self, version: VersionId) -> None:
         for one in await self.store.live():
@@ -191,7 +193,7 @@ class Rollouts:
 
     async def _check_budget(self, rollout: Rollout, known: Catalogue, consent: Consent) -> None:
         if consent.spent and not _reason(consent.reason):
-            raise InvalidField("say why the error budget is overridden, spent or not", param="reason")
+            raise InvalidField("give a reason for overriding the error budget, even if it is not spent", param="reason")
         tiers = {one.id: one.manifest.tier for one in known.versions}
         if not await self.budget_spent(tiers[rollout.incumbent], tiers):
             return
@@ -204,7 +206,9 @@ class Rollouts:
         if _serving(version, known, seen):
             return
         if any(one.report.state is WorkerState.SLEEPING for one in _workers(version, known, seen)):
-            raise Conflict(f"{version} sleeps, and a rollout's versions are awake: penstock models pin {version}")
+            raise Conflict(
+                f"{version} is asleep, and a rollout's versions must stay awake: penstock models pin {version}"
+            )
         raise Conflict(f"no worker of {version} serves yet: wait until one is ready (penstock status)")
 
 

@@ -25,10 +25,10 @@ def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout])
         raise UnknownModel(f"there is no alias {alias}")
     if route.overrides:
         do = f"penstock aliases set {alias} … --no-overrides"
-        raise Conflict(f"{alias} has overrides for tenants, which a rollout would undo: take them away first ({do})")
+        raise Conflict(f"{alias} has overrides for tenants, which a rollout would undo: remove them first ({do})")
     whole = [share.version for share in route.shares if share.weight == WEIGHT_TOTAL]
     if not whole:
-        raise Conflict(f"several versions share {alias}: give one of them all of it first (penstock aliases set)")
+        raise Conflict(f"several versions share {alias}: give one of them 100 % first (penstock aliases set)")
     return whole[0]
 
 
@@ -39,7 +39,7 @@ def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
         raise Conflict(f"{rollout.candidate} is not deployed, so no worker could answer: {do}")
     for other in live:
         if rollout.candidate in (other.candidate, other.incumbent) or rollout.incumbent == other.candidate:
-            raise Conflict(f"a version of these is in the rollout {other.id} of {other.alias}: end that one first")
+            raise Conflict(f"one of these versions is in the rollout {other.id} of {other.alias}: end that one first")
 
 
 def check_pair(rollout: Rollout, known: Catalogue) -> None:
@@ -47,7 +47,7 @@ def check_pair(rollout: Rollout, known: Catalogue) -> None:
     steps.check(rollout)
     first, most = next(one.weight for one in rollout.stages if one.weight) / WEIGHT_TOTAL, rollout.blast.tokens_ratio
     if 0.0 < most < first < 1.0:
-        says = f"its first share, {first:.0%}, is above the most tokens, {most:.0%}: it would be held at once"
+        says = f"its first share, {first:.0%}, is above the limit on its tokens, {most:.0%}: it would be held at once"
         raise InvalidField(says, param="blast.tokens_ratio")
     _check_blast(rollout.blast)
     versions = {one.id: one for one in known.versions}
@@ -100,9 +100,9 @@ def _check_alike(kind: Kind, incumbent: ModelVersion, candidate: ModelVersion) -
         ("use of chat messages", bool(mine.chat_template) == bool(theirs.chat_template)),
     ):
         if not is_same:
-            raise InvalidField(f"its {what} is another than that of {incumbent.id}", param="candidate")
+            raise InvalidField(f"its {what} differs from that of {incumbent.id}", param="candidate")
     if kind is Kind.EQUIVALENT and _tokenizer(mine) != _tokenizer(theirs):
-        says = f"its tokenizer is another than that of {incumbent.id}: it is a different model (kind)"
+        says = f"its tokenizer differs from that of {incumbent.id}: use --kind different"
         raise InvalidField(says, param="candidate")
 
 
@@ -116,9 +116,9 @@ def _tokenizer(manifest: Manifest) -> str:
 
 def _check_blast(blast: Blast) -> None:
     if not 0.0 < blast.tokens_ratio <= 1.0:
-        raise InvalidField("the most tokens is a part above 0, and 1 at most", param="blast.tokens_ratio")
+        raise InvalidField("tokens_ratio must be above 0 and at most 1", param="blast.tokens_ratio")
     if len(blast.out) + len(blast.first) > MOST_OVERRIDES:
         raise InvalidField(f"at most {MOST_OVERRIDES} tenants stay out or go first", param="blast")
     both = sorted({*blast.out} & {*blast.first})
     if both:
-        raise InvalidField(f"{both[0]} can't stay out and go first", param="blast")
+        raise InvalidField(f"{both[0]} can't both keep the incumbent and get the candidate first", param="blast")

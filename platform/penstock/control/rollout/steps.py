@@ -1,8 +1,7 @@
 """A rollout's state machine: the next state and its line of history, from the evidence. Pure.
 
 Automation holds, aborts, freezes on a spent error budget, and raises a share only by proof; the last stage ends by
-time. Unless the rollout allows it (``guard``), automation does not undo a person's promotion but proposes to, once. No
-stage returns to an earlier one: the only way back is an abort, possible from every live state.
+time. Unless the rollout allows it (``guard``), automation does not undo a person's promotion but proposes to, once.
 
 Trade-off: a share grows only when the candidate has the workers for it, so a slow fleet delays a good candidate.
 """
@@ -47,9 +46,9 @@ def check(rollout: Rollout) -> None:
     if any(after < before for before, after in pairwise(weights)):
         raise InvalidField("shares never fall from stage to stage; an abort gives all back", param="stages")
     if not rollout.stages[-1].watched or any(stage.watched for stage in rollout.stages[:-1]):
-        raise InvalidField("the last stage, and no other, is the watched one", param="stages")
+        raise InvalidField("only the last stage is watched, and it must be", param="stages")
     if weights[-1] != WEIGHT_TOTAL:
-        raise InvalidField("the last stage has all of the traffic", param="stages")
+        raise InvalidField("the last stage must have 100 % of the traffic", param="stages")
     times = (rollout.patience_s, *(stage.min_s for stage in rollout.stages))
     if not all(isfinite(one) and 0 <= one <= MOST_S for one in times):
         raise InvalidField(f"times are seconds from 0 to {MOST_S:.0f}", param="stages")
@@ -113,7 +112,9 @@ def _weights(rollout: Rollout) -> list[int]:
     if not 0 <= first <= WEIGHT_TOTAL or not all(0 < weight <= WEIGHT_TOTAL for weight in others):
         raise InvalidField("each share but the first one is above 0, and 100 % at most", param="stages")
     if not first and not (rollout.shadow.per_s and rollout.shadow.at_once):
-        raise InvalidField("a first stage without a share has only copies to go by, and there are none", param="shadow")
+        raise InvalidField(
+            "a first stage with share 0 is judged by shadow copies alone: set copies above 0", param="shadow"
+        )
     return [first, *others]
 
 
@@ -167,7 +168,7 @@ def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str)
     """Abort or hold the rollout; after a person's promotion only propose it, and again only if the verdict worsens."""
     rollout = act.rollout
     if not _may_undo(rollout):
-        says = f"a person promoted it, so nothing is undone; to {verdict} is proposed: {why}"
+        says = f"a person promoted it, so nothing is undone; automation would {verdict} it: {why}"
         is_said = rollout.proposed and (verdict is Verdict.HOLD or rollout.proposes is verdict)
         return None if is_said else act.propose(verdict, says, judgement)
     if verdict is Verdict.ABORT:

@@ -1,7 +1,6 @@
 """A lost worker: a worker went silent, gave up or lost its engine; callers noticed until a replacement was ready.
 
-The platform starts the replacement by itself; a start that replaces no worker is a cold start. If engines die
-repeatedly, the version is unhealthy, unless the workers were killed or their machine is gone.
+The platform starts the replacement by itself; a start that replaces no worker is a cold start.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, queueing

@@ -1,7 +1,5 @@
 """One tenant starves others within its rate limits: it gets most of the service, and the others wait.
 
-If that tenant's own requests wait longest, the queues are fair and engines merely saturated.
-
 Service is counted when it ends: beside a flood that waits, a tenant of little traffic may have most of it, and harms no
 other.
 """

@@ -1,7 +1,6 @@
 """Prefill interference: tokens after the first are late, because prompts take part in each step.
 
-A merely large batch is slow in all its steps, and computes few prompts. First tokens may be late as well, since prompts
-slow each other; if they are late for lack of a slot, the engine is saturated.
+A merely large batch is slow in all its steps, and computes few prompts.
 """
 
 from penstock.diagnosis.cases.fullest import SOME_WAIT, engine_of

@@ -15,8 +15,6 @@ from penstock.domain.tenancy.standing import Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Requests of one version and standing, counted since their gateway began."""
-
     version: VersionId
     standing: Standing
     requests: int = 0
@@ -59,6 +57,8 @@ class GatewayReport:
     held: tuple[HeldNow, ...] = ()
     loop_lag_s: float = 0.0
     """The longest delay of its event loop since the report before."""
+    cpu_s: float = 0.0
+    """CPU seconds of its process since its first report."""
     has_ended: bool = False
     """True in the last report of a process that ends in order."""
 
@@ -81,8 +81,6 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionDemand:
-    """The demand for one version, over all gateways that report."""
-
     rates: Mapping[Standing, Rate] = field(default_factory=dict)
     answered: int = 0
     late: int = 0
@@ -110,6 +108,8 @@ class Demand:
     """Gateways that reported and are silent: their requests may have gone elsewhere, or not."""
     gateways: int = 0
     loop_lag_s: float = 0.0
+    request_cpu_s: float = 0.0
+    """Mean CPU seconds of a gateway for a request, over the window of judgement; 0 before one was counted."""
     age_s: float = 0.0
 
     @property

@@ -148,15 +148,15 @@ def validate(table: RoutingTable) -> RoutingTable:
     """Return the table, or raise ``TableRefused`` naming its first fault."""
     known = {v.id for v in table.versions}
     if len(known) != len(table.versions):
-        raise TableRefused("a version stands in the table twice")
+        raise TableRefused("the table lists a version twice")
     if len({r.alias for r in table.routes}) != len(table.routes):
-        raise TableRefused("an alias stands in the table twice")
+        raise TableRefused("the table lists an alias twice")
     for route in table.routes:
         _validate_route(route, known)
     _validate_autos(table, known)
     workers = [w.id for v in table.versions for w in v.workers]
     if len(set(workers)) != len(workers):
-        raise TableRefused("a worker stands in the table twice")
+        raise TableRefused("the table lists a worker twice")
     bases = {version.id for version in table.versions if not version.base}
     for version in table.versions:
         _validate_version(version)
@@ -168,7 +168,7 @@ def validate(table: RoutingTable) -> RoutingTable:
 def _validate_autos(table: RoutingTable, known: set[VersionId]) -> None:
     autos = {auto.alias for auto in table.autos}
     if len(autos) != len(table.autos) or len(autos) > MOST_AUTOS:
-        raise TableRefused(f"an auto alias stands in the table twice, or there are more than {MOST_AUTOS}")
+        raise TableRefused(f"the table lists an auto alias twice, or more than {MOST_AUTOS}")
     targets = {*(route.alias for route in table.routes), *known}
     for auto in table.autos:
         if wrong := fault(auto, targets, autos):

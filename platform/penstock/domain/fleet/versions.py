@@ -66,7 +66,6 @@ class Catalogue:
 
     @property
     def owners(self) -> dict[VersionId, Owners]:
-        """Return the allowed tenants of each restricted version; an adapter inherits its base's restriction."""
         return effective(self.owned, bases_of(self.versions)) if self.owned else {}
 
 

@@ -49,7 +49,7 @@ def check_base(base: ModelVersion, rank: int) -> None:
         raise ArtifactRefused(f"{base.id} is an adapter itself: name the version that it is made for")
     if not engine.adapter_slots or not generates(base.manifest):
         raise ArtifactRefused(
-            f"{base.id} has no room for adapters: push it with --engine adapter_slots=2 --engine adapter_rank=8"
+            f"{base.id} has no slots for adapters: push it with --engine adapter_slots=2 --engine adapter_rank=8"
         )
     if not 1 <= rank <= engine.adapter_rank:
         raise ArtifactRefused(f"its rank is {rank}, and {base.id} has slots for ranks from 1 to {engine.adapter_rank}")

@@ -33,8 +33,6 @@ class Attention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """The number of weights, by how they are stored and read."""
-
     embedding: int
     """Parameters of the token embedding; counted again as output head if the two are not tied."""
     head: int
@@ -57,8 +55,6 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """One model's shape. ``layers`` has the attention of each layer, in order."""
-
     hidden: int
     intermediate: int
     """The widest feed-forward layer that one token passes."""

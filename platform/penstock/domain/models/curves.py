@@ -43,8 +43,7 @@ class Curve:
 def best(stored: Iterable[Curve], reported: Iterable[Curve | None]) -> tuple[Curve, ...]:
     """Return one curve of each hardware: the stored one, or a worker's if it knows as many compositions of steps.
 
-    A measurement varies more than traffic may. A worker's curve with as many compositions is newer, and of its own
-    settings.
+    A worker's curve with as many compositions is newer, and of its own settings.
     """
     found = {curve.hardware: curve for curve in stored}
     for curve in reported:

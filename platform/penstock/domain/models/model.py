@@ -16,6 +16,7 @@ _LATER_OF_ENGINES = (
     ("adapter_slots", 0),
     ("adapter_rank", 0),
     ("kv_cache_dtype", "auto"),
+    ("kv_offload_bytes", 0),
 )
 """Engine settings added after the first versions, and the values that applied before."""
 
@@ -48,8 +49,6 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
-    """One file of a version: path inside it, hex SHA-256, size."""
-
     path: str
     sha256: str
     size_bytes: int
@@ -95,6 +94,8 @@ class EngineSettings:
     dtype: str = "bfloat16"
     kv_cache_dtype: str = "auto"
     """The KV cache's numbers; ``auto`` is those of the weights."""
+    kv_offload_bytes: int = 0
+    """Host memory of each worker for KV blocks that leave its GPUs; 0 for none. On a CPU there is none."""
     tool_parser: str = ""
     """The engine's parser of this model's tool calls; empty if it makes none."""
     tensor_parallel_size: int = 1

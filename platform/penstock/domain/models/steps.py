@@ -1,7 +1,7 @@
 """The seconds of one engine step by its contents: the platform's only model of an engine's speed.
 
 A step takes the longer of two times, reading all weights or computing each of its tokens; in addition it reads the
-context of every decoding sequence, and has a cost per sequence. Prompt tokens attend to the tokens before them.
+context of every decoding sequence, and has a cost per sequence.
 
 Source: least squares over vLLM 0.32's steps; the form after Vidur's kernel profiles (MLSys 2024). Trade-off: five
 numbers fit in minutes and explain themselves; kernels' steps between batch sizes are averaged over.

@@ -132,8 +132,7 @@ def shadow_of(rollout: Rollout) -> Shadow | None:
 def route_of(rollout: Rollout) -> Route:
     """Return the alias's route; both versions are in it while the rollout lives, one perhaps without a share.
 
-    Gateways that find the candidate dead send its requests to the incumbent. Excluded and pilot tenants get their
-    version regardless of the share.
+    Excluded and pilot tenants get their version regardless of the share.
     """
     alone = {State.ABORTED: rollout.incumbent, State.DONE: rollout.candidate}.get(rollout.state)
     if alone is not None:

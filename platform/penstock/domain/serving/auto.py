@@ -1,8 +1,6 @@
 """Auto aliases: a model name that stands for ordered rules; the first matching rule chooses the model.
 
-Rules are data, written by operators. A rule has conditions on the request and its caller. The gateway always checks
-that the rule's model can answer (context, task, tool calls, chat template, price), so rules need no conditions for
-that.
+Rules are data, written by operators. A rule has conditions on the request and its caller.
 """
 
 import re

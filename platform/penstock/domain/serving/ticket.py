@@ -20,7 +20,8 @@ from penstock.domain.tenancy.tenant import PLATFORM
 HEADER = "x-penstock-ticket"
 MAX_SKEW_S = 90.0
 """The permitted difference of gateway's and worker's clocks, travel time included."""
-
+GIVEN_UP_S = 0.1
+"""Seconds before its deadline at which a worker gives up a request, so that its gateway still gets an answer."""
 _MAC_BYTES, _BINDING_BYTES, _NONCE_BYTES = 32, 16, 9
 _SEPARATOR = "\x1f"
 
@@ -42,6 +43,10 @@ class Ticket:
     expected_output_tokens: int
     reserved: float = 0.0
     """The part of the engine reserved for the tenant."""
+    kv_part: float = 0.0
+    """The most of the engine's KV cache that the tenant's requests may hold; 0 for no bound."""
+    kv_waits: bool = True
+    """Whether it waits beyond that part; False: it is refused at once, since its tenant accepts a degraded answer."""
     prompts: int = 1
     sequences: int = 1
     work_tokens: int = 0
@@ -103,18 +108,23 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
             str(ticket.sequences),
             str(ticket.work_tokens),
             f"{ticket.start_by - now:.3f}" if ticket.start_by else "",
-            *((ticket.adapter,) if ticket.adapter else ()),
+            *_bounded(ticket),
         )
     ).encode()
     sealed = binding + nonce + fields
     return urlsafe_b64encode(hmac.digest(key, sealed, hashlib.sha256) + sealed).decode()
 
 
+def _bounded(ticket: Ticket) -> tuple[str, ...]:
+    """Return the fields that most tickets lack; an older worker reads the first alone."""
+    if ticket.kv_part:
+        return ticket.adapter, str(ticket.kv_part), "" if ticket.kv_waits else "refused"
+    return (ticket.adapter,) if ticket.adapter else ()
+
+
 def unseal(value: str, key: bytes, now: float) -> Presented:
     """Return the ticket, or raise ``Unauthenticated`` if it is forged, damaged, or older than the permitted clock
     skew.
-
-    ``now`` is the reader's Unix second; the ticket's deadline is on the reader's clock.
     """
     try:
         raw = urlsafe_b64decode(value.encode())
@@ -126,7 +136,7 @@ def unseal(value: str, key: bytes, now: float) -> Presented:
     head = _BINDING_BYTES + _NONCE_BYTES
     issued_at, ticket = _fields(sealed[head:])
     if abs(now - issued_at) > MAX_SKEW_S:
-        raise Unauthenticated("the internal ticket is of another time, or the clocks differ by more than 90 s")
+        raise Unauthenticated("the internal ticket has expired, or the clocks differ by more than 90 s")
     return Presented(
         ticket=replace(
             ticket, deadline_at=now + ticket.deadline_at, start_by=ticket.start_by and now + ticket.start_by
@@ -139,7 +149,8 @@ def unseal(value: str, key: bytes, now: float) -> Presented:
 
 def _fields(raw: bytes) -> tuple[float, Ticket]:
     request, tenant, standing, weight, issued_at, left_s, *rest = raw.decode().split(_SEPARATOR)
-    prompt, output, reserved, prompts, sequences, work, start_in_s, *adapter = rest
+    prompt, output, reserved, prompts, sequences, work, start_in_s, *bounded = rest
+    adapter, kv_part, refused = (*bounded, "", "", "")[:3]
     return float(issued_at), Ticket(
         request=RequestId(request),
         tenant=TenantId(tenant),
@@ -153,5 +164,7 @@ def _fields(raw: bytes) -> tuple[float, Ticket]:
         sequences=int(sequences),
         work_tokens=int(work),
         start_by=float(start_in_s or 0.0),
-        adapter=VersionId(adapter[0]) if adapter else NO_VERSION,
+        adapter=VersionId(adapter),
+        kv_part=float(kv_part or 0.0),
+        kv_waits=not refused,
     )

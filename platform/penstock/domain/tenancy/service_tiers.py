@@ -16,7 +16,6 @@ FAST = "fast"
 ASKED = (AUTO, *TierName, FAST)
 """Tiers that OpenAI's APIs accept."""
 STANDARD_ONLY = "standard_only"
-ASKED_OF_MESSAGES = (AUTO, STANDARD_ONLY)
 _NAMES = {FAST: TierName.PRIORITY, STANDARD_ONLY: TierName.DEFAULT}
 
 

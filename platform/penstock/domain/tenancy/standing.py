@@ -1,7 +1,5 @@
 """Priority of requests when capacity is short: one order for eviction, refusals and parts of an engine (C5).
 
-In the queue, levels share by weight; spare levels (shadow copies, requests over quota) come last.
-
 The gateway derives a request's standing from its tenant's plan and quota use, never from the request; the signed ticket
 carries it.
 """

@@ -117,6 +117,8 @@ class Plan:
     """Whether its requests may be copied to a version under test; the platform pays for the copies."""
     reserved: float = 0.0
     """The part of each engine, slots and KV cache, reserved for a paying tenant: 0 to ``MOST_RESERVED``."""
+    kv_part: float = 0.0
+    """The largest part of each engine's KV cache that the tenant's requests hold: beyond it the next one waits."""
     service_tiers: tuple[ServiceTier, ...] = ()
     """Tiers that a request may ask for beside ``default``, which is the plan's own class at the version's price."""
     auto_tier: TierName = TierName.DEFAULT

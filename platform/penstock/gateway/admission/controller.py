@@ -3,8 +3,7 @@
 The deadline is the earliest of the client's (from arrival), the plan's and the SLO tier's (from the end of the upload).
 A request without a deadline of its own, unless it is batch work, waits for the engine at most its tier's queue timeout.
 
-Explicit output above the plan's bound is refused, not shortened. More sequences than a part of the engine's batch are
-refused: they would wait in the engine's own unfair queue; the gate checks again.
+Explicit output above the plan's bound is refused, not shortened.
 """
 
 import math

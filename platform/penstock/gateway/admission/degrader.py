@@ -91,7 +91,7 @@ class PressureDegrader:
 
     def capped(self, call: Chosen) -> InferenceRequest | None:
         plan = call.principal.plan
-        if not plan.degrade_output_tokens or not self._is_pressed(call.version):
+        if not plan.degrade_output_tokens or not (call.attempts.is_over_kv or self._is_pressed(call.version)):
             return None
         return degrade.capped(call.request, plan)
 

@@ -5,7 +5,7 @@ smaller of its worst case and a quarter of the rest: so no caller determines the
 out the others.
 
 Trade-off: near the end fewer requests run than would probably fit, and the budget can be exceeded until requests are
-topped up or ended. Other gateways' requests are unknown here.
+topped up or ended.
 """
 
 from collections import OrderedDict

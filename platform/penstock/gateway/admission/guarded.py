@@ -2,9 +2,9 @@
 unavailable.
 
 A request waits for the store at most once, when the store stops answering; then ``outage`` decides each limit's
-treatment, and a background loop tests whether the store is back. Leases granted meanwhile are reported before the store
-decides again. If the store returns without its data, budgets are closed until they are counted from the ledger. A
-closed limit lets requests wait through a short outage, ``grace_s`` at most.
+treatment, and a background loop tests whether the store is back. If the store returns without its data, budgets are
+closed until they are counted from the ledger. A closed limit lets requests wait through a short outage, ``grace_s`` at
+most.
 
 Trade-off: while gateways return, for about a second, both counts must agree, which may refuse a request that fits.
 """

@@ -26,8 +26,9 @@ class _Debt:
 
 
 class UnsyncedLeases:
-    """Leases that this gateway granted alone; ``hold_s`` is their hold once they are reported to the store, until
-    they are renewed.
+    """Leases that this gateway granted while the store was unavailable.
+
+    Once reported to the store, each is valid there for ``hold_s`` unless it is renewed.
     """
 
     def __init__(self, me: str, clock: Clock, *, hold_s: float) -> None:

@@ -5,6 +5,7 @@ import msgspec
 from penstock.domain.errors import EngineRefused
 from penstock.domain.outcome import FinishReason
 from penstock.domain.tokens import Usage
+from penstock.gateway.answers.engine_words import sentence
 
 
 class _Details(msgspec.Struct, gc=False):
@@ -67,6 +68,7 @@ class Account(msgspec.Struct, frozen=True, gc=False):
 class _Fault(msgspec.Struct, gc=False):
     message: str = ""
     code: int | str | None = None
+    param: str | None = None
 
 
 class _Faulty(msgspec.Struct, gc=False):
@@ -76,7 +78,6 @@ class _Faulty(msgspec.Struct, gc=False):
 _DECODER = msgspec.json.Decoder(_Body)
 _NOTHING = Account()
 _CLIENT_ERRORS = range(400, 500)
-_MAX_CHARS = 400
 
 _REASONS = {
     "end_turn": FinishReason.STOP,
@@ -116,7 +117,10 @@ def refusal(event: bytes) -> EngineRefused | None:
     if fault is None:
         return None
     is_callers = isinstance(fault.code, int) and fault.code in _CLIENT_ERRORS
-    return EngineRefused(" ".join(fault.message.split())[:_MAX_CHARS] or None) if is_callers else None
+    if not is_callers:
+        return None
+    said, param = sentence(fault.message, fault.param or "")
+    return EngineRefused(said or None, param=param or None)
 
 
 def _fault(event: bytes) -> _Fault | None:

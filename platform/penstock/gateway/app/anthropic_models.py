@@ -4,12 +4,17 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from penstock.domain.errors import InvalidField
+from penstock.gateway.openai.head import ANTHROPIC_VERSION
+from penstock.intake.types import Headers
 
 Json = dict[str, object]
-HEADER = "anthropic-version"
 PAGE, MOST_PAGE = 20, 1000
 """Models on a page: the number without ``limit``, and the largest ``limit`` (Anthropic's documentation, 2026-11)."""
 LIFECYCLES = ("active", "deprecated", "retired")
+
+
+def is_asked(headers: Headers) -> bool:
+    return any(name == ANTHROPIC_VERSION for name, _ in headers)
 
 
 def info(card: Mapping[str, object]) -> Json:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.domain.serving.request import JSON_APIS, Api
+from penstock.gateway.app import queries
 from penstock.gateway.app.cors import CLOSED, Origins, adding
 from penstock.gateway.app.routes import crashed
 from penstock.gateway.calls.call import Progress
@@ -59,7 +60,7 @@ class Edge(Services):
 
     @property
     def _questions(self) -> App:
-        """Return the application of the routes beside inference, with the bounds of each."""
+        """Return the application for all routes except inference, with each route's bounds."""
         return Bounded(
             app=self.rest,
             limits=self.limits,
@@ -69,8 +70,8 @@ class Edge(Services):
         )
 
     def _exchange(self, scope: Scope) -> "Run | None":
-        """Return the exchange of an inference request; None for any other."""
-        if scope["type"] != "http" or scope["method"] != "POST":
+        """Return the exchange of an inference request; None for any other, or one that the routes refuse."""
+        if scope["type"] != "http" or scope["method"] != "POST" or queries.fault(scope) is not None:
             return None
         path: str = scope["path"]
         if (api := PATHS.get(path)) is not None:

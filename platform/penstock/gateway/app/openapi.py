@@ -9,7 +9,7 @@ from functools import lru_cache
 from penstock import __version__
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import JSON_APIS, Api
-from penstock.gateway.app import openapi_fields, openapi_tensors
+from penstock.gateway.app import openapi_fields, openapi_tensors, queries
 from penstock.gateway.app.openapi_parts import (
     DEGRADED,
     HEADERS,
@@ -24,10 +24,12 @@ from penstock.gateway.app.openapi_parts import (
     answer,
     errors,
     get,
+    in_path,
     one,
     parameter,
     ref,
 )
+from penstock.gateway.app.queries import MODELS
 from penstock.gateway.listener.errors import TABLE
 from penstock.gateway.openai import bounds, parse, tools
 
@@ -114,9 +116,10 @@ _SUMMARIES: Mapping[Api, str] = {
 def document() -> Json:
     paths: Json = {str(api): {"post": _inference(api)} for api in JSON_APIS}
     paths |= {path: {"post": _counting(api)} for path, api in parse.COUNTS.items()}
-    paths["/v1/models"] = {"get": get("List the models that this key may use.", _list("Model"), secured=True)}
-    model = get("Describe one model.", ref("Model"), secured=True)
-    paths["/v1/models/{model}"] = {"get": one(model, "model", statuses={404})}
+    models = get("List the models that this key may use.", _list("Model"), secured=True)
+    paths[MODELS] = {"get": {**models, "parameters": _queries(MODELS)}}
+    model = one(get("Describe one model.", ref("Model"), secured=True), "model", statuses={404})
+    paths[f"{MODELS}/{{model}}"] = {"get": {**model, "parameters": [*in_path("model"), *_queries(f"{MODELS}/")]}}
     request = get("Tell the life of a request that has ended, and why it was as it was.", _REQUEST, secured=True)
     paths[f"{REQUESTS}/{{request_id}}"] = {"get": one(request, "request_id", statuses={404, 429})}
     paths["/healthz"] = {"get": get("Tell that the process lives.", ref("Status"))}
@@ -146,6 +149,11 @@ _SECURITY_SCHEMES: Json = {
 }
 
 
+def _queries(path: str) -> list[Json]:
+    known = sorted(queries.known_at(path, is_anthropics=True))
+    return [parameter(name, {"type": "string"}, "query") for name in known]
+
+
 def _list(name: str) -> Json:
     return {
         "type": "object",
@@ -162,7 +170,7 @@ def _inference(api: Api) -> Json:
     return {
         "summary": _SUMMARIES[api],
         **SECURITY,
-        "parameters": [parameter(name, schema) for name, schema in HEADERS.items()],
+        "parameters": [*(parameter(name, schema) for name, schema in HEADERS.items()), *_queries(api)],
         "requestBody": {"required": True, "content": {"application/json": {"schema": _body(api)}}},
         "responses": {
             "200": answer(
@@ -182,6 +190,7 @@ def _counting(api: Api) -> Json:
     return {
         "summary": "Count the tokens of a conversation; no engine works and nothing is billed.",
         **SECURITY,
+        "parameters": _queries(str(api)),
         "requestBody": {"required": True, "content": {"application/json": {"schema": body}}},
         "responses": {
             "200": answer("How many tokens it has.", {"application/json": {"schema": _COUNTED}}, LIMITS),

@@ -80,8 +80,8 @@ HEADERS: Mapping[str, Json] = {
 }
 
 
-def parameter(name: str, schema: Json) -> Json:
-    return {"name": name, "in": "header", "required": False, "schema": schema}
+def parameter(name: str, schema: Json, place: str = "header") -> Json:
+    return {"name": name, "in": place, "required": False, "schema": schema}
 
 
 def answer(description: str, content: Json, headers: Mapping[str, Json] | None = None) -> Json:

@@ -32,6 +32,7 @@ from penstock.gateway.app import anthropic_models
 from penstock.gateway.app.cors import CLOSED, Origins, Preflights
 from penstock.gateway.app.docs import add_docs
 from penstock.gateway.app.openapi import REQUESTS, document
+from penstock.gateway.app.queries import MODELS, Asked
 from penstock.gateway.calls.visible import shares_of
 from penstock.gateway.listener.errors import response_of
 from penstock.gateway.oip.routes import ROOT, add_oip
@@ -90,7 +91,7 @@ def application(
 
     for path in (*JSON_APIS, *COUNTS):  # only other methods come here
         api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
-    return _Named(Preflights(api, origins, refusals.answer), ids)
+    return _Named(Preflights(Asked(api, refusals.answer), origins, refusals.answer), ids)
 
 
 async def _only_post() -> Response:
@@ -98,23 +99,23 @@ async def _only_post() -> Response:
 
 
 def _add_models(api: FastAPI, identity: Identity, facts: Facts) -> None:
-    @api.get("/v1/models")
+    @api.get(MODELS)
     async def models(request: Request) -> Response:
         cards = list(visible(facts.table(), _caller(request, identity)).values())
-        if anthropic_models.HEADER in request.headers:
+        if anthropic_models.is_asked(request.headers.raw):
             return _json(
                 anthropic_models.page(cards, request.query_params, request.query_params.getlist("lifecycle[]"))
             )
         return _json({"object": "list", "data": cards})
 
-    @api.get("/v1/models/{model:path}")
+    @api.get(f"{MODELS}/{{model:path}}")
     async def model(model: str, request: Request) -> Response:
         table, name = facts.table(), model.replace("%2F", "/")
         seen, pinned = visible(table, _caller(request, identity)), by_digest(table.versions, name)
         found = seen.get(name) or seen.get(pinned.id if pinned is not None else "")
         if found is None:
             raise UnknownModel(param="model")
-        return _json(anthropic_models.info(found) if anthropic_models.HEADER in request.headers else found)
+        return _json(anthropic_models.info(found) if anthropic_models.is_asked(request.headers.raw) else found)
 
 
 def _add_requests(api: FastAPI, identity: Identity, facts: Facts) -> None:
@@ -124,7 +125,7 @@ def _add_requests(api: FastAPI, identity: Identity, facts: Facts) -> None:
 
 
 def _add_health(api: FastAPI, facts: Facts) -> None:
-    """Add the health routes: yes or no; only the private listener names the missing precondition."""
+    """Add the health routes, which answer yes or no; only the private listener's name the missing precondition."""
 
     @api.get(LIVE)
     async def health() -> Response:
@@ -243,7 +244,7 @@ class _Refusals:
         self._observer.refused(error, request_id, claim)
         if isinstance(error, OF_CALLERS):
             self._keep(error, Early(request_id, claim, request.url.path[:MOST_PATH_CHARS]))
-        api = Api.MESSAGES if anthropic_models.HEADER in request.headers else _spoken(request.url.path)
+        api = Api.MESSAGES if anthropic_models.is_asked(request.headers.raw) else _spoken(request.url.path)
         status, headers, body = response_of(error, request_id, api)
         told = {name.decode(): value.decode() for name, value in headers} | (more or {})
         return Response(body, status, headers=told)
@@ -266,7 +267,7 @@ class _Named:
         request_id = RequestId(head.request_id(given, self._ids()))
         scope["state"] = {**scope.get("state", {}), "request_id": request_id}
         names = [b"x-request-id"]
-        if anthropic_models.HEADER.encode() in given or _spoken(scope["path"]) is Api.MESSAGES:
+        if head.ANTHROPIC_VERSION in given or _spoken(scope["path"]) is Api.MESSAGES:
             names.append(head.ANTHROPIC_ID)
 
         async def send_with_id(message: Message) -> None:

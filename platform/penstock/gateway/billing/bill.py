@@ -2,8 +2,7 @@
 Pure.
 
 The engine's report is billed only if the gate has no count and the answer is complete; otherwise it is only compared.
-API, options and a disconnect never change the count. No source is accepted above the request's highest cost, since a
-worker may be compromised.
+No source is accepted above the request's highest cost, since a worker may be compromised.
 """
 
 from penstock.domain.outcome import Outcome

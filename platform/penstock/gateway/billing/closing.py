@@ -1,7 +1,6 @@
 """Ends a request: bills its gate's count, received with the answer or queried, and closes its lease (B3, B6).
 
-If the count is not known yet, the slots are freed at once and the ledger row is written within seconds. If the worker
-is lost, the gateway's estimate is billed and marked as an estimate.
+If the count is not known yet, the slots are freed at once and the ledger row is written within seconds.
 """
 
 from collections import Counter

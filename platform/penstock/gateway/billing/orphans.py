@@ -22,8 +22,6 @@ WAIT_S, WITHIN_S = 1.0, 2.0
 
 
 class Orphans:
-    """Asks workers for a dead gateway's requests; ``versions`` may be empty for a moment, before the first table."""
-
     def __init__(self, versions: Callable[[], Iterable[VersionEntry]], asks: Asks) -> None:
         self._versions, self._asks = versions, asks
 

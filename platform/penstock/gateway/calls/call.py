@@ -79,6 +79,7 @@ class Attempts:
         "count",
         "doubt",
         "errors",
+        "is_over_kv",
         "kept_tokens",
         "losses",
         "lost",
@@ -93,6 +94,8 @@ class Attempts:
         self.worker = worker
         self.asks_again = False
         """Workers that have just refused its tenant are asked, too."""
+        self.is_over_kv = False
+        """A worker refused it beyond its tenant's part of the KV cache: it is degraded, or waits there from then on."""
         self.count = 0
         self.lost: frozenset[WorkerId] = frozenset()
         """Workers that were lost while they had this request."""

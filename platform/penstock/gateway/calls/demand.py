@@ -1,4 +1,4 @@
-"""A request's size and time limit before its body is read, for comparison with a remembered refusal. Pure."""
+"""A request's size and time limit before its body is read: one like a request just refused is refused, too. Pure."""
 
 from typing import NamedTuple
 

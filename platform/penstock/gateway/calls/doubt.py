@@ -17,7 +17,7 @@ class Doubt:
         self._hear: list[Hear] = []
 
     def settle(self, *, is_own: bool) -> None:
-        """Settle the question; only the first call counts."""
+        """Record whether the caller caused the failure, and tell the listeners; later calls have no effect."""
         if self.is_own is not None:
             return
         self.is_own = is_own

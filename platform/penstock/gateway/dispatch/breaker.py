@@ -170,7 +170,7 @@ class Breakers:
         return doubt
 
     def refused(self, version: VersionId, origin: Origin, now: float) -> Doubt:
-        """Return the settled question of a failure that only this caller's shape of request has."""
+        """Return a settled question: the failure is the caller's own unless others fail at this version, too."""
         doubt = Doubt()
         self._blame.complained(version, origin, now)
         doubt.settle(is_own=not self._blame.is_widespread(version, now))

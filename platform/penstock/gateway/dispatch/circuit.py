@@ -1,8 +1,7 @@
 """One worker's circuit: closed → open → half-open → closed. Pure.
 
 A half-open circuit lets only probes through. Trade-off: the open time doubles with each opening up to a limit, and is
-remembered for ``calm_s``. So an unstable worker is probed less and less often, and after a long outage the first probe
-may take ``most_open_s``.
+remembered for ``calm_s``.
 """
 
 import random

@@ -3,7 +3,6 @@
 Safe: no token has reached the caller, or the relay can continue the stream. Allowed: the retry budget is not spent.
 Useful: the deadline has not passed. Retries end if a second engine answers with the same error, since the request is at
 fault then, and if a second worker is lost with the request in flight, which may be the cause (``poison.py``, ADR 0043).
-The dispatcher knows neither how a worker is chosen nor the content of an answer.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from penstock.domain.errors import (
 )
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import NO_VERSION, WorkerId
-from penstock.domain.outcome import Stage
+from penstock.domain.outcome import TENANT_KV, Stage
 from penstock.domain.serving.request_record import Tried
 from penstock.domain.serving.ticket import Ticket, binding_of, seal
 from penstock.domain.serving.transport import Workers
@@ -252,6 +251,8 @@ class WorkerDispatcher:
             self.loads.turned_away(worker, call.version.id, failure.error.retry_after_s or verdict.WITHOUT_S)
         elif failure.is_own_queue and call.demand.tenant and call.lease.over_quota is None:
             self.loads.turned_away(worker, call.version.id, failure.error.retry_after_s or 0.0, call.demand)
+        elif failure.error.reason == TENANT_KV:
+            call.attempts.is_over_kv = True
         if failure.evidence is FailureEvidence.NONE:
             return
         if failure.evidence is FailureEvidence.ANSWERED:

@@ -2,8 +2,7 @@
 
 Probes have a client of their own, with an open connection to each worker. A late answer proves nothing, since a probe
 waits behind a full engine like any request. So meanwhile the gate is asked how long its engine has made no progress: a
-hung engine is found early, and a full one is not ejected. A draining worker counts as closed although its engine
-answers.
+hung engine is found early, and a full one is not ejected.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ from penstock.gateway.dispatch.circuit import Circuit, CircuitSettings
 
 
 class FailureEvidence(StrEnum):
-    """The evidence of a failed attempt on its worker, also a metric label."""
+    """What a failed attempt proves about its worker, also a metric label."""
 
     NONE = "none"
     """No evidence: the caller's fault, or the gate's report about its queue."""

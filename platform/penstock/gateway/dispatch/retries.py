@@ -2,9 +2,7 @@
 
 Trade-off: a retry hides one failure but adds load when capacity is reduced. A bucket that is filled by requests bounds
 traffic at ``1 + ratio`` in a lasting outage (SRE book, chapter 21). Its capacity lets all requests of one lost worker
-retry at once. A tenant must leave up to half of it to others, in proportion to its part of recent retries.
-
-A worker that names a wait is not asked earlier; one that names none (a broken connection, a drain) at any time.
+retry at once.
 """
 
 import math

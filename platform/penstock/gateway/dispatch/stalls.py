@@ -1,7 +1,7 @@
 """Engines that seem stalled: their streams got no token for much longer than usual. Pure.
 
 Such a worker is only skipped for new requests while others serve (``Breakers.suspect``), until its next token or for
-``most_s``. By then its agent has judged it, and a hung worker has left the table.
+``most_s``.
 
 Trade-off: comparing delivered tokens twice a second costs nothing per token, but finds no engine that stalls before its
 first token. A worker with one stream and a stalled reader looks the same; skipping it for some seconds does no harm.

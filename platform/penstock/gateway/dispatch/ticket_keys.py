@@ -7,6 +7,7 @@ carry its key's mark.
 from collections.abc import Mapping
 from functools import lru_cache
 
+from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.ids import WorkerId
 from penstock.domain.tenancy.keys import key_mark, worker_secret
 
@@ -30,6 +31,10 @@ class TicketKeys:
     def exchange(self, platform_keys: tuple[bytes, ...]) -> None:
         self._platform_keys = platform_keys
         self._cached.cache_clear()
+
+    def learn_from(self, table: RoutingTable) -> None:
+        if self.is_changing:
+            self.learn({worker.id: worker.key_mark for one in table.versions if not one.base for worker in one.workers})
 
     def learn(self, marks: Mapping[WorkerId, str]) -> None:
         self._marks = marks

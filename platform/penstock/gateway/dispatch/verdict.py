@@ -29,10 +29,10 @@ from penstock.domain.errors import (
     UnsupportedByModel,
     WorkerLost,
 )
-from penstock.domain.outcome import ADAPTER_LOADING, OWN_QUEUE, TENANT_QUEUE
+from penstock.domain.outcome import ADAPTER_LOADING, OWN_QUEUE, TENANT_KV, TENANT_QUEUE
 from penstock.domain.serving.engine import HANDLER_FAILED, is_dead
 from penstock.domain.serving.transport import is_own_shortage
-from penstock.gateway.dispatch.engine_words import sentence
+from penstock.gateway.answers.engine_words import sentence
 from penstock.gateway.dispatch.records import FailureEvidence
 
 NO_ADAPTER = "adapter"
@@ -165,11 +165,11 @@ class _Wait(msgspec.Struct):
     @property
     def why(self) -> str | None:
         """The gate's reason if it is a known one, since callers see it."""
-        return self.reason if self.reason in (TENANT_QUEUE, ADAPTER_LOADING) else None
+        return self.reason if self.reason in (TENANT_QUEUE, TENANT_KV, ADAPTER_LOADING) else None
 
     @property
     def says(self) -> str | None:
-        if self.why == TENANT_QUEUE:
+        if self.why in (TENANT_QUEUE, TENANT_KV):
             return OWN_QUEUE
         return f"its adapter is being loaded, {self.retry_after_s:.0f} s more" if self.why else None
 

@@ -1,4 +1,5 @@
-"""The path of evidence: ended request → arm → a second → the store → the judge. This module covers the path up to the
+"""The path of evidence: ended request → arm → a second → the store → the judge. This module covers the path up to
+the
 store.
 
 * ``ended`` counts a request for its arm, if versions share its alias (``answers.py``: times, price, usability).
@@ -7,8 +8,7 @@ store.
 * ``control/rollout/evidence.py`` reads each second once, and its judge decides.
 
 No single caller can decide. Outcomes count once per sticky key in ten seconds; times and answers once per tenant in a
-second; outcomes that callers caused, and requests that name a version, not at all. A second that can't be stored is
-dropped. A fallback's answer counts as a refusal by the version that it replaces. A shadow copy counts as its
+second; outcomes that callers caused, and requests that name a version, not at all. A shadow copy counts as its
 candidate's answer, without tokens; if it was shed, not at all. A request that ended at a store of all versions (limits,
 ledger, disk) counts for none.
 

@@ -4,6 +4,7 @@ A request counts when its quota is reserved, for the version that it is sent to:
 demand, refusals by limits are none. Expected output counts as it was reserved.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -19,17 +20,7 @@ KEPT_REPORTS = 120
 """Reports without a change after which a version's counters are dropped: longer than any window of the controller."""
 
 
-@dataclass(slots=True)
-class _Counters:
-    requests: int = 0
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    answered: int = 0
-    late: int = 0
-    read_tokens: int = 0
-    cached_tokens: int = 0
-    unchanged: int = 0
-    """Reports since the last change."""
+Key = tuple[VersionId, Standing]
 
 
 @dataclass(slots=True)
@@ -37,53 +28,45 @@ class Asked:
     tiers: Mapping[Tier, SloTier]
     clock: Callable[[], float]
     """Monotonic seconds."""
-    _counters: dict[tuple[VersionId, Standing], _Counters] = field(default_factory=dict)
+    _counters: dict[Key, Counter[str]] = field(default_factory=dict)
+    """The counters of ``Counted`` by name."""
+    _unchanged: Counter[Key] = field(default_factory=Counter)
+    """Reports since the last change."""
 
     def came(self, call: Admitted) -> None:
         counters = self._of(call)
-        counters.requests += 1
-        counters.prompt_tokens += call.cost.prompt_tokens
-        counters.output_tokens += call.lease.expected_output
+        counters["requests"] += 1
+        counters["prompt_tokens"] += call.cost.prompt_tokens
+        counters["output_tokens"] += call.lease.expected_output
 
     def ended(self, call: Call, answer: Answer) -> None:
         if not isinstance(call, Admitted):
             return
         counters, usage = self._of(call), answer.usage
-        counters.read_tokens += usage.prompt_tokens
-        counters.cached_tokens += usage.cached_tokens
+        counters["read_tokens"] += usage.prompt_tokens
+        counters["cached_tokens"] += usage.cached_tokens
         is_late = self._is_late(call, answer)
         if is_late is not None:
-            counters.answered += 1
-            counters.late += is_late
+            counters["answered"] += 1
+            counters["late"] += is_late
 
     def counted(self) -> tuple[Counted, ...]:
         """Return the counters for the next report; those that did not change for long are dropped."""
-        for counters in self._counters.values():
-            counters.unchanged += 1
-        kept = {key: one for key, one in self._counters.items() if one.unchanged <= KEPT_REPORTS}
-        self._counters = kept
+        self._unchanged.update(self._counters.keys())
+        for key in [key for key, reports in self._unchanged.items() if reports > KEPT_REPORTS]:
+            del self._counters[key], self._unchanged[key]
         return tuple(
-            Counted(
-                version=version,
-                standing=standing,
-                requests=one.requests,
-                prompt_tokens=one.prompt_tokens,
-                output_tokens=one.output_tokens,
-                answered=one.answered,
-                late=one.late,
-                read_tokens=one.read_tokens,
-                cached_tokens=one.cached_tokens,
-            )
-            for (version, standing), one in kept.items()
+            Counted(version=version, standing=standing, **counters)
+            for (version, standing), counters in self._counters.items()
         )
 
-    def _of(self, call: Admitted) -> _Counters:
+    def _of(self, call: Admitted) -> Counter[str]:
         key = (call.version.base or call.version.id, call.standing)
-        found = self._counters.get(key)
-        if found is None:
-            found = self._counters[key] = _Counters()
-        found.unchanged = 0
-        return found
+        self._unchanged[key] = 0
+        counters = self._counters.get(key)
+        if counters is None:
+            counters = self._counters[key] = Counter()
+        return counters
 
     def _is_late(self, call: Admitted, answer: Answer) -> bool | None:
         """Tell whether the answer broke its tier's promise of time; None if that promise says nothing of it."""

@@ -4,6 +4,7 @@ Counters are sent as they are since the process began, so that a lost report cos
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -50,6 +51,9 @@ class WakeDemand:
     """Called when no controller can be reached."""
     loop_lag_s: float = 0.0
     """The event loop's longest delay since the last report."""
+    cpu_s: Callable[[], float] = time.process_time
+    """CPU seconds of this process: those of its start are not told."""
+    _cpu_from_s: float = 0.0
     _began: float = 0.0
     _number: int = 0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -91,7 +95,8 @@ class WakeDemand:
 
     def _report(self, *, has_ended: bool) -> GatewayReport:
         now, lag_s = self.clock.monotonic(), self.loop_lag_s
-        self._began = self._began or self.clock.now()
+        if not self._number:
+            self._began, self._cpu_from_s = self.clock.now(), self.cpu_s()
         self._number, self.loop_lag_s = self._number + 1, 0.0
         self._passing = {version: one for version, one in self._passing.items() if one.until > now}
         wanted = {version: one.want for version, one in self._passing.items()} | dict(self.held())
@@ -111,5 +116,6 @@ class WakeDemand:
                 for version, want in wanted.items()
             ),
             loop_lag_s=lag_s,
+            cpu_s=self.cpu_s() - self._cpu_from_s,
             has_ended=has_ended,
         )

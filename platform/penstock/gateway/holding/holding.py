@@ -99,7 +99,7 @@ class Held:
     def resume(self) -> None: ...
 
     def _tired(self) -> None:
-        self.end(self.queue.refusal("the model has not woken in the time that a request is held"), "late")
+        self.end(self.queue.refusal("the model did not wake within the time for which requests are held"), "late")
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +129,7 @@ class _Queue:
         gave_way = self.places.enter(entry)
         if gave_way is None:
             self.holding.count(self.version, "full")
-            raise self.refusal("the model sleeps and is woken, and no more requests are held for it")
+            raise self.refusal("the model is asleep and being woken, and no more requests are held for it")
         held = self.holding.all[entry] = Held(self, call, entry)
         for other in gave_way:
             self.holding.all.pop(other).end(

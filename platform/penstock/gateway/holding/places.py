@@ -2,7 +2,6 @@
 
 In a full queue a new request evicts the newest request of the tenant with the most requests for its weight, if these
 are more than the new request's tenant would have. Lower standings are evicted first, and none by a lower standing.
-Requests are released by standing, then in the order of fair queueing (SFQ, Goyal et al. 1996) by tokens over weight.
 
 Trade-off: an evicted request came earlier and ends with an error; in exchange one tenant's burst can't delay all
 others.

@@ -20,7 +20,7 @@ def is_crowded_out(version: VersionEntry) -> bool:
 
 
 def crowded_out() -> NoCapacity:
-    says = "the model sleeps, and models that are pinned hold all the memory that it would need"
+    says = "the model is asleep, and pinned models hold the memory that it needs"
     return NoCapacity(says, reason=POOL_PINNED)
 
 

@@ -3,8 +3,7 @@
 Shapes are OpenAI's with the platform's fields, Anthropic's for ``/v1/messages``, the Open Inference Protocol's for
 ``/v2``, and in-band events.
 
-``retryable``: the same request may succeed if sent again, and has no answer yet. It never started, or its worker was
-lost with all its work.
+``retryable``: the same request may succeed if sent again, and has no answer yet.
 """
 
 import math

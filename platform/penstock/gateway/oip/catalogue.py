@@ -60,7 +60,7 @@ def find(table: RoutingTable, who: Principal, model: str, version: str = "") -> 
     found = _of_alias(table, who, model, version) or _pinned(table, who, f"{model}@{version}" if version else model)
     if found is None:
         if who.may_use(model) and _has_rules(table, who, model):
-            raise UnsupportedByModel("names that stand for rules are not offered over this protocol", param="model")
+            raise UnsupportedByModel("auto aliases are not served over the Open Inference Protocol", param="model")
         name = f"{model} version {version}" if version else model
         raise UnknownModel(f"the model {name[:80]!r} does not exist, or this key may not see it", param="model")
     return Found(asked=model, name=found[0], version=found[1])

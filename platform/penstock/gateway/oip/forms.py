@@ -28,7 +28,7 @@ _NUMBERS = frozenset(
     max_tokens min_tokens temperature top_p top_k min_p seed presence_penalty frequency_penalty repetition_penalty
     """.split()
 )
-_TAKEN = _NUMBERS | {"stop", "user", IGNORE_EOS, STREAM, SAMPLING, "exclude_input_in_output"}
+_TAKEN = _NUMBERS | {"stop", IGNORE_EOS, STREAM, SAMPLING, "exclude_input_in_output"}
 _FLOAT_BYTES = 4
 
 
@@ -81,11 +81,13 @@ _ENCODER = msgspec.json.Encoder()
 def _asked_completion(request: InferRequest) -> Body:
     prompts = _prompts(request)
     others = [tensor for tensor in request.inputs if tensor.spec.name != TEXT]
-    asked = options(of_model(request.parameters), others, _TAKEN)
+    asked = options(of_model(request.parameters), others, _TAKEN, TEXT)
     if (sampling := asked.pop(SAMPLING, None)) is not None:
         asked = options(object_of(sampling, SAMPLING), (), _TAKEN - {SAMPLING}) | asked
     if asked.pop("exclude_input_in_output", True) not in (True, 1):
-        raise InvalidField("the answer never repeats the prompt", param="exclude_input_in_output")
+        raise InvalidField(
+            "the answer never includes the prompt: leave this out or true", param="exclude_input_in_output"
+        )
     for name in asked.keys() & _NUMBERS:
         asked[name] = number_of(asked[name], name)
     if IGNORE_EOS in asked:
@@ -152,10 +154,11 @@ def told(usage: RawUsage | None, own: _Own | None) -> Mapping[str, Parameter]:
 def _asked_vectors(request: InferRequest) -> Body:
     texts = _prompts(request)
     others = [tensor for tensor in request.inputs if tensor.spec.name != TEXT]
-    return {"input": texts, "encoding_format": "base64", **options(of_model(request.parameters), others, _OF_VECTORS)}
+    asked = options(of_model(request.parameters), others, _OF_VECTORS, TEXT)
+    return {"input": texts, "encoding_format": "base64", **asked}
 
 
-_OF_VECTORS = frozenset({"dimensions", "truncate_prompt_tokens", "user"})
+_OF_VECTORS = frozenset({"dimensions", "truncate_prompt_tokens"})
 
 
 def _told_vectors(_: InferRequest, raw: bytes) -> InferAnswer:

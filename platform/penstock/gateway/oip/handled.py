@@ -49,7 +49,7 @@ def form_of(handler: HandlerSettings) -> Form:
 
 def _body(handler: HandlerSettings, request: InferRequest) -> Body:
     """Return a body with the texts to count, if any; raises ``InvalidField`` if the tensors don't fit the model."""
-    options(of_model(request.parameters), (), frozenset({"user"}))
+    options(of_model(request.parameters), (), frozenset())
     known = {one.name: one for one in handler.inputs}
     for tensor in request.inputs:
         _check(tensor, known)
@@ -105,7 +105,7 @@ def _check_classes(handler: HandlerSettings, request: InferRequest) -> None:
         there = prod(outputs[name].shape[1:]) if ANY not in outputs[name].shape[1:] else classes
         told += min(classes, there) * items_of(request.inputs[0])
         if told > MAX_ELEMENTS:
-            what = f"{name}: {CLASSES} would tell more than {MAX_ELEMENTS} classes: ask for fewer, or for its numbers"
+            what = f"{name}: {CLASSES} would return more than {MAX_ELEMENTS} classes: ask for fewer, or for the numbers"
             raise InvalidField(what, param=name)
 
 

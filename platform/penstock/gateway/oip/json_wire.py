@@ -39,7 +39,8 @@ MAX_JSON_BYTES = 4 << 20
 """Bytes of JSON that take 30 ms or more to read. Tensors in binary form after the JSON may be larger."""
 MAX_TOLD_BYTES = 64 << 10
 """Bytes of a large JSON beside its tensors' data: names, shapes, parameters."""
-_UNKNOWN = re.compile(r"unknown field `(.{1,80}?)`")
+_FIELD = re.compile(r"(?:unknown|required) field `(.{1,80}?)`")
+_AT = re.compile(r" - at `(?:key in )?\$\.?(.{1,200}?)(?:\[\.\.\.\].*)?`$")
 _OF_WIRE = frozenset({BINARY_SIZE, AS_BINARY, ALL_AS_BINARY})
 _ABSENT = msgspec.UNSET
 
@@ -82,7 +83,7 @@ def parted(raw: bytes, head_length: int | None) -> tuple[memoryview, memoryview]
         raise MalformedBody("Inference-Header-Content-Length is more than the body has")
     head, rest = whole[:head_length], whole[len(whole) if head_length is None else head_length :]
     if len(head) > MAX_JSON_BYTES:
-        raise BodyTooLarge(f"the JSON is larger than {MAX_JSON_BYTES} bytes: send tensors in binary form behind it")
+        raise BodyTooLarge(f"the JSON is larger than {MAX_JSON_BYTES} bytes: send tensors in binary form after it")
     return head, rest
 
 
@@ -102,7 +103,7 @@ def packed_head(head: memoryview) -> tuple[bytes, list[bytes]]:
 
 
 def read_packed(told: memoryview, blobs: memoryview, rest: memoryview) -> InferRequest:
-    """Parse a packed body; ``rest`` is the body's original binary tail."""
+    """Parse the JSON and tensors that ``packed_head`` returned; ``rest`` is the binary tail that the caller sent."""
     return _request(_decoded(told), _Binary(rest), _Binary(blobs))
 
 
@@ -124,13 +125,21 @@ def _decoded(head: memoryview) -> _Request:
     try:
         asked = _DECODER.decode(head)
     except msgspec.ValidationError as error:
-        unknown = _UNKNOWN.search(str(error))
-        raise InvalidField(str(error)[:200], param=unknown[1] if unknown else None) from error
+        raise _fault(str(error)) from error
     except (msgspec.DecodeError, ValueError) as error:
         raise MalformedBody("the body is not valid JSON in UTF-8; its numbers can't be NaN or infinite") from error
     except RecursionError as error:
         raise MalformedBody(f"the body is nested deeper than {MAX_DEPTH} levels") from error
     return asked
+
+
+def _fault(says: str) -> InvalidField:
+    """Return the decoder's words as a refusal of the field with its whole path."""
+    at, field = _AT.search(says), _FIELD.search(says)
+    path = ".".join(found[1] for found in (at, field) if found)
+    what = _AT.sub("", says)[:200]
+    remedy = "leave it out" if "unknown field" in what else "send it as the protocol describes it"
+    return InvalidField(f"{path}: {what}: {remedy}" if path else what, param=path or None)
 
 
 class _Binary:
@@ -147,7 +156,7 @@ class _Binary:
 
     def check_end(self) -> None:
         if self._rest:
-            raise InvalidField(f"{len(self._rest)} bytes behind the JSON belong to no tensor", param="inputs")
+            raise InvalidField(f"{len(self._rest)} bytes after the JSON belong to no tensor", param="inputs")
 
 
 def _specs(asked: _Request) -> list[TensorSpec]:

@@ -127,5 +127,4 @@ class TranslatedReply:
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Register for the client's disconnect and back-pressure."""
         self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)

@@ -73,10 +73,10 @@ class InferExchange(HttpExchange):
         assert found is not None  # noqa: S101  found before the body was read; tells mypy
         asked = self._asked = await asked_by(self._edge.reader, who.tenant, raw, self._head_length())
         if asked.model not in ("", found.asked):
-            raise InvalidField("model_name is another model than the path's: leave it out", param="model_name")
+            raise InvalidField("model_name differs from the model in the path: leave it out", param="model_name")
         body = body_of(found.form, asked, found.name)
         if body.get(STREAM):
-            raise InvalidField("REST answers as a whole: ModelStreamInfer (gRPC) streams, and /v1 does", param=STREAM)
+            raise InvalidField("REST does not stream: use ModelStreamInfer (gRPC) or /v1", param=STREAM)
         self._translated = TranslatedReply(self._way_back, partial(self._translate, found, asked), self._refuse)
         repeatable = b"idempotency-key" in self._headers
         if (made := await packed(found.form, asked, body, is_repeatable=repeatable)) is not None:
@@ -92,7 +92,8 @@ class InferExchange(HttpExchange):
         if given is None:
             return None
         if not given.isdigit() or len(given) > _MAX_DIGITS:
-            raise InvalidField("Inference-Header-Content-Length must be a whole number of bytes")
+            says = f"{HEAD_LENGTH} must be a whole number of bytes"
+            raise InvalidField(says, param=HEAD_LENGTH)
         return int(given)
 
     def _translate(self, found: Found, asked: InferRequest, raw: bytes, version: str) -> json_answers.Written:

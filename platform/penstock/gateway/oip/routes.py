@@ -18,7 +18,7 @@ from penstock.gateway.openai.services import READY_RETRY_S, Facts
 
 ROOT = "/v2"
 SERVER = "penstock"
-EXTENSIONS = ("binary_tensor_data", "classification", "model_repository", "parameters")
+EXTENSIONS = ("binary_tensor_data", "classification", "parameters")
 MODEL = f"{ROOT}/models/{{model}}"
 VERSION = f"{MODEL}/versions/{{version}}"
 Caller = Callable[[Request], Principal]

@@ -38,25 +38,32 @@ def soonest(*seconds: float) -> float:
 def of_model(parameters: Mapping[str, object]) -> dict[str, object]:
     """Return the parameters that go to the model; raises ``InvalidField`` for unsupported ones."""
     if parameters.get(PRIORITY, 0) != 0:
-        raise InvalidField("priority is not taken: the plan of the key decides who waits; leave it out", param=PRIORITY)
+        raise InvalidField("priority is not supported: the key's plan sets it; leave it out", param=PRIORITY)
     for name, value in parameters.items():
         if name.startswith(_SEQUENCES):
-            raise InvalidField(f"{name} is not supported: each request stands for itself", param=name)
+            raise InvalidField(f"{name} is not supported: requests are independent of each other", param=name)
         _check_finite(value, name)
     return {name: value for name, value in parameters.items() if name not in _OF_THE_PROTOCOL}
 
 
-def options(parameters: Mapping[str, object], inputs: Iterable[Tensor], taken: frozenset[str]) -> dict[str, object]:
-    """Return the values of the options ``taken``; raises ``InvalidField`` for any other."""
+def options(
+    parameters: Mapping[str, object], inputs: Iterable[Tensor], taken: frozenset[str], tensor: str = ""
+) -> dict[str, object]:
+    """Return the values of the options ``taken``; raises ``InvalidField`` for any other.
+
+    ``tensor`` is the model's own input, which an error lists beside the options.
+    """
     found = {_known(name, taken, "parameter"): value for name, value in parameters.items()}
-    for tensor in inputs:
-        found[_known(tensor.spec.name, taken, "input")] = _value(tensor)
+    for one in inputs:
+        found[_known(one.spec.name, taken, "input", tensor)] = _value(one)
     return found
 
 
-def _known(name: str, taken: frozenset[str], what: str) -> str:
+def _known(name: str, taken: frozenset[str], what: str, *more: str) -> str:
     if name not in taken:
-        raise InvalidField(f"this model takes no {what} {name[:80]!r}; it takes {', '.join(sorted(taken))}", param=name)
+        known = ", ".join([*more, *sorted(taken)])
+        remedy = f"it takes {known}" if known else "leave it out"
+        raise InvalidField(f"this model takes no {what} {name[:80]!r}: {remedy}", param=name)
     return name
 
 

@@ -1,4 +1,4 @@
-"""Finds the caller's field that an engine's refusal is about. Pure.
+"""Completes an engine's refusal: the caller's field that it is about, and a remedy. Pure.
 
 An engine reads a body under names of its own, and says few paths. So the refusal's own path tells the field, else a
 field's name in its text, else its subject.
@@ -10,17 +10,9 @@ from collections.abc import Iterator, Mapping
 
 from penstock.domain.errors import EngineRefused
 from penstock.domain.serving.request import Api
-from penstock.gateway.openai.fields import Body
-from penstock.gateway.openai.verdicts import TABLE, Field
+from penstock.gateway.openai.fields import SAME, Body
+from penstock.gateway.openai.verdicts import ANY, TABLE, Field
 
-SAME = (
-    ("stop", "stop_sequences"),
-    ("max_completion_tokens", "max_output_tokens", "max_tokens"),
-    ("top_logprobs", "logprobs"),
-    ("messages", "input", "prompt"),
-    ("response_format", "text", "output_config"),
-)
-"""Names of one field: an engine's, and those of the APIs."""
 _PROMPTS = ("messages", "input", "prompt")
 _FORMS = ("structured_outputs", "response_format", "text", "output_config", "tools")
 _SUBJECTS = (
@@ -28,6 +20,8 @@ _SUBJECTS = (
     (re.compile("grammar|regex|schema|structur|constraint"), _FORMS),
     (re.compile("[Tt]oken id|vocabulary|conversation|chat template|prompt"), _PROMPTS),
 )
+_NEEDED = frozenset({"model", "max_tokens", *_PROMPTS})
+"""Fields that a request has in any case."""
 _MEDIA = frozenset({"image", "image_url", "input_image", "input_audio", "audio_url", "video_url"})
 _NAME = re.compile("[a-z]+(?:_[a-z]+)*")
 _STEP = re.compile(r"\.?(\w+)|\[(\d+)\]")
@@ -36,9 +30,25 @@ _EVERYDAY = frozenset({"model", "user", "stream", "system", "text", "n", *_PROMP
 
 
 def blamed(error: EngineRefused, api: Api, body: Body) -> EngineRefused:
-    """Return the refusal with its field's path; unchanged if no field is found."""
+    """Return the refusal with its field's path, if one is found, and a remedy."""
     param = _path(error.param or "", api, body) or _named(error.message, body) or _meant(error.message, body)
-    return EngineRefused(error.message, param=param) if param and param != error.param else error
+    path = param or _documented(error.param or "", api)
+    return EngineRefused(f"{error.message.rstrip('. ')}: {_remedy(error.message, path)}", param=path or None)
+
+
+def _documented(param: str, api: Api) -> str:
+    """Return the path unless its first name is the engine's own."""
+    return param if (root := _NAME.match(param)) and root[0] in TABLE[api].kinds[ANY].fields else ""
+
+
+def _remedy(says: str, path: str) -> str:
+    if not path:
+        return "the engine names no field; leave out what the request can do without"
+    if "required" in says:
+        return f"send {path}"
+    if _SUBJECTS[0][0].search(says):
+        return "send text, or name a model that reads such parts"
+    return f"change {path}" if path in _NEEDED else f"change {path} or leave it out"
 
 
 def _in(body: Body, name: str) -> str:
@@ -72,9 +82,16 @@ def _inside(fields: list[Field], step: str | int) -> Iterator[Field]:
 
 
 def _named(message: str, body: Body) -> str:
-    """Return the field that the text names: a name of several words first."""
-    names = sorted(_NAME.findall(message), key=lambda name: "_" not in name)
-    return next((found for name in names if name not in _EVERYDAY and (found := _in(body, name))), "")
+    """Return the field that the text begins with, or that it names: one of several words first, then one inside."""
+    words: list[str] = _NAME.findall(message.lower())
+    if words and words[0] in body and message.lower().lstrip("`'").startswith(words[0]):
+        return words[0]
+    names = [name for name in sorted(words, key=lambda name: "_" not in name) if name not in _EVERYDAY]
+    found = next((found for name in names if (found := _in(body, name))), "")
+    inside = (
+        f"{at}.{one}" for at, value in body.items() if isinstance(value, Mapping) for one in value if one in names
+    )
+    return found or next(inside, "")
 
 
 def _meant(message: str, body: Body) -> str:

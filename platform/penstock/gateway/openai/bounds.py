@@ -1,9 +1,8 @@
-"""Bounds on a body, checked before its values are processed. Pure.
+"""Bounds on a body, checked before its values are processed.
 
 Each bound is a published figure, or follows from the largest context served: a prompt with more ids, or a conversation
 with more parts, fits into no model here. Bounds of schemas are in ``schemas``. Media must be sent inside the request as
-``data:`` addresses: an engine that fetched others would give callers access to its whole network. Addresses in the
-arguments of a tool call are the model's text, and are never fetched.
+``data:`` addresses: an engine that fetched others would give callers access to its whole network.
 """
 
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.openai import schemas
 from penstock.gateway.openai.depth import is_too_deep_text
 from penstock.gateway.openai.fields import Body, shown
+from penstock.gateway.routing import CurrentTable
 
 ADDRESSES = frozenset({"image_url", "audio_url", "video_url", "file_url"})
 """Field names of addresses, alone or as the ``url`` of an object."""
@@ -49,7 +49,7 @@ def check_media(given: object, at: str) -> None:
 def _address(given: object, at: str) -> None:
     url = given.get("url") if isinstance(given, dict) else given
     if isinstance(url, str) and url[:5].lower() != "data:":
-        raise InvalidField("media must come as data: addresses: nothing is fetched", param=at)
+        raise InvalidField("media must be data: URLs: the gateway fetches nothing", param=at)
 
 
 MAX_FIELDS = 256
@@ -79,9 +79,10 @@ _BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyBounds:
-    """Bounds of one caller; ``context_tokens`` is the largest served context, by default above every model's.
+    """Bounds of one caller; ``context_tokens`` is the largest context of its models or its plan.
 
-    ``context_of`` names the scope of the context bound in an error.
+    The default, used before the first routing table, exceeds every model's. An error names the context's owner by
+    ``context_of``.
     """
 
     context_tokens: int = 16 << 20
@@ -107,6 +108,23 @@ def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
     if longest == max(contexts):
         return BodyBounds(context_tokens=longest)
     return BodyBounds(context_tokens=longest, context_of=f"the context of this {who.context_of}'s plan")
+
+
+class TableBounds:
+    """Each caller's bounds by the present table, cached for callers that see the same versions."""
+
+    def __init__(self, table: CurrentTable) -> None:
+        self._table = table
+        self._found: dict[tuple[object, ...], BodyBounds] = {}
+        table.on_change(lambda *_: self._found.clear())
+
+    def __call__(self, who: Principal) -> BodyBounds:
+        view = self._table.view
+        seen = (who.tenant, who.role) if view.has_owners else ()
+        key = (*seen, who.plan.max_context_tokens, who.context_of)
+        if key not in self._found:
+            self._found[key] = of_table(view.table, who)
+        return self._found[key]
 
 
 def check(body: Body, bounds: BodyBounds) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from penstock.domain.errors import InvalidField, UnsupportedField
 from penstock.domain.serving.request import Api
-from penstock.gateway.openai.fields import Body, shown
+from penstock.gateway.openai.fields import SAME, Body, shown
 from penstock.gateway.openai.verdicts import ANY, TABLE, Field, Kind
 
 MAX_VALUES_SHOWN = 12
@@ -27,8 +27,8 @@ _NAMES = {
 class _Fault(Exception):
     """A refusal inside the body; each enclosing level adds its part of the path."""
 
-    def __init__(self, says: str, *, is_unserved: bool = False) -> None:
-        self.says, self.is_unserved = says, is_unserved
+    def __init__(self, says: str, *, is_unserved: bool = False, is_unknown: bool = False) -> None:
+        self.says, self.is_unserved, self.is_unknown = says, is_unserved, is_unknown
         self.steps: list[str | int] = []
 
     def path(self) -> str:
@@ -44,8 +44,16 @@ def check(api: Api, body: Body) -> tuple[str, ...]:
     except _Fault as fault:
         path = fault.path()
         kind = UnsupportedField if fault.is_unserved else InvalidField
-        raise kind(f"{path} {fault.says}", param=path) from None
+        says = f"{fault.says}: {_instead(api, path)}" if fault.is_unknown else fault.says
+        raise kind(f"{path} {says}", param=path) from None
     return tuple(sorted(told)) if told else ()
+
+
+def _instead(api: Api, name: str) -> str:
+    """Return the remedy for an unknown field: the API's own name of it, if there is one."""
+    ours = TABLE[api].kinds[ANY].fields
+    known = next((one for same in SAME if name in same for one in same if one in ours), "")
+    return f"send {known}" if known else "leave it out"
 
 
 def _inside(kind: Kind, given: Body, told: set[str]) -> None:
@@ -71,7 +79,7 @@ def _keeps(field: Field | None, value: object, told: set[str], *, is_required: b
     if field is None:
         if value == []:
             return False
-        raise _Fault("is no field of this API: leave it out", is_unserved=True)
+        raise _Fault("is no field of this API", is_unserved=True, is_unknown=True)
     verdict = field.verdict
     if verdict == "refused":
         return _refused(field, value)

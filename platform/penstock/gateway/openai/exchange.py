@@ -16,7 +16,7 @@ from penstock.domain.errors import (
     OverLimit,
     PenstockError,
 )
-from penstock.domain.ids import RequestId
+from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.outcome import TENANT_QUEUE, Stage
 from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors
 from penstock.domain.tenancy import service_tiers
@@ -34,6 +34,8 @@ from penstock.gateway.records import Early
 from penstock.intake.held import HeldBytes
 from penstock.intake.types import Headers
 
+STRANGER = TenantId("")
+"""The turn of requests without a valid key."""
 ANYWHERE = "global"
 """Anthropic's value for no preferred region."""
 
@@ -140,7 +142,7 @@ class RequestExchange(ABC):
         ours = self._edge.region
         if asked not in (ours, ANYWHERE):
             raise InvalidField(
-                f"{GEO} is answered here in {ours}: name that, or {ANYWHERE}, or ask the gateway of another region",
+                f"{GEO} must be {ours} or {ANYWHERE} at this gateway; for another region ask its gateway",
                 param=GEO,
             )
         return ours
@@ -184,8 +186,10 @@ class RequestExchange(ABC):
     def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
         headers = self._headers
         self._ignored = parsed.told
-        if betas.HEADER_BYTES in headers and self._api is Api.MESSAGES:
-            self._ignored += betas.told(self._head)
+        if self._api is Api.MESSAGES:
+            self._ignored += head.later_version(headers)
+            if betas.HEADER_BYTES in headers:
+                self._ignored += betas.told(self._head)
         given = head.traceparent(headers)
         return InferenceRequest(
             id=self._request_id,
@@ -230,14 +234,19 @@ class RequestExchange(ABC):
         return told
 
     async def _until_paced(self, error: PenstockError) -> None:
-        """Delay a refusal by the caller's own limits if its tenant has many; release the body's memory before."""
+        """Delay a refusal by the caller's own limits if its tenant has many; release the body's memory before.
+
+        All refusals end in turns.
+        """
         who, turns = self._who, self._edge.turns
-        if who is None or turns is None or not _is_theirs(error) or self._reply.started:
+        if turns is None or self._reply.started:
             return
         if self._held is not None:
             self._held.release()
         with suppress(asyncio.CancelledError):  # a gateway that ends says what it has to say at once
-            await turns.pace(who.tenant)
+            if who is not None and _is_theirs(error):
+                await turns.pace(who.tenant)
+            await turns.end(who.tenant if who is not None else STRANGER)
 
     def _refuse(self, error: PenstockError) -> None:
         reply, self._is_refused = self._reply, True

@@ -33,6 +33,14 @@ RESPONSES_PARTS: Parts = {
     "user": _ASKED,
     "assistant": frozenset({"output_text", "input_text"}),
 }
+SAME = (
+    ("stop", "stop_sequences"),
+    ("max_completion_tokens", "max_output_tokens", "max_tokens"),
+    ("top_logprobs", "logprobs"),
+    ("messages", "input", "prompt"),
+    ("response_format", "text", "output_config"),
+)
+"""Names of one field: an engine's, and those of the APIs."""
 _ROLE_OF = {"tool_calls": "assistant", "tool_call_id": "tool"}
 MAX_NAME_CHARS = 64
 """Characters of a caller's name in an error; the longest documented one has 30."""

@@ -10,6 +10,7 @@ from penstock.domain.serving.auto import NAME as RULE
 from penstock.domain.tenancy.credentials import NOBODY, Claim
 
 MAX_DEADLINE_S = 3600.0
+DEADLINE, PRICE_CAP, SESSION = "x-penstock-deadline-ms", "x-penstock-price-cap", "x-penstock-session"
 SINGLE = frozenset(
     b"""
     authorization x-api-key idempotency-key
@@ -18,6 +19,10 @@ SINGLE = frozenset(
 )
 """Headers that would be ambiguous if repeated."""
 
+ANTHROPIC_VERSION = b"anthropic-version"
+ANTHROPIC_VERSIONS = frozenset({b"2023-01-01", b"2023-06-01", b"2026-10-21"})
+"""The versions of Anthropic's API (its documentation and SDK, 2026-11); the answers are those of the last one."""
+_DATE = re.compile(rb"20[0-9]{2}-[01][0-9]-[0-3][0-9]")
 ANTHROPIC_ID = b"request-id"
 """The header in which Anthropic's SDKs read a request's id."""
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
@@ -49,14 +54,30 @@ def traceparent(headers: HeaderMap) -> str:
 
 def deadline_s(headers: HeaderMap) -> float:
     """Return ``x-penstock-deadline-ms`` in seconds; 0 if absent."""
-    given = headers.get(b"x-penstock-deadline-ms")
+    given = headers.get(DEADLINE.encode())
     if given is None:
         return 0.0
     seconds = int(given) / 1000 if given.isdigit() and len(given) <= _MAX_DIGITS else 0.0
     if not 0 < seconds <= MAX_DEADLINE_S:
         most = int(MAX_DEADLINE_S * 1000)
-        raise InvalidField(f"x-penstock-deadline-ms must be whole milliseconds from 1 to {most}", param="deadline")
+        raise InvalidField(
+            f"x-penstock-deadline-ms must be whole milliseconds from 1 to {most}", param="x-penstock-deadline-ms"
+        )
     return seconds
+
+
+def later_version(headers: HeaderMap) -> tuple[str, ...]:
+    """Return the header if it names a version after the known ones: SDKs get newer before gateways do.
+
+    Raises ``InvalidField`` for any other unknown version.
+    """
+    given, newest = headers.get(ANTHROPIC_VERSION), max(ANTHROPIC_VERSIONS)
+    if given is None or given in ANTHROPIC_VERSIONS:
+        return ()
+    name = ANTHROPIC_VERSION.decode()
+    if _DATE.fullmatch(given) and given > newest:
+        return (f"{name}={given.decode()}",)
+    raise InvalidField(f"{name} is a version that does not exist: send {newest.decode()}", param=name)
 
 
 def idempotency_key(headers: HeaderMap) -> str:
@@ -69,23 +90,25 @@ def idempotency_key(headers: HeaderMap) -> str:
 
 
 def session(headers: HeaderMap) -> str:
-    given = headers.get(b"x-penstock-session")
+    given = headers.get(SESSION.encode())
     if not given:
         return ""
     if not _SESSION.fullmatch(given):
         most = MAX_SESSION_CHARS
-        raise InvalidField(f"x-penstock-session must be at most {most} printable ASCII characters", param="session")
+        raise InvalidField(
+            f"x-penstock-session must be at most {most} printable ASCII characters", param="x-penstock-session"
+        )
     return given.decode()
 
 
 def price_cap(headers: HeaderMap) -> MicroUsd:
     """Return ``x-penstock-price-cap``, dollars per million tokens; 0 if absent."""
-    given = headers.get(b"x-penstock-price-cap")
+    given = headers.get(PRICE_CAP.encode())
     if given is None:
         return FREE
     cap = round(float(given) * MICRO_PER_USD) if _PRICE.fullmatch(given) else 0
     if not cap:
-        raise InvalidField("x-penstock-price-cap must be dollars for a million tokens, such as 0.40", param="price-cap")
+        raise InvalidField(f"{PRICE_CAP} must be dollars for a million tokens, such as 0.40", param=PRICE_CAP)
     return MicroUsd(cap)
 
 
@@ -106,7 +129,7 @@ def credential(headers: HeaderMap) -> str:
     scheme, _, token = given.partition(b" ")
     bearer = token.strip() if scheme.lower() == b"bearer" else b""
     if plain and bearer and plain != bearer:
-        raise BadRequest("authorization and x-api-key hold different keys")
+        raise BadRequest("authorization and x-api-key hold different keys: send one", param="authorization")
     return bearer.decode("latin-1")
 
 
@@ -122,7 +145,7 @@ def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
     seen: set[bytes] = set()
     for name, _ in headers:
         if name in seen and name in SINGLE:
-            raise BadRequest(f"the header {name.decode()} was given more than once")
+            raise BadRequest(f"the header {name.decode()} was given more than once: send it once", param=name.decode())
         seen.add(name)
 
 

@@ -3,8 +3,6 @@
 It runs before the pipeline: a replay draws on no limit, costs nothing and has no ledger row. Only complete answers are
 kept; a refused, broken or cancelled one frees its key for a waiting request.
 
-If the first caller disconnects, its answer is still made and recorded: it is charged once, and a repeat gets it.
-
 Trade-off: an engine works for a caller that may never come back, to the bound that the caller set. An answer's end may
 be received a moment before it is stored: a gateway killed in that moment loses the record, not the answer.
 """
@@ -111,7 +109,7 @@ class Once:
                 self._count(Use.CONFLICTING)
                 raise IdempotencyMismatch(param="idempotency-key")
             if claim is Claim.FULL:
-                raise OverLimit("too many answers under idempotency keys are under way", retry_after_s=1.0)
+                raise OverLimit("too many answers with idempotency keys are being generated", retry_after_s=1.0)
             if claim is Claim.MINE:
                 self._count(Use.FIRST)
                 await self._record(key, progress, reply)
@@ -121,7 +119,7 @@ class Once:
                 self._count(_FOLLOWS[claim])
                 self._note(call, follower.original)
                 return
-        raise Evicted("the requests before this one with its idempotency key broke off", retry_after_s=1.0)
+        raise Evicted("earlier requests with this idempotency key ended without a complete answer", retry_after_s=1.0)
 
     async def _record(self, key: RecordKey, progress: Progress, reply: Reply) -> None:
         call = progress.call
@@ -146,7 +144,7 @@ class Once:
                 await copying
         except Conflict as error:
             if reply.started:
-                raise StreamBroken("the answer that this one repeats broke off") from error
+                raise StreamBroken("the first answer with this idempotency key broke off") from error
             return False
         except TimeoutError as error:
             raise DeadlineInQueue from error

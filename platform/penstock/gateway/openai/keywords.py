@@ -1,10 +1,9 @@
 """JSON Schema keywords that the engine's grammar holds; any other would change nothing, in silence. Pure.
 
 Engines compile grammars with xgrammar alone. It reads one form of each schema: a reference, fixed values, alternatives
-or a type. It skips keywords beside a form, keywords of another type, and those that it does not know.
-A test compiles each keyword and looks whether violating text passes.
-Trade-off: what the grammar holds more strictly than the schema says passes here: patterns match whole texts, objects
-have only the properties that are described.
+or a type. A test compiles each keyword and looks whether violating text passes. Trade-off: what the grammar holds more
+strictly than the schema says passes here: patterns match whole texts, objects have only the properties that are
+described.
 """
 
 import re
@@ -101,7 +100,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A keyword that is not held; ``is_fatal``: the compiler refuses the whole schema."""
+    """A keyword that the engine's grammar can't enforce; ``is_fatal``: the compiler refuses the whole schema."""
 
     path: Path
     says: str
@@ -116,7 +115,7 @@ def shown(at: str, path: Path) -> str:
 
 
 def pattern_fault(pattern: str) -> str:
-    """Return the part of a regular expression that is not held, shortened; empty if all of it is."""
+    """Return the part of a regular expression that the grammar can't enforce, shortened; empty if there is none."""
     at = 0
     while at < len(pattern):
         found = _UNREAD.match(pattern, at)
@@ -159,7 +158,7 @@ def _formed(form: str, schema: Schema, root: Schema, at: Path) -> Iterator[Fault
     value = schema[form]
     if form == "$ref":
         if target(value, root) is None:
-            yield Fault((*at, form), "must lead to a definition in the same schema", is_fatal=True)
+            yield Fault((*at, form), "must point to a definition in the same schema", is_fatal=True)
     elif form in ("const", "enum"):
         values = [value] if form == "const" else value if isinstance(value, list) else []
         if not values:
@@ -175,9 +174,9 @@ def _alternatives(form: str, schemas: object, root: Schema, at: Path) -> Iterato
         yield Fault(at, "must have a schema", is_fatal=True)
         return
     if form == "allOf" and len(schemas) > 1:
-        yield Fault(at, "is held with one schema alone: put their keywords into one")
+        yield Fault(at, "is supported with a single schema only: merge the schemas into one")
     if form == "oneOf" and not _are_apart(schemas, root):
-        yield Fault(at, "is held as anyOf, and these may be valid together: send anyOf")
+        yield Fault(at, "is enforced as anyOf, but several of these can be valid at once: send anyOf")
     for number, one in enumerate(schemas):
         yield from _node(one, root, (*at, str(number)))
 
@@ -252,7 +251,9 @@ def _typed(schema: Schema, root: Schema, at: Path) -> Iterator[Fault]:
     for name in schema.keys() - NOTES - DEFINITIONS - {"type"}:
         if name not in known:
             every = any(name in held for held in OF_TYPE.values())
-            yield Fault((*at, name), "needs its type beside it" if every else "is not held by the engine's grammar")
+            yield Fault(
+                (*at, name), "needs its type beside it" if every else "can't be enforced by the engine's grammar"
+            )
         else:
             yield from _held(name, schema[name], schema, at)
     yield from _inside(schema, root, at)
@@ -263,10 +264,10 @@ def _typed(schema: Schema, root: Schema, at: Path) -> Iterator[Fault]:
 
 
 def _held(name: str, value: object, schema: Schema, at: Path) -> Iterator[Fault]:
-    """Yield why a known keyword is not held with this value, or beside its neighbours."""
+    """Yield the reasons why a known keyword can't be enforced with this value, or beside its neighbours."""
     here = (*at, name)
     for other in APART.get(name, frozenset()) & schema.keys():
-        yield Fault(here, f"is not held beside {other}")
+        yield Fault(here, f"can't be enforced beside {other}")
     if name in _NEEDS and not _NEEDS[name] & schema.keys():
         yield Fault(here, f"needs one of {', '.join(sorted(_NEEDS[name]))} beside it", is_fatal=True)
     if name in _COUNTS and (type(value) is not int or value < 0):
@@ -274,7 +275,7 @@ def _held(name: str, value: object, schema: Schema, at: Path) -> Iterator[Fault]
     if name in _RANGE and not _is_bound(value, schema.get("type")):
         yield Fault(here, "must be a number of the schema's type", is_fatal=True)
     if name == "format" and value not in FORMATS:
-        yield Fault(here, f"is held if it is one of {', '.join(sorted(FORMATS))}")
+        yield Fault(here, f"is supported only as one of {', '.join(sorted(FORMATS))}")
     if name == "pattern":
         yield from _pattern(value, here)
     if name == "required":
@@ -285,7 +286,7 @@ def _pattern(value: object, at: Path) -> Iterator[Fault]:
     part = pattern_fault(value) if isinstance(value, str) else "it"
     if part:
         is_fatal = not part.startswith(_LOOKS)
-        yield Fault(at, f"has a part that the engine's grammar does not hold: {part}", is_fatal=is_fatal)
+        yield Fault(at, f"has a part that the engine's grammar can't enforce: {part}", is_fatal=is_fatal)
 
 
 def _required(value: object, properties: object, at: Path) -> Iterator[Fault]:
@@ -305,7 +306,7 @@ def _inside(schema: Schema, root: Schema, at: Path) -> Iterator[Fault]:
             yield from _pattern(pattern, (*here, pattern))
         yield from _named(patterns, root, here)
     if "items" in schema and not isinstance(schema["items"], Mapping | bool):
-        yield Fault((*at, "items"), "must be one schema: positions have prefixItems", is_fatal=True)
+        yield Fault((*at, "items"), "must be one schema; for positions use prefixItems", is_fatal=True)
     for name in ("items", "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "propertyNames"):
         if isinstance(schema.get(name), Mapping):
             yield from _node(schema[name], root, (*at, name))

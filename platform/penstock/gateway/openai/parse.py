@@ -128,7 +128,7 @@ def _input(api: Api, body: Body) -> int:
     if api is Api.CHAT or api is Api.MESSAGES:
         parts = fields.CHAT_PARTS if api is Api.CHAT else fields.MESSAGES_PARTS
         turns = fields.messages(body, "messages", most=MAX_MESSAGES, parts=parts)
-        if api is Api.CHAT and any(turn["role"] == "tool" for turn in turns):
+        if api is Api.CHAT:
             tool_results.of_chat(turns)
         return 1
     if api is Api.COMPLETIONS:
@@ -196,7 +196,7 @@ def _sequences(api: Api, body: Body) -> int:
         return 1
     if best_of > n:
         raise UnsupportedField(
-            "best_of is not supported beyond n: ask for n answers with log probabilities, and choose", param="best_of"
+            "best_of above n is not supported: ask for n answers with log probabilities, and choose", param="best_of"
         )
     return n
 

@@ -48,7 +48,7 @@ class _Field(msgspec.Struct):
 
 
 class _Read(msgspec.Struct):
-    """The header of an answer's frame; the sealed fields follow."""
+    """The header of the reading process's answer; the undecoded fields (``sealed``) follow as JSON."""
 
     parsed: Parsed
     sealed: list[_Field]

@@ -16,6 +16,8 @@ Rule = Callable[[Body], str | None]
 LOGPROBS = "message.output_text.logprobs"
 CONSTRAINTS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 """Of these ``structured_outputs`` has exactly one."""
+_FORMS = ("response_format", "text")
+_SPOKEN = ("text", "thinking", "redacted_thinking", "tool_use")
 MIN_BUDGET = 1024
 """Anthropic's minimum of ``thinking.budget_tokens``."""
 MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_CHARS = 16, 64, 512
@@ -48,7 +50,7 @@ def _min_tokens(*mosts: str) -> Rule:
         least = body["min_tokens"]
         most = next((body[name] for name in mosts if body.get(name) is not None), None)
         if isinstance(least, int) and isinstance(most, int) and least > most:
-            raise InvalidField(f"min_tokens must be at most {most}, the answer's bound", param="min_tokens")
+            raise InvalidField(f"min_tokens must be at most {most}, the answer's longest length", param="min_tokens")
 
     return check_min
 
@@ -69,22 +71,30 @@ def _response_format(body: Body) -> None:
 
 def _structured_outputs(body: Body) -> None:
     given, name = body["structured_outputs"], "structured_outputs"
+    if other := next((one for one in _FORMS if _binds(body.get(one))), ""):
+        raise InvalidField(f"{name} and {other} both bind the answer: send one of them", param=name)
     if tools.forces(body.get("tool_choice")):
-        raise InvalidField(f"{name} can't bind an answer that tool_choice makes a call: send one of them", param=name)
+        raise InvalidField(f"{name} can't be used with a forced tool call (tool_choice): send one of them", param=name)
     if isinstance(given, Mapping) and given.get("choice") == []:
         raise InvalidField(f"{name}.choice must not be empty", param=f"{name}.choice")
     if isinstance(given, Mapping) and sum(given.get(one) is not None for one in CONSTRAINTS) != 1:
         raise InvalidField(f"{name} must have exactly one of {', '.join(CONSTRAINTS)}", param=name)
 
 
+def _binds(form: object) -> bool:
+    """Tell whether ``response_format`` or Responses' ``text`` binds the answer to more than text."""
+    given = form.get("format", form) if isinstance(form, Mapping) else {}
+    return isinstance(given, Mapping) and given.get("type", "text") != "text"
+
+
 def _no_call(body: Body) -> str | None:
-    """Say that a choice among no tools has no effect: Responses echo the default."""
+    """Report ``tool_choice`` without tools as without effect: Responses echo the default."""
     tools.check_choice(body)
     return "tool_choice" if body["tool_choice"] == "none" and not body.get("tools") else None
 
 
 def _top_logprobs(body: Body) -> str | None:
-    """Say that chances are listed beside log probabilities alone, which a Responses body asks for by ``include``."""
+    """Report ``top_logprobs`` without log probabilities, which a Responses body requests by ``include``."""
     asked = body.get("include")
     return None if isinstance(asked, list) and LOGPROBS in asked else "top_logprobs"
 
@@ -107,18 +117,46 @@ def _thinking(body: Body) -> None:
     given["type"] = "adaptive"
 
 
+def _messages(body: Body) -> None:
+    """Check a beginning of the answer, which the model continues: as Anthropic does, refuse one that can't be."""
+    turns = body["messages"]
+    if not isinstance(turns, list) or not turns:
+        return
+    last = turns[-1]
+    if not isinstance(last, Mapping) or last.get("role") != "assistant":
+        return
+    at, content = f"messages[{len(turns) - 1}].content", last.get("content")
+    part = content[-1] if isinstance(content, list) and content else content
+    if isinstance(part, Mapping) and part.get("type") not in _SPOKEN:
+        return  # no part of an answer: refused as such
+    said = part.get("text") if isinstance(part, Mapping) else part
+    if not isinstance(said, str) or not said:
+        raise InvalidField("there is no text to continue: end with text, or with a user's message", param=at)
+    if said != said.rstrip():
+        raise InvalidField("the beginning of an answer can't end with white space: leave it out", param=at)
+    for name, binds in (("tool_choice", tools.forces), ("output_config", _binds)):
+        if binds(body.get(name)):
+            raise InvalidField(f"{name} binds an answer from its start: leave out the last message", param=at)
+
+
 def _metadata(body: Body) -> None:
-    """Hold OpenAI's bounds of what is told: elsewhere the body would be refused."""
+    """Enforce OpenAI's bounds, although metadata has no effect here: OpenAI would refuse the body."""
     given = body["metadata"]
     if not isinstance(given, Mapping):
         return
     if len(given) > MAX_METADATA:
         raise InvalidField(f"metadata may have at most {MAX_METADATA} keys", param="metadata")
     for name, value in given.items():
-        if len(name) > MAX_METADATA_NAME or not isinstance(value, str) or len(value) > MAX_METADATA_CHARS:
-            at = f"metadata.{shown(name)}"
-            says = f"a key has at most {MAX_METADATA_NAME} characters, its text at most {MAX_METADATA_CHARS}"
-            raise InvalidField(says, param=at)
+        if says := _metadata_fault(name, value):
+            raise InvalidField(says, param=f"metadata.{shown(name)}")
+
+
+def _metadata_fault(name: str, value: object) -> str:
+    if len(name) > MAX_METADATA_NAME:
+        return f"a key of metadata has at most {MAX_METADATA_NAME} characters: shorten it"
+    if not isinstance(value, str):
+        return "a value of metadata is a string: send it in quotes"
+    return f"a text has at most {MAX_METADATA_CHARS} characters: shorten it" if len(value) > MAX_METADATA_CHARS else ""
 
 
 def _required(name: str) -> InvalidField:
@@ -151,5 +189,10 @@ RULES: Mapping[Api, Mapping[str, Rule]] = {
         "metadata": _metadata,
         "tool_choice": _no_call,
     },
-    Api.MESSAGES: {"thinking": _thinking, "tool_choice": tools.check_choice, "tools": tool_results.of_messages},
+    Api.MESSAGES: {
+        "thinking": _thinking,
+        "tool_choice": tools.check_choice,
+        "tools": tool_results.of_messages,
+        "messages": _messages,
+    },
 }

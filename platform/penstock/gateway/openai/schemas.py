@@ -1,8 +1,7 @@
 """Bounds of structured outputs: a grammar compiler's work grows with properties, values and repeats. Pure.
 
 The bounds are OpenAI's published ones. A ``$ref`` that leads back to itself only through references and alternatives
-describes no value: engines loop forever, or fail. A pattern's repeats are the numbers in braces: an engine's automaton
-has a state for each repeat, and each state is compared with all tokens. Escaped characters and classes count as text.
+describes no value: engines loop forever, or fail.
 Trade-off: nested repeats are added, not multiplied, since engines keep them as counters. Source:
 https://platform.openai.com/docs/guides/structured-outputs (supported schemas, limits); vLLM 0.32,
 ``StructuredOutputsParams`` and the validators of its request classes.
@@ -107,7 +106,7 @@ class Counted:
 def check(given: object, name: str, at: str, counted: Counted | None = None, *, binds: bool = True) -> bool:
     """Check each schema, choice and grammar in the field ``name``; their counts are added to ``counted``.
 
-    Return whether a keyword is not held; if the schemas bind the whole answer, it is refused. ``at`` is the path.
+    Return whether a keyword can't be enforced; if the schemas bind the whole answer, it is refused. ``at`` is the path.
     """
     counted = Counted() if counted is None else counted
     is_loose, waiting = False, [(name, given, at)]
@@ -130,7 +129,7 @@ def check(given: object, name: str, at: str, counted: Counted | None = None, *, 
 
 def _check_pattern(pattern: str, at: str) -> None:
     if part := keywords.pattern_fault(pattern):
-        raise InvalidField(f"{at} has a part that the engine's grammar does not hold: {part}", param=at)
+        raise InvalidField(f"{at} has a part that the engine's grammar can't enforce: {part}", param=at)
 
 
 def _is_loose(schema: Schema, at: str, *, binds: bool) -> bool:
@@ -200,7 +199,7 @@ def _check_schema(schema: Schema, at: str, counted: Counted) -> None:
         raise InvalidField(f"a schema may have at most {MAX_VALUES} enum values", param=at)
     _check_chars(chars, at)
     if _leads_nowhere(schema):
-        raise InvalidField("a $ref in the schema leads back to itself", param=at)
+        raise InvalidField("a $ref in the schema refers back to itself", param=at)
 
 
 def _check_node(node: Schema, at: str, counted: Counted) -> None:

@@ -1,7 +1,6 @@
 """Checks the tools of a body and the choice among them, before anything walks them. Pure.
 
-A schema binds the arguments of a forced call, and those of a strict tool: then each keyword is held or refused. Other
-calls follow it as far as the grammar goes, and the answer names the field.
+A schema binds the arguments of a forced call, and those of a strict tool: then each keyword is held or refused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,7 @@ _NAMESPACE = "namespace"
 
 
 def check(body: Body) -> tuple[str, ...]:
-    """Return the fields that are held in part; raises ``InvalidField``."""
+    """Return the schema fields that are enforced only in part; raises ``InvalidField``."""
     tools, choice = body.get("tools"), body.get("tool_choice")
     if type(tools) is not list:
         return ()
@@ -35,7 +34,7 @@ def check_choice(body: Body) -> None:
     if not forces(choice):
         return
     if not isinstance(tools, list) or not tools:
-        raise InvalidField("tool_choice asks for a call: send tools", param="tool_choice")
+        raise InvalidField("tool_choice requires a tool call: send tools", param="tool_choice")
     if isinstance(choice, Mapping) and not any(_is_namespace(tool) for tool in tools):
         _check_choice(choice, _names(tools))
 
@@ -55,7 +54,7 @@ def _function(tool: object) -> tuple[Mapping[str, object], str]:
 
 
 def _takes_nothing(tool: object, function: Mapping[str, object]) -> bool:
-    """Tell whether a function names no parameters: OpenAI's has none then, the engine's any."""
+    """Tell whether a function lists no parameters: for OpenAI it then takes none, for the engine any."""
     is_function = isinstance(tool, Mapping) and tool.get("type") == _NESTED
     return is_function and all(function.get(holder) is None for holder in schemas.HOLDERS)
 
@@ -91,7 +90,7 @@ def _check_object(function: Mapping[str, object], at: str) -> None:
         if schema is not None and not isinstance(schema, Mapping):
             raise InvalidField(f"{path} must be an object", param=path)
         if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
-            raise InvalidField(f"{path}.type must be object: arguments have names", param=f"{path}.type")
+            raise InvalidField(f"{path}.type must be object: a tool's arguments are named", param=f"{path}.type")
 
 
 def _loose(tools: list[object], *, is_forced: bool) -> Iterator[str]:

@@ -4,6 +4,8 @@ On other APIs the engine ignores them, and so does the count: a field honoured o
 Source: vLLM 0.32, ``build_tok_params`` and ``build_chat_params`` of each request; ``renderers/params.py``.
 """
 
+from collections.abc import Mapping
+
 from penstock.domain.errors import InvalidField
 from penstock.domain.serving.request import Api
 from penstock.gateway.preprocess.translate import Body
@@ -28,8 +30,22 @@ def option(api: Api, body: Body, name: str) -> object:
     return body.get(name) if api in _READ_BY[name] else None
 
 
+def continues(api: Api, body: Body) -> bool:
+    """Tell whether the answer continues the last message: on Messages any last one of the assistant."""
+    if api is Api.MESSAGES:
+        return ends_with_assistant(body.get("messages"))
+    return option(api, body, "continue_final_message") is True
+
+
+def ends_with_assistant(messages: object) -> bool:
+    last = messages[-1] if isinstance(messages, list) and messages else None
+    return isinstance(last, Mapping) and last.get("role") == "assistant" and last.get("type", "message") == "message"
+
+
 def opens_turn(api: Api, body: Body) -> bool:
     """Tell whether the template ends the prompt with the beginning of the assistant's turn."""
+    if api is Api.MESSAGES:
+        return not continues(api, body)
     asked = option(api, body, "add_generation_prompt")
     return api is not Api.EMBEDDINGS if asked is None else asked is not False
 

@@ -4,7 +4,7 @@ The text contains all of the caller's text as JSON, the tools if the template sh
 once per message.
 
 Trade-off: the bound is two to five times the true count for plain text; the excess is returned once the engine has
-counted. If the template refuses a single message, or parts are images, the model's context is the bound.
+counted.
 """
 
 import json

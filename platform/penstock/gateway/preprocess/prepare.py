@@ -139,7 +139,7 @@ def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, 
 def _room_of_each(request: InferenceRequest) -> int:
     """Return the output tokens of each of several prompts; raises ``InvalidField`` if nothing bounds them."""
     if request.cost.names_no_output:
-        raise InvalidField("this plan bounds the context: name max_tokens for several prompts", param="max_tokens")
+        raise InvalidField("this plan limits the context: give max_tokens with several prompts", param="max_tokens")
     return request.cost.output_each
 
 

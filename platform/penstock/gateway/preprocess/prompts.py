@@ -72,8 +72,7 @@ def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTem
         text = outline.of(body, dict(version.special_tokens), template)
         return Prompts(texts=(text,) if text else (), is_exact=False, told=told, param=param)
     try:
-        goes_on = options.option(request.api, body, "continue_final_message") is True
-        text = template.render(messages, variables, continue_final=goes_on)
+        text = template.render(messages, variables, continue_final=options.continues(request.api, body))
     except TemplateRefused as error:
         raise InvalidField(str(error), param=param) from error
     special = options.adds_special_to_chat(request.api, body)
@@ -124,5 +123,5 @@ def given(request: InferenceRequest) -> Prompts:
 def _ids(tokens: list[object], param: str) -> list[int]:
     ids = [token for token in tokens if type(token) is int and 0 <= token <= MAX_TOKEN_ID]
     if len(ids) != len(tokens):
-        raise InvalidField(f"{param} holds something that is no token id", param=param)
+        raise InvalidField(f"{param} has a value that is no token id", param=param)
     return ids

@@ -22,6 +22,7 @@ _NO_EFFORT = "none"
 _IN_MESSAGES = frozenset({Ability.SYSTEM, Ability.TOOL_TURNS})
 KWARGS = "chat_template_kwargs"
 _BESIDE_CONTENT = ("reasoning", "task")
+_USUAL = frozenset({"role", "content"})
 _MOST_TOLD, _MOST_CHARS = 8, 64
 """Bounds on reported keys that a caller made up: documented names have at most 30 characters."""
 
@@ -30,7 +31,7 @@ def check_tools(body: Mapping[str, object], version: VersionEntry) -> None:
     """Raise ``UnsupportedByModel`` if the request offers tools and the template does not show them."""
     if body.get("tools") and wishes.uses_tools(body) and not _can(Ability.TOOLS, version):
         raise UnsupportedByModel(
-            f"{version.id} shows its model no tools: leave them out, or name a model that was taught them",
+            f"{version.id} has a chat template without tools: leave tools out, or use a model trained for them",
             param="tools",
         )
 
@@ -39,16 +40,18 @@ def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], ver
     """Raise ``UnsupportedByModel`` for documents, system messages or earlier calls that the template omits."""
     if options.option(api, body, "documents") and not _can(Ability.DOCUMENTS, version):
         raise UnsupportedByModel(
-            f"{version.id} shows its model no documents: send their text in a message", param="documents"
+            f"{version.id} has a chat template without documents: send their text in a message", param="documents"
         )
     missing = () if version.renders is None else _IN_MESSAGES.difference(version.renders)
     if not missing:
         return
     for ability in sorted({ability for message in messages for ability in _needed(message)}):
         if ability in missing:
-            what = "system messages" if ability is Ability.SYSTEM else "earlier calls of tools"
+            what = "system messages" if ability is Ability.SYSTEM else "earlier tool calls"
             param = "input" if api is Api.RESPONSES else "messages"
-            raise UnsupportedByModel(f"{version.id} shows its model no {what}: say it in a user message", param=param)
+            raise UnsupportedByModel(
+                f"{version.id} has a chat template without {what}: put their content into a user message", param=param
+            )
 
 
 def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template: ChatTemplate) -> tuple[str, ...]:
@@ -82,15 +85,17 @@ def _unread_names(body: Mapping[str, object]) -> Iterator[str]:
 
 
 def _unread_in_messages(api: Api, body: Mapping[str, object], version: VersionEntry) -> Iterator[str]:
-    """Yield fields of messages that no word of the template names, and a beginning of the answer on Messages."""
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
+    """Yield fields of messages that no word of the template names, and a last answer that is not continued."""
+    name = "input" if api is Api.RESPONSES else "messages"
+    messages = body.get(name)
+    if api.generates and options.ends_with_assistant(messages) and not options.continues(api, body):
+        yield f"{name}[-1]"
+    if not isinstance(messages, list) or api is Api.RESPONSES:
         return
+    given = {name for one in messages if isinstance(one, dict) for name in one.keys() - _USUAL}
     for name in _BESIDE_CONTENT:
-        if any(isinstance(one, dict) and name in one for one in messages) and name not in (version.chat_template or ""):
+        if name in given and name not in (version.chat_template or ""):
             yield f"messages[].{name}"
-    if api is Api.MESSAGES and isinstance(messages[-1], dict) and messages[-1].get("role") == "assistant":
-        yield "messages[-1]"  # the engine begins a new turn behind it
 
 
 def _unread_kwargs(body: Mapping[str, object], template: ChatTemplate) -> Iterator[str]:

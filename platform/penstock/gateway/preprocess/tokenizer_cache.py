@@ -58,7 +58,6 @@ class LoadedTokenizer:
         return len(shown.encode(errors="surrogatepass")) + _ADDED
 
     def pieces(self, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool) -> list[str]:
-        """Return the text that each output token completes, as the engine streams it; fewer if a token has no text."""
         stream = DecodeStream(ids=list(prompt), skip_special_tokens=skip_special)
         found = []
         for token in output:
@@ -122,9 +121,5 @@ class Detokenizer:
     async def pieces(
         self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
     ) -> list[str]:
-        """Return the text that each output token completes; empty inside a character, fewer if a token has no text.
-
-        Raises ``StoreUnavailable``, or ``ArtifactRefused`` for a tokenizer with another digest.
-        """
         tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
         return await asyncio.to_thread(tokenizer.pieces, prompt, output, skip_special=skip_special)

@@ -1,9 +1,9 @@
 """Makes a request's record: from its call and answer if it reached the pipeline, else from its refusal.
 
-It runs once per request, on the event loop. It knows neither the store of records nor how they are shown.
+It runs once per request, on the event loop.
 
-Free requests are those refused, or ended before the first token. A tenant's records of free requests are kept at a
-bounded rate; further ones go to a separate folder, so that a flood pushes no other records off the disk.
+A tenant's records of free requests are kept at a bounded rate; further ones go to a separate folder, so that a flood
+pushes no other records off the disk.
 """
 
 from collections import OrderedDict
@@ -30,8 +30,6 @@ MOST_TENANTS = 4096
 
 
 class RefusalQuota:
-    """A token bucket per tenant; beyond the bound the tenant unseen for longest is dropped."""
-
     def __init__(self) -> None:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 

@@ -91,14 +91,15 @@ class RequestLedger:
         if self._keep is not None:
             self._keep(call, answer)
 
-    def expect(self, version: VersionEntry) -> None:
-        """Create a tier's series at zero: a series that began at its first bad event would hide it from ``rate``."""
-        if version.tier in self._expected:
-            return
-        self._expected.add(version.tier)
-        for api in Api:
-            if version.task in api.tasks:
-                self._children(_model(version), version.tier.value, OTHER, api.value)
+    def expect(self, *versions: VersionEntry) -> None:
+        """Create the tiers' series at zero: a series that began at its first bad event would hide it from ``rate``."""
+        for version in versions:
+            if version.tier in self._expected:
+                continue
+            self._expected.add(version.tier)
+            for api in Api:
+                if version.task in api.tasks:
+                    self._children(_model(version), version.tier.value, OTHER, api.value)
 
     def refused(
         self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT

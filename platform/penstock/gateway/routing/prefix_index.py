@@ -1,7 +1,6 @@
 """Prompt blocks that workers probably hold in their prefix caches. The index is bounded, and only an estimate.
 
-Keys are chained block hashes that contain the tenant's salt and the adapter, so no two tenants share a key. At most
-``max_blocks`` entries are kept; the least recently used go first, as in the engines' own caches.
+Keys are chained block hashes that contain the tenant's salt and the adapter, so no two tenants share a key.
 """
 
 from collections import OrderedDict
@@ -10,8 +9,6 @@ from collections.abc import Container, Iterable
 from penstock.domain.ids import WorkerId
 
 MAX_HOLDERS = 4
-BYTES_PER_BLOCK = 320
-"""Upper bound of an entry's memory; a test measures it."""
 
 
 class PrefixIndex:
@@ -27,8 +24,7 @@ class PrefixIndex:
     def matches(self, blocks: Iterable[int], workers: Container[WorkerId]) -> dict[WorkerId, int]:
         """Return the number of leading blocks that each of these workers holds, for the ``MAX_HOLDERS`` with most.
 
-        The deepest known block decides: a worker that holds it has all blocks before it. Of a prefix shared by all
-        prompts, only the last few holders are known.
+        The deepest known block decides: a worker that holds it has all blocks before it.
         """
         known: list[tuple[WorkerId, ...]] = []
         for block in blocks:

@@ -24,7 +24,7 @@ class RoutingRefusals:
         next request gets the time of a new start.
         """
         if version.is_crowded_out and not any(worker.state in _COMES for worker in version.workers):
-            says = "no worker of this model can start: models that are pinned hold all the memory that it would need"
+            says = "no worker of this model can start: pinned models hold the memory that it needs"
             return NoCapacity(says, reason=POOL_PINNED)
         if version.is_unwanted and not version.workers:
             return NoCapacity("no worker of this model is deployed, and none starts until an operator scales it")

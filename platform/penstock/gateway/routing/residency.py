@@ -4,8 +4,7 @@ Rendezvous hashing (Thaler and Ravishankar 1998) gives each adapter an order of 
 Its first two workers that are not busy are its homes. A worker busier than the idlest by more than the slack gets no
 credit, and the next in the order becomes a home.
 
-Trade-off: the second home loads the adapter only after the first has work. A worker that holds the adapter without
-being a home gets less credit, so that such copies disappear with the load.
+Trade-off: the second home loads the adapter only after the first has work.
 """
 
 import heapq
@@ -29,8 +28,6 @@ NOBODY: Mapping[WorkerId, int] = {}
 
 
 class Homes:
-    """The order of the workers of one base for each of its adapters; valid for one membership."""
-
     __slots__ = ("_orders", "workers")
 
     def __init__(self, workers: Iterable[WorkerId] = ()) -> None:

@@ -182,7 +182,6 @@ class WorkerRouter:
         self._turned_away.note(worker, version, self._clock.monotonic(), for_s, refused)
 
     def refusal(self, versions: Iterable[VersionId], demand: Demand) -> Overloaded | None:
-        """Return the refusal that each worker of each version gave this tenant, until it expires."""
         if not self._turned_away:
             return None
         now, waits = self._clock.monotonic(), list[float]()

@@ -1,8 +1,7 @@
 """Scores of a worker for a request, each in [0, 1], 1 is best. Pure.
 
 Trade-off of the prefix score: with equal weights, ``saved`` cached tokens are worth as many tokens of queue at an idle
-worker. A queue longer than the shortest by more than ``slack_tokens`` gets no credit for cached tokens, so that
-requests with a popular prefix spread to other workers.
+worker.
 """
 
 from collections.abc import Sequence

@@ -3,8 +3,7 @@
 * An adapter can't be loaded at a worker, or answers wrongly there: the base and other adapters still answer there.
 * A tenant's own queue at a version is full: others are not affected. The refusal applies to requests that are no
   smaller and wait no longer than a refused one, until the first one's retry time. Meanwhile each end of one of the
-  tenant's requests lets ``ASKS_PER_END`` others ask again, or the queue would run empty. Refused callers are told to
-  come back one after another, at the pace of the tenant's ends.
+  tenant's requests lets ``ASKS_PER_END`` others ask again, or the queue would run empty.
 
 Trade-off: a flooding tenant's refusals still cost as much, up to the number of its answers.
 """
@@ -72,7 +71,6 @@ class TurnedAway:
             self._drop(next(iter(self._words)))
 
     def ended(self, version: VersionId, tenant: TenantId, now: float) -> None:
-        """Let a refused tenant ask again, since one of its requests has left the engine."""
         key = (version, tenant)
         if tenant and any(word.until > now for word in self._words.get(key, {}).values()):
             self._asks[key] = min(MOST_ASKS, self._asks.get(key, 0) + ASKS_PER_END)

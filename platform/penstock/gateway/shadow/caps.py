@@ -65,7 +65,7 @@ class TenantTurns:
         others = [one for one, at in self._came_at.items() if one != tenant and now - at < AWHILE_S]
         return bool(others) and all(had_at < self._had_at.get(one, float("-inf")) for one in others)
 
-    def had(self, tenant: TenantId, now: float) -> None:
+    def record_turn(self, tenant: TenantId, now: float) -> None:
         self._had_at[tenant] = now
 
 
@@ -97,7 +97,7 @@ class Taken:
 
     def scored(self, tenant: TenantId, now: float) -> None:
         self._scores.spend(1.0)
-        self._turns.had(tenant, now)
+        self._turns.record_turn(tenant, now)
 
 
 class ComparisonCaps:
@@ -125,12 +125,12 @@ class ComparisonCaps:
 
     def passed(self, tenant: TenantId, now: float) -> None:
         """Skip a turn that the tenant can't use: the next is another tenant's, and nothing is spent."""
-        self._turns.had(tenant, now)
+        self._turns.record_turn(tenant, now)
 
     def goes(self, tenant: TenantId, tokens: int, now: float) -> None:
         self._level.spend(1.0)
         self._tokens.spend(tokens)
-        self._turns.had(tenant, now)
+        self._turns.record_turn(tenant, now)
         self._running.add(tenant)
 
     def ended(self, tenant: TenantId) -> None:

@@ -1,9 +1,9 @@
-"""The share of tokens in which two versions of one model would differ: a quality measure without a judging model. Pure.
+"""The share of tokens in which two versions of one model would differ: a quality measure without a judging model.
+Pure.
 
 Each version gets the request as its own engine renders it, followed by the incumbent's answer, and returns the
-likeliest token at each position of the answer. The score is the share of positions with different tokens. Sampling does
-not affect it, and rounding hardly: equal weights in another precision score 0.02, four bits by rounding 0.28 (ADR
-0086). It says that the versions differ, not which one is better.
+likeliest token at each position of the answer. The score is the share of positions with different tokens. It says that
+the versions differ, not which one is better.
 """
 
 from collections.abc import Sequence

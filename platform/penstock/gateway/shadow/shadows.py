@@ -2,7 +2,7 @@
 
 A copy is sent after its caller's answer, as the platform's own request at the lowest standing, only if the candidate is
 no busier than the incumbent. If the incumbent is much busier, further copies bring both to the same load; these are no
-evidence. A copy without room is dropped and counted.
+evidence.
 
 Trade-off: bodies stay in memory while their copies run, at most ``at_once``, each up to a megabyte.
 """

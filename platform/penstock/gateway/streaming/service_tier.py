@@ -1,7 +1,6 @@
 """Adds the service tier, and the region if the request named one, to an answer in its API's own field. Pure.
 
 The engine's bytes are edited at marks that can only be structure: inside JSON text their quotes would be escaped.
-OpenAI's APIs report the tier if the request named one; Messages and Responses always do.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
-"""Loads LoRA adapters into an engine: those that its queue requests are fetched, verified, loaded, tested, then ready.
+"""Loads LoRA adapters into an engine: those that its queue requests are fetched, verified, loaded, tested, then
+ready.
 
 A faulty adapter is refused on this worker for a while, without effect on its base or other adapters. An adapter's log
 probabilities must be finite. The base's golden prompts are asked again in the same batch as the new adapter: asked
-alone they would not reveal an engine that confuses the two. An adapter loaded again into the same engine is not tested
-again.
+alone they would not reveal an engine that confuses the two.
 """
 
 import asyncio
@@ -180,7 +180,7 @@ class AdapterLoader:
             theirs = settings.base[:12] if settings else "nobody"
             raise AdapterRefused(f"it was made for {theirs}, and this worker serves {digest[:12]}")
         if not 1 <= settings.rank <= base.engine.adapter_rank:
-            raise AdapterRefused(f"its rank is {settings.rank}, of {base.engine.adapter_rank} that slots have")
+            raise AdapterRefused(f"its rank is {settings.rank}, and slots allow at most {base.engine.adapter_rank}")
         if fault := await asyncio.to_thread(_fault_of_weights, copy.folder, base.engine.dtype):
             raise AdapterRefused(fault)
 
@@ -204,7 +204,7 @@ class AdapterLoader:
         if own:
             raise AdapterRefused(own)
         if fault:
-            raise AdapterRefused(f"beside it its base answers wrong: {fault}")
+            raise AdapterRefused(f"with this adapter loaded, its base model answers wrong: {fault}")
 
     async def _fault_of_base(self, base: Manifest) -> str:
         with suppress(OSError, EngineError):

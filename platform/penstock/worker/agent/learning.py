@@ -30,8 +30,6 @@ MOST_ERROR = 0.5
 
 
 class LoggedSteps(msgspec.Struct, frozen=True):
-    """The step log as the engine sends it; an engine of another release may send fewer or more fields."""
-
     hardware: str = ""
     steps: int = 0
     disturbed: int = 0

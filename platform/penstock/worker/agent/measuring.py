@@ -1,7 +1,8 @@
-"""Measures a running engine through its gate: sends rounds of made-up prompts, then fits a curve to the engine's steps.
+"""Measures a running engine through its gate: sends rounds of made-up prompts, then fits a curve to the engine's
+steps.
 
 Prompts are random tokens, so that no prefix is cached, and belong to the platform: they pass the queue and are billed
-to no tenant. Other requests may run meanwhile: each step is logged with its whole batch.
+to no tenant.
 """
 
 import asyncio
@@ -43,6 +44,19 @@ class Measuring:
     clock: Clock
     chance: random.Random
     note: Callable[[str], None]
+
+    async def of_engine(self, *, max_seqs: int, max_model_len: int, block_size: int, most_s: float) -> Measured:
+        """Return the curve of an engine with the memory that it reports; raises ``CommandError``."""
+        try:
+            kv_tokens = (await self.client.numbers()).kv_blocks * block_size
+            room = Room(max_seqs=max_seqs, max_model_len=max_model_len, kv_tokens=kv_tokens)
+            return await self.measure(room, most_s)
+        except InvalidField as error:
+            raise _refused(error) from error
+        except (OSError, EngineError) as error:
+            raise CommandError(
+                f"The worker did not answer: {error}.", do="See penstock logs, and penstock status."
+            ) from error
 
     async def measure(self, room: Room, most_s: float) -> Measured:
         """Return the engine's curve; raises ``OSError``, ``EngineError``, ``InvalidField`` or ``CommandError``."""
@@ -92,6 +106,6 @@ class Measuring:
         return (self.chance.choice(_TOKENS) for _ in range(tokens))
 
 
-def refused(error: InvalidField) -> CommandError:
+def _refused(error: InvalidField) -> CommandError:
     where = f" ({error.param})" if error.param else ""
     return CommandError(f"No curve was stored{where}: {error.message}.", do="Run it longer, or in a quiet hour.")

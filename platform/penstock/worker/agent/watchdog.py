@@ -1,15 +1,14 @@
 """Decides when an engine counts as hung, from its counters and its processes' activity. Pure.
 
-Moving counters are progress, however long one request takes. Without progress the tolerated seconds depend on the
-engine's activity:
+Without progress the tolerated seconds depend on the engine's activity:
 
 * none over two readings: frozen or deadlocked, found after ``still_s``;
 * work (a step on a slow machine, a template, a grammar): ``working_s``, or a multiple of the engine's usual step time;
 * compiling: ``compiling_s``;
 * unknown (first reading, a server working without its core, a starved watchdog): like work.
 
-Seconds in which the agent itself did not run (a suspended machine) do not count.
-Trade-off: an endless loop looks like work, and is found later than a deadlock.
+Seconds in which the agent itself did not run (a suspended machine) do not count. Trade-off: an endless loop looks like
+work, and is found later than a deadlock.
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ prefix: it can be resumed, and hashed while it is written.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.models.model import Artifact
+from penstock.domain.ids import VersionId
+from penstock.domain.models.model import Artifact, is_sha256
 from penstock.worker.artifacts.parts import Part, bytes_there
 from penstock.worker.artifacts.progress import Meter, OnProgress, silent
 
@@ -36,6 +37,15 @@ class SignatureVerifier(Protocol):
     def verify(self, folder: Path, signature: bytes) -> None:
         """Raise ``ArtifactRefused`` unless every file is signed and unchanged and none is extra."""
         ...
+
+
+def digest_of(version: VersionId, signed: Callable[[str], Sequence[str]]) -> str:
+    """Return the digest of the named version; raise ``ArtifactRefused`` unless the name fits exactly one."""
+    _, _, digits = version.partition("@")
+    found = (digits,) if is_sha256(digits) else signed(digits) if digits else ()
+    if len(found) != 1:
+        raise ArtifactRefused(f"{version} names {len(found)} signed versions in the artifact store")
+    return found[0]
 
 
 SEGMENT_BYTES = 8 << 20
@@ -76,8 +86,7 @@ class Fetcher:
         """Fetch all files into the folder.
 
         A file with a wrong digest is fetched once more from its start: an earlier run or the network may have damaged
-        it. Wrong twice means a damaged store: ``ArtifactRefused``. ``StoreUnavailable`` means a full disk or an
-        unreachable store; unfinished files stay for the next try.
+        it. Wrong twice means a damaged store: ``ArtifactRefused``.
         """
         missing = [file for file in files if not (folder / file.path).is_file()]
         total = sum(file.size_bytes for file in files)

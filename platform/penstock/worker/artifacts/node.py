@@ -36,10 +36,7 @@ def read_manifest(raw: bytes, digest: str) -> Manifest:
 
 
 def verify(folder: Path, digest: str, signature: bytes | None, verifier: SignatureVerifier) -> Manifest:
-    """Return the manifest of a loadable folder; raises ``ArtifactRefused`` with file and reason.
-
-    The signature covers every file (OpenSSF Model Signing); hashing takes nearly all of the time.
-    """
+    """Return the manifest of a loadable folder; raises ``ArtifactRefused`` with file and reason."""
     path = folder / MANIFEST
     if not path.is_file():
         raise ArtifactRefused(f"{MANIFEST} is missing from the version's folder; fetch the version again")
@@ -80,8 +77,7 @@ class Node:
     def obtain(self, digest: str, watch: Watch | None = None) -> Copy:
         """Return a verified copy; raises ``ArtifactRefused`` (it may not be served) or ``StoreUnavailable``.
 
-        Blocks for minutes for large weights: call it in a thread. Workers of a node share one fetch. A damaged copy is
-        fetched again; a damaged store is refused.
+        Blocks for minutes for large weights: call it in a thread. Workers of a node share one fetch.
         """
         try:
             with self.cache.fetching(digest):

@@ -1,8 +1,7 @@
-"""Orders waiting items, and selects a batch if not all can meet their deadlines. Of a few batch sizes it takes the one
-with which most items meet theirs, those of later batches included.
+"""Orders waiting items, and selects a batch if not all can meet their deadlines. Of a few batch sizes it takes the
+one with which most items meet theirs, those of later batches included.
 
-The tenant with the least device time goes first; within a tenant the item with the earliest latest start; within a
-class the oldest. Items that can't meet their deadline are refused at once, and cost the others nothing.
+Items that can't meet their deadline are refused at once, and cost the others nothing.
 
 Trade-off: it looks a few batches ahead at eight sizes, not at all 2^n partitions.
 """
@@ -50,7 +49,10 @@ def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[floa
 
 
 def in_fair_turn(
-    turn: Sequence[Waiting], had: Callable[[TenantId], float], each_s: float, spare: Callable[[Waiting], bool]
+    turn: Sequence[Waiting],
+    virtual_time: Callable[[TenantId], float],
+    each_s: float,
+    spare: Callable[[Waiting], bool],
 ) -> Sequence[Waiting]:
     """Interleave the tenants' items by virtual time, which grows by ``each_s`` per item; ``had`` returns a tenant's
     own.
@@ -61,7 +63,7 @@ def in_fair_turn(
     places: dict[Waiting, float] = {}
     for one in turn:
         tenant = one.item.tenant
-        at = next_at[tenant] if tenant in next_at else had(tenant)
+        at = next_at[tenant] if tenant in next_at else virtual_time(tenant)
         places[one] = inf if spare(one) else at
         next_at[tenant] = at if spare(one) else at + each_s / one.item.weight
     return turn if len(next_at) == 1 else sorted(turn, key=places.__getitem__)

@@ -1,13 +1,9 @@
-"""Decides the start and the items of each batch. Pure: from waiting items and the device's state to a decision and the
-time of the next one.
+"""Decides the start and the items of each batch. Pure: from waiting items and the device's state to a decision and
+the time of the next one.
 
 A batch starts when it is full (items, tokens or seconds), when its earliest deadline would be missed otherwise, when
 its oldest item has waited the maximum, or at once if the device is idle and no arrival is expected soon. The longest
-wait is the rest of the SLO: ``W = SLO - p99 of compute - margin``. The tenant with the least device time goes first;
-within a tenant the earliest latest start, never before an older item of its class (ADR 0074).
-
-A running batch cannot be taken back, so its length is bounded: half of the SLO's time for a single tenant, the sum of
-their parts for several (ADR 0078).
+wait is the rest of the SLO: ``W = SLO - p99 of compute - margin``.
 
 Trade-off: the choice is greedy, and small batches lose throughput while one tenant floods beside others.
 """

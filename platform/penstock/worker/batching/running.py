@@ -1,7 +1,6 @@
 """Computes a batch; after a failure its halves, and so on, so that a poisonous item fails alone.
 
-Compute is a plain function of a list of items, run in threads. Each item ends exactly once: with a result, with an
-error, or because its caller left.
+Compute is a plain function of a list of items, run in threads.
 """
 
 import asyncio
@@ -94,7 +93,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001  whatever a model raises ends on its items, never on the batcher
             return error
         if len(results) != len(items):
-            return EngineError("The model gave another number of results than it got items.")
+            return EngineError("The model returned a different number of results than it was given items.")
         return _Timed(results, began_at, self._clock.monotonic())
 
     def _learn(self, part: Sequence[WaitingItem], timed: _Timed) -> float:

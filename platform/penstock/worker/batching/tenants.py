@@ -17,7 +17,7 @@ from penstock.fairness.turns import VirtualTimes
 from penstock.worker.batching.items import Waiting
 
 ACTIVE_S = 30.0
-"""Seconds for which a tenant counts as active after its last item."""
+"""Seconds that a tenant counts as active after its last request: a tenant that reads an answer keeps its share."""
 MOST_TENANTS = 1024
 
 

@@ -3,9 +3,6 @@
 In a batch vLLM 0.32 gives each row its adapter's slot, -1 for none; its plain torch kernels read -1 as the last slot,
 so a base request beside an adapter request answers with the adapter. Here rows are grouped by slot; rows without a slot
 are skipped (a NaN times 0 is NaN).
-
-A step of a small model is a thousand tiny products: the parts of a layer (query, key, value) are joined while their
-slot holds the same adapter. ``adapter_rows_in_worker`` installs this in the process that runs the model.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -2,7 +2,7 @@
 
 * Responses: without tools ``tool_choice`` is the default; a truncated stream and its last item end as incomplete.
 * Messages: a stream's first event counts cached tokens like its last. A truncated tool call stays a tool call and is
-  never sent as markup; a tool's input is an object, or the engine fails.
+  never sent as markup; a tool's input is an object, or the engine fails. Ids begin with ``msg_`` and ``toolu_``.
 
 Written for vLLM 0.32; an engine without these functions does not start.
 """
@@ -22,6 +22,10 @@ _CONTEXT = 3
 """The position of the answer's context among the arguments of vLLM's stream of events."""
 _DATA = "data: "
 _DONE = "data: [DONE]"
+_CHAT, _MESSAGE = "chatcmpl-", "msg_"
+_CALL, _USE = "chatcmpl-tool-", "toolu_"
+_AS_CALL, _AS_USE = f'"id":"{_CALL}', f'"id":"{_USE}'
+"""A call's id in a chunk's JSON; inside a text its quotation marks would be escaped."""
 
 
 def install() -> None:
@@ -170,12 +174,14 @@ def _joined(deltas: Iterable[Any]) -> list[Any]:
 
 
 def with_inputs(convert: Any) -> Any:  # noqa: ANN401
-    """Wrap the conversion of a whole chat answer to Messages: each call's arguments are an object."""
+    """Wrap the conversion of a whole chat answer to Messages: arguments are an object, and ids Anthropic's."""
 
     @wraps(convert)
     def converted(self: Any, generator: Any) -> Any:  # noqa: ANN401
         choice = generator.choices[0]
+        generator.id = generator.id.replace(_CHAT, _MESSAGE, 1)
         for call in choice.message.tool_calls or ():
+            call.id = call.id.replace(_CALL, _USE, 1)
             call.function.arguments = _as_object(call.function.arguments, is_cut=choice.finish_reason == _CUT)
         return convert(self, generator)
 
@@ -204,7 +210,7 @@ def _as_object(arguments: str, *, is_cut: bool) -> str:
 
 
 def with_cached(convert: Any) -> Any:  # noqa: ANN401
-    """Wrap the conversion of a chat stream to Messages: the first chunk reports cached tokens."""
+    """Wrap the conversion of a chat stream to Messages: the first chunk has cached tokens, and ids are Anthropic's."""
 
     @wraps(convert)
     async def converted(self: Any, chunks: AsyncIterator[str]) -> AsyncIterator[str]:  # noqa: ANN401
@@ -217,7 +223,7 @@ def with_cached(convert: Any) -> Any:  # noqa: ANN401
 async def _told(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
     is_first = True
     async for chunk in chunks:
-        yield cached_in(chunk) if is_first else chunk
+        yield cached_in(chunk) if is_first else chunk.replace(_AS_CALL, _AS_USE)
         is_first = False
 
 
@@ -227,6 +233,7 @@ def cached_in(chunk: str) -> str:
     if meter is None or not chunk.startswith(_DATA) or chunk.startswith(_DONE):
         return chunk
     told = json.loads(chunk.removeprefix(_DATA))
+    told["id"] = str(told.get("id", "")).replace(_CHAT, _MESSAGE, 1)
     if isinstance(told.get("usage"), dict):
         details = {"cached_tokens": meter.cached_tokens, "created_cache_tokens": meter.created_tokens}
         told["usage"]["prompt_tokens_details"] = details

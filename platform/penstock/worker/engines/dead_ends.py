@@ -73,7 +73,9 @@ class Grammar:
     def check(self) -> None:
         for rule in self._reached():
             if not all(map(self._ends, self._alternatives(self._bodies[rule]))):
-                raise DeadEnd(f"no text completes an alternative of the rule {self._names[rule]!r}")
+                raise DeadEnd(
+                    f"the grammar's rule {self._names[rule]!r} never ends: no text completes one of its alternatives"
+                )
 
     def _find_ending(self) -> None:
         """Find the rules that some text completes; a rule is looked at again only after a rule that it refers to was

@@ -19,6 +19,7 @@ from penstock.worker.engines import (
     lifeline,
     log_lines,
     plan,
+    prefill,
     refusals,
 )
 from penstock.worker.engines.plan import Certificate, LaunchPlan
@@ -69,6 +70,7 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
     counting.install()
     refusals.install()
     answers.install()
+    prefill.install()
     main()
 
 

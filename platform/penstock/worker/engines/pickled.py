@@ -53,7 +53,7 @@ def tensors_of(found: Any) -> dict[str, Any]:  # noqa: ANN401  whatever was pick
     if isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):
         found = found["state_dict"]
     if not isinstance(found, Mapping) or not found:
-        raise NotWeights(f"it holds {type(found).__name__}, no state dict")
+        raise NotWeights(f"it holds a {type(found).__name__}, not a state dict")
     strange = [name for name, one in found.items() if not isinstance(one, torch.Tensor)]
     if strange:
         raise NotWeights(f"{strange[0]!r} in it is no tensor")
@@ -64,12 +64,12 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     import torch
 
     if before.keys() != after.keys():
-        raise NotWeights("what was written has other tensors")
+        raise NotWeights("the converted file has other tensors than the original")
     for name, one in before.items():
         other = after[name]
         same = one.dtype == other.dtype and one.shape == other.shape
         if not same or not torch.equal(_bits(one), _bits(other)):
-            raise NotWeights(f"{name} is not what was read, bit by bit")
+            raise NotWeights(f"{name} differs in the converted file from the original")
 
 
 def _bits(one: Any) -> Any:  # noqa: ANN401  a tensor

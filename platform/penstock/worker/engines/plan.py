@@ -2,9 +2,7 @@
 
 A file, because other users can read arguments and environments, and the plan holds the ticket key.
 
-The gate's settings follow the kind of engine. vLLM prefills in steps of a fixed number of tokens, and its scheduler
-preempts for other tenants. A torch engine has no such step: its batches are bounded in seconds and shared by tenants
-(ADR 0078), so requests need not wait in the queue for other tenants' items in the batcher.
+The gate's settings follow the kind of engine.
 """
 
 import json

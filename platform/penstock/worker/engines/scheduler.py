@@ -3,8 +3,7 @@
 Paused tenants' requests are hidden from vLLM while it plans the step and then appended behind the others; if the engine
 is full they are preempted for a prompt of the tenant below its share. vLLM loads it by name (``--scheduler-cls``) in
 its core's process. The cache salt, set by the gateway, identifies the tenant; the priority, set by the gate, carries
-its weight. vLLM's first-come order ignores both. Written for vLLM 0.32; an engine without these functions does not
-start.
+its weight. Written for vLLM 0.32; an engine without these functions does not start.
 """
 
 from collections.abc import Iterator

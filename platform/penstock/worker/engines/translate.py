@@ -21,11 +21,14 @@ NAMES: dict[str, Metric] = {
     "vllm:num_requests_waiting": names.ENGINE_WAITING,
     "vllm:kv_cache_usage_perc": names.KV_USED_RATIO,
     "vllm:prefix_cache_queries_total": names.PREFIX_QUERIED_TOKENS,
-    "vllm:prefix_cache_hits_total": names.PREFIX_HIT_TOKENS,
     "vllm:num_preemptions_total": names.PREEMPTIONS,
     "vllm:iteration_tokens_total_count": names.ENGINE_STEPS,
     "vllm:iteration_tokens_total_sum": names.ENGINE_STEP_TOKENS,
 }
+_HITS = "vllm:prompt_tokens_cached_by_source_total"
+_SOURCE = re.compile(r'[{,]source="(\w+)"')
+_ALWAYS = "device"
+"""The tier whose hits are told even if there are none; the others exist with offloading alone."""
 _PROGRESS = (
     "vllm:generation_tokens_total",
     "vllm:prompt_tokens_total",
@@ -44,7 +47,7 @@ _BLOCKS = re.compile(rf'{KV_BLOCKS}="(\d+)"')
 _NULL_BLOCK = 1
 """The block count of vLLM's pool for a model without KV cache: nothing is stored in it."""
 
-_WANTED = frozenset((*NAMES, *_PROGRESS))
+_WANTED = frozenset((*NAMES, *_PROGRESS, _HITS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +100,20 @@ def exposition(numbers: EngineNumbers, version: VersionId) -> str:
             f"# TYPE {sample} {metric.kind}",
             f'{sample}{{{Label.VERSION}="{version}"}} {numbers.values[theirs]}',
         ]
+    lines += _hits(numbers, version)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _hits(numbers: EngineNumbers, version: VersionId) -> list[str]:
+    """Return the samples of cached prompt tokens by the tier that had them."""
+    metric, sample = names.PREFIX_HIT_TOKENS, f"{names.PREFIX_HIT_TOKENS.name}_total"
+    tiers = {name.removeprefix(_HITS): value for name, value in numbers.values.items() if name.startswith(_HITS)}
+    told = [
+        f'{sample}{{{Label.VERSION}="{version}",{Label.TIER}="{tier}"}} {value}'
+        for tier, value in tiers.items()
+        if value or tier == _ALWAYS
+    ]
+    return [f"# HELP {sample} {metric.help}", f"# TYPE {sample} {metric.kind}", *told] if told else []
 
 
 def _samples(text: str) -> Iterator[tuple[str, float]]:
@@ -106,4 +122,5 @@ def _samples(text: str) -> Iterator[tuple[str, float]]:
             continue
         name = line[: line.index("{")] if "{" in line else line.split(" ", 1)[0]
         if name in _WANTED:
-            yield name, float(line.rsplit(" ", 1)[1])
+            source = _SOURCE.search(line) if name == _HITS else None
+            yield name + (source[1] if source else ""), float(line.rsplit(" ", 1)[1])

@@ -131,8 +131,7 @@ def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tup
 
     On a CPU the core runs in the server's process (vLLM's default of two binds the model to one core), and OpenBLAS
     gets no threads, so that a pre-imported parent may fork. Waiting arithmetic threads sleep: spinning ones make a step
-    a hundred times as long on a busy machine. Nothing is compiled: the first log probabilities would take 24 s on two
-    busy cores.
+    a hundred times as long on a busy machine.
     """
     common = {
         "HF_HUB_OFFLINE": "1",
@@ -197,8 +196,18 @@ def _wall(engine: EngineSettings) -> tuple[str, ...]:
 def _kv(engine: EngineSettings, place: Place) -> tuple[str, ...]:
     """Bound the KV cache on a CPU: vLLM would take nearly all memory, or refuse to start."""
     size_bytes = engine.kv_cache_bytes or (CPU_KV_BYTES if place.device == "cpu" else 0)
-    size = ("--kv-cache-memory-bytes", str(size_bytes)) if size_bytes else ()
-    return (*size, "--kv-cache-dtype", engine.kv_cache_dtype) if engine.kv_cache_dtype != "auto" else size
+    return (
+        *(("--kv-cache-memory-bytes", str(size_bytes)) if size_bytes else ()),
+        *(("--kv-cache-dtype", engine.kv_cache_dtype) if engine.kv_cache_dtype != "auto" else ()),
+        *_offloading(engine, place),
+    )
+
+
+def _offloading(engine: EngineSettings, place: Place) -> tuple[str, ...]:
+    """Keep evicted KV blocks in host memory; vLLM has no such copies on a CPU. Its blocks' hashes contain the salt."""
+    if not engine.kv_offload_bytes or place.device == "cpu":
+        return ()
+    return ("--kv-offloading-size", f"{engine.kv_offload_bytes / (1 << 30):g}")
 
 
 def _ranks(engine: EngineSettings) -> tuple[str, ...]:

@@ -1,8 +1,6 @@
 """A parent with vLLM imported that forks engines on request: 3 s to a served token instead of 15.
 
-``python -m penstock.worker.engines.zygote SOCKET`` serves the agents of one user. An agent sends its plan's path and
-two file descriptors (log, lifeline), and gets the engine's pid, later its wait status. Engines outlive this process:
-their lifeline belongs to their agent.
+``python -m penstock.worker.engines.zygote SOCKET`` serves the agents of one user.
 
 Forking is safe since a single thread runs, checked before each fork; on refusal the agent starts from scratch. CPU
 only: a device context does not survive a fork.
@@ -172,9 +170,8 @@ def _let_engine_core_fork() -> None:
 
 
 def _register_models() -> None:
-    """Register the imported models by their classes: given only names, vLLM would import itself again to inspect each.
-
-    That costs 7 s on an idle machine, once per architecture and cache.
+    """Register the imported models by their classes: given only names, vLLM would import itself again to inspect
+    each.
     """
     from vllm.model_executor.models import ModelRegistry
 

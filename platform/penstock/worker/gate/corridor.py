@@ -102,7 +102,9 @@ class Gate:
         """Return the reason and seconds for which the ticket's adapter is refused; empty if it is served."""
         if not ticket.adapter:
             return "", 0.0
-        return self._adapters.refusal(ticket.adapter) if self._adapters else ("its engine takes no adapters", 0.0)
+        return (
+            self._adapters.refusal(ticket.adapter) if self._adapters else ("its engine has no slots for adapters", 0.0)
+        )
 
     async def _wait(self, visit: Visit, receive: Receive) -> EngineEntry | None:
         """Wait until the request may enter the engine; return None if its client has left. Raises ``Refused``."""

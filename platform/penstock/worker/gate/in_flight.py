@@ -2,9 +2,6 @@
 
 ``send`` runs once per token in the engine's process: a plain function that returns the server's awaitable, so that a
 chunk costs no coroutine.
-
-Tokens after a disconnect are counted from the server's later events: a lower bound, since the engine batches steps
-ahead.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,8 +26,6 @@ LAST_EVENTS: dict[str, tuple[bytes, ...]] = {
     Api.MESSAGES: (b"event: message_stop",),
 }
 """Prefixes of a stream's last event; vLLM's server sends whole events."""
-_REPORT_EVERY = 16
-"""Tokens of a stream between reports to the queue: often enough for fairness, rare enough to be cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +86,7 @@ class InFlight:
         self._entered_at = self._first_at = connection.clock()
         if self._is_counted:
             tally.book.enter(self._prompt, self._output)
-            meter.watch(self._progressed, _REPORT_EVERY)
+            meter.watch(self._progressed)
         else:
             tally.book.probes += 1
 

@@ -10,16 +10,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.domain.outcome import ADAPTER_LOADING, TENANT_QUEUE
+from penstock.domain.outcome import ADAPTER_LOADING, TENANT_KV, TENANT_QUEUE
 from penstock.domain.serving.report import AT_ONCE, Adapted, Met, Report, Waited
+from penstock.domain.serving.ticket import GIVEN_UP_S
 from penstock.worker.gate.asgi import Message, Receive
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.constants import LOOK_S
 from penstock.worker.gate.queueing.work import Work
-
-WORD_S = 0.05
-"""Seconds before its deadline at which a waiting request is refused, so that its gateway gets an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +142,7 @@ class QueueWait:
 
     @property
     def _last(self) -> float:
-        return self._work.deadline_at - WORD_S
+        return self._work.deadline_at - GIVEN_UP_S
 
     @property
     def _start_by(self) -> float:
@@ -173,7 +171,7 @@ class QueueWait:
 
     def _reject(self, why: Shed, wait_s: float) -> None:
         if self._has_waited or why not in (Shed.FULL, Shed.LATE):
-            self._settle(QueueRefusal(why, wait_s, self._reason()))
+            self._settle(QueueRefusal(why, wait_s, TENANT_KV if why is Shed.KV_PART else self._reason()))
             return
         queue, work, now = self._queue, self._work, self._came_at
         is_for_load = why is Shed.LATE and queue.forecast.is_for_load(work, now)

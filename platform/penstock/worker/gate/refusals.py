@@ -37,6 +37,7 @@ _STATUS = {
 }
 OF_QUEUE = {
     Shed.FULL: GateRefusal.OVERLOADED,
+    Shed.KV_PART: GateRefusal.OVERLOADED,
     Shed.LATE: GateRefusal.LATE,
     Shed.EVICTED: GateRefusal.EVICTED,
     Shed.CLOSING: GateRefusal.DRAINING,

@@ -1,7 +1,7 @@
 """An engine's queue, the conversion of a ticket to work for it, and one request's bounds there. Pure.
 
 A second check after the gateway's: a gateway with an old table may not know the batch size, and none knows the KV
-blocks. Without this check a request that is too large would wait in the engine's queue.
+blocks.
 """
 
 import sys
@@ -11,15 +11,11 @@ from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import most_sequences
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue
+from penstock.worker.gate.queueing.constants import KEPT_PART
 from penstock.worker.gate.queueing.residents import Residents
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import GateConfig
-
-MOST_AT_ONCE = 0.125
-"""The part of an engine's sequences that the prompts of one list may use at once, so that a later request waits for a
-few prompts and not for a list.
-"""
 
 
 def queue_of(config: GateConfig) -> AdmissionQueue:
@@ -38,13 +34,10 @@ def queue_of(config: GateConfig) -> AdmissionQueue:
 
 
 def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float) -> Work:
-    """Return the ticket's work; ``clocks_apart``: the queue's clock minus the ticket's, in seconds.
-
-    A list's prompts enter the engine a few at a time, and only those hold slots and blocks.
-    """
+    """Return the ticket's work; ``clocks_apart``: the queue's clock minus the ticket's, in seconds."""
     prompts = max(1, ticket.prompts)
     choices = max(1, -(-ticket.sequences // prompts))
-    at_once = min(prompts, max(1, int(size.max_seqs * MOST_AT_ONCE) // choices))
+    at_once = min(prompts, max(1, int(size.max_seqs * KEPT_PART) // choices))
     return Work(
         request=request,
         tenant=ticket.tenant,
@@ -56,6 +49,8 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apar
         deadline_at=ticket.deadline_at + clocks_apart,
         start_by=ticket.start_by and ticket.start_by + clocks_apart,
         reserved=ticket.reserved,
+        kv_part=ticket.kv_part,
+        kv_waits=ticket.kv_waits,
         prompts=at_once,
         sequences=choices * at_once,
         part=at_once / prompts,

@@ -182,7 +182,10 @@ async def test_the_first_replica_does_not_wait_for_a_poll(keda: Keda, numbers: T
 
 @pytest.mark.parametrize(
     ("name", "namespace", "says"),
-    [("gone", "penstock", "penstock/gone is no ScaledObject"), ("chat", "default", "default/chat is no ScaledObject")],
+    [
+        ("gone", "penstock", "penstock/gone is not a ScaledObject"),
+        ("chat", "default", "default/chat is not a ScaledObject"),
+    ],
 )
 async def test_an_unknown_object_is_refused_in_words(
     keda: Keda, numbers: ToldNumbers, name: str, namespace: str, says: str
@@ -190,7 +193,7 @@ async def test_an_unknown_object_is_refused_in_words(
     """An object that nothing tells a number for, or of another namespace, is NOT_FOUND, with the remedy; never 0."""
     numbers.tell("workers", {"chat": 3})
     for call in (keda.stub.IsActive, keda.stub.GetMetricSpec):
-        with pytest.raises(grpc.aio.AioRpcError, match="delete it, or take its external trigger out") as refused:
+        with pytest.raises(grpc.aio.AioRpcError, match="delete it, or remove its external trigger") as refused:
             await call(keda.ref(name, namespace))
         assert refused.value.code() is grpc.StatusCode.NOT_FOUND
         assert says in str(refused.value.details())
@@ -201,14 +204,14 @@ async def test_an_unknown_object_is_refused_in_words(
 
 async def test_what_is_not_known_is_an_error(keda: Keda, numbers: ToldNumbers, leader: Leader) -> None:
     """Before the first tick, and while ticks fail, KEDA gets an error, on which it holds; a stream ends with it."""
-    with pytest.raises(grpc.aio.AioRpcError, match="hold the replicas that run") as early:
+    with pytest.raises(grpc.aio.AioRpcError, match="keep the present replicas") as early:
         await keda.value()
     assert early.value.code() is grpc.StatusCode.UNAVAILABLE
     numbers.tell("workers", {"chat": 3})
     stream = keda.stub.StreamIsActive(keda.ref())
     assert (await stream.read()).result is True
     leader.is_ready = False
-    with pytest.raises(grpc.aio.AioRpcError, match="hold the replicas that run"):
+    with pytest.raises(grpc.aio.AioRpcError, match="keep the present replicas"):
         await stream.read()
 
 

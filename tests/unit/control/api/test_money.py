@@ -82,6 +82,10 @@ async def test_a_plan_changes_by_its_named_fields(operator: httpx.AsyncClient, r
         ("/orgs/default/plan", {"reserved": 0.1}, "reserved"),
         ("/tenants/acme/plan", {"reserved": 0.6}, "reserved"),
         ("/tenants/acme/plan", {"reserved": 0.1, "paid": False}, "reserved"),
+        ("/tenants/acme/plan", {"kv_part": 1.1}, "kv_part"),
+        ("/tenants/acme/plan", {"kv_part": -0.1}, "kv_part"),
+        ("/tenants/acme/plan", {"kv_part": 0.1, "reserved": 0.2}, "kv_part"),
+        ("/orgs/default/plan", {"kv_part": 0.5}, "kv_part"),
         ("/keys/nobody/plan", {"max_streams": 2}, "key"),
         ("/budgets/tenant/acme", {}, None),
         ("/budgets/tenant/acme", {"spend_per_day": -5}, "spend_per_day"),
@@ -230,7 +234,7 @@ async def test_a_bad_export_query_is_refused(operator: httpx.AsyncClient, query:
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, next(iter(query)))
 
 
-@pytest.mark.parametrize("bound", [*CAPS, "degrade_output_tokens"])
+@pytest.mark.parametrize("bound", [*CAPS, "degrade_output_tokens", "reserved", "kv_part"])
 @pytest.mark.parametrize("value", ["1" + 309 * "0", "-1" + 309 * "0", "1e308", "NaN", "Infinity"])
 async def test_no_bound_is_beyond_all_numbers(operator: httpx.AsyncClient, bound: str, value: str) -> None:
     """Each bound of a plan: what no store can count in is a 400, however it is written."""

@@ -70,13 +70,13 @@ async def test_a_person_steers_it_with_a_reason(site: Site) -> None:
 @pytest.mark.parametrize(
     ("manifest", "more", "status", "says"),
     [
-        (like(task=Task.EMBED), {}, 400, "its task is another"),
-        (like(tier=Tier.BATCH), {}, 400, "its tier is another"),
-        (like(chat_template=""), {}, 400, "its use of chat messages is another"),
-        (like(files=(replace(things.manifest().files[0], sha256="d" * 64),)), {}, 400, "its tokenizer is another"),
+        (like(task=Task.EMBED), {}, 400, "its task differs"),
+        (like(tier=Tier.BATCH), {}, 400, "its tier differs"),
+        (like(chat_template=""), {}, 400, "its use of chat messages differs"),
+        (like(files=(replace(things.manifest().files[0], sha256="d" * 64),)), {}, 400, "its tokenizer differs"),
         (like(price=things.price(output=301)), {}, 409, "output $0.0003 -> $0.000301"),
         (like(), {"stages": []}, 400, "name one stage"),
-        (like(), {"stages": [{"name": "all", "weight": 10_000}]}, 400, "the last stage, and no other"),
+        (like(), {"stages": [{"name": "all", "weight": 10_000}]}, 400, "only the last stage"),
         (
             like(),
             {"stages": [{"name": "a", "weight": 5000}, {"name": "b", "weight": 100, "watched": True}]},
@@ -85,9 +85,14 @@ async def test_a_person_steers_it_with_a_reason(site: Site) -> None:
         ),
         (like(), {"stages": [{"name": "a", "weight": 10_001, "watched": True}]}, 400, "each share but the first"),
         (like(), {"patience_s": -1}, 400, "times are seconds"),
-        (like(), {"blast": {"tokens_ratio": 0.0}}, 400, "the most tokens"),
-        (like(), {"blast": {"out": ["acme"], "first": ["acme"]}}, 400, "acme can't stay out and go first"),
-        (like(), {"override_budget": True}, 400, "say why the error budget is overridden"),
+        (like(), {"blast": {"tokens_ratio": 0.0}}, 400, "tokens_ratio must be above 0"),
+        (
+            like(),
+            {"blast": {"out": ["acme"], "first": ["acme"]}},
+            400,
+            "acme can't both keep the incumbent and get the candidate first",
+        ),
+        (like(), {"override_budget": True}, 400, "a reason for overriding the error budget"),
         (like(), {"blast": {"tokens_ratio": 0.001}}, 400, "it would be held at once"),
         (like(), {"blast": {"out": ["nosuch"]}}, 400, "there is no tenant nosuch"),
         (like(), {"blast": {"first": ["nosuch"]}}, 400, "there is no tenant nosuch"),
@@ -192,7 +197,7 @@ async def test_a_spent_budget_refuses_until_somebody_overrides_it_with_a_reason(
     ]
     await site.room.ledger.append(rows)
     assert "the error budget of tier chat is spent" in (await site.start(new)).text
-    assert "say why" in (await site.start(new, override_budget=True)).text
+    assert "give a reason" in (await site.start(new, override_budget=True)).text
     started = await site.start(new, override_budget=True, reason="the cure is in it")
     assert started.status_code == 201
     at = f"/admin/v1/rollouts/{started.json()['id']}"

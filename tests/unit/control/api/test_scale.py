@@ -22,6 +22,7 @@ async def test_numbers_signals_and_changes_are_shown(clock: ManualClock) -> None
         changes = (await operator.get(f"{SCALE}/history")).json()["records"]
         others = (await operator.get(f"{SCALE}/history?version=other@1")).json()["records"]
     assert (shown["is_on"], shown["gateways"], shown["silent"]) == (True, 1, [])
+    assert shown["gateways_wanted"] is None, "the file names no bounds of gateways"
     (one,) = shown["versions"]
     assert (one["record"]["version"], one["record"]["after"], one["target"]["workers"]) == (V, 2, 2)
     assert {"asked_work", "growth", "backlog"} <= {signal["name"] for signal in one["record"]["signals"]}

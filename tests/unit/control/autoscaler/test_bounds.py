@@ -30,10 +30,10 @@ def test_what_is_written_is_what_binds() -> None:
     scale:
       - {versions: "chat@*", least: 0, most: 8, idle_s: 60, parked: 2, price_per_hour: 1.5}
       - {versions: "*", least: 1, most: 2}
-    gateways: {least: 2, most: 24, rate_per_s: 500}
+    gateways: {least: 2, most: 24}
     """
     parsed = bounds.parse(yaml.safe_load(text), "scale.yaml")
-    assert parsed.gateways == GatewayBounds(least=2, most=24, rate_per_s=500.0)
+    assert parsed.gateways == GatewayBounds(least=2, most=24)
     found = parsed.versions
     assert found == (
         Bounds(versions="chat@*", least=0, most=8, idle_s=60.0, parked=2, price_per_hour=1.5),
@@ -64,7 +64,7 @@ def test_zero_keeps_one_asleep() -> None:
         ({"clock": [OFFICE | {"zone": "Mars/Olympus"}]}, "clock[0].zone", "write for example Europe/Berlin"),
         ({"clock": [OFFICE | {"start": "0 8 31 2 *"}]}, "clock[0].start", "never fires"),
         ({"clock": [OFFICE | {"end": "eight"}]}, "clock[0].end", "no cron line"),
-        ({"clock": [OFFICE | {"end": OFFICE["start"]}]}, "clock[0].end", "never on"),
+        ({"clock": [OFFICE | {"end": OFFICE["start"]}]}, "clock[0].end", "never applies"),
         ({"clock": []}, "clock", "a list of at least one"),
         ({"replicas": 3}, "replicas", "no such key"),
     ],

@@ -1,4 +1,4 @@
-"""Gateway processes by requests a second and by their loops' delay."""
+"""Gateway processes by requests a second, the CPU of one, and their loops' delay."""
 
 from dataclasses import replace
 
@@ -11,24 +11,40 @@ from penstock.domain.ids import VersionId
 from penstock.domain.models.curves import Curve
 from penstock.domain.tenancy.standing import Standing
 
-BOUNDS = GatewayBounds(least=1, most=8, rate_per_s=1000.0)
+BOUNDS = GatewayBounds(least=1, most=8)
+
+COSTS = (0.001, 0.004)
 
 
 def demand(per_s: float, running: int = 1, **more: object) -> Demand:
     """Return a demand of half batch work and half paid: a gateway carries both."""
     half = Rate(requests=per_s / 2)
     versions = {VersionId("m@0"): VersionDemand(rates={Standing.BATCH: half, Standing.PAID: half})}
-    return replace(Demand(versions=versions, gateways=running), **more)  # type: ignore[arg-type]
+    return replace(Demand(versions=versions, gateways=running, request_cpu_s=0.001), **more)  # type: ignore[arg-type]
 
 
-def test_a_process_takes_its_rate_at_the_target_load() -> None:
-    """At 1,000 a second each and a load of 0.6, 1,200 need two and 1,201 three; the bound cuts."""
+def test_a_process_takes_six_tenths_of_a_core() -> None:
+    """At a millisecond a request and a load of 0.6, 1,200 a second need two and 1,201 three; the bound cuts."""
     assert [gateways(Pace.adopting(1, 0.0), demand(rate), BOUNDS, 0.0).workers for rate in (600, 1200, 1201, 9e9)] == [
         1,
         2,
         3,
         8,
     ]
+
+
+def test_dearer_requests_need_more_processes() -> None:
+    """Long streams and large prompts cost a gateway more of its core: the same rate at 4 ms needs more."""
+    need = [gateways(Pace.adopting(1, 0.0), demand(500, request_cpu_s=cpu_s), BOUNDS, 0.0).workers for cpu_s in COSTS]
+    assert need == [1, 4]
+
+
+def test_before_a_request_was_counted_the_number_stays() -> None:
+    """Its cost is unknown, which is not zero: no process is added, and none goes however long that lasts."""
+    pace = Pace.adopting(3, 0.0)
+    for second in range(600):
+        pace = gateways(pace, demand(500, 3, request_cpu_s=0.0), BOUNDS, float(second))
+    assert pace.workers == 3
 
 
 def test_a_late_loop_asks_for_one_more() -> None:

@@ -158,6 +158,8 @@ def test_late_answers_are_of_a_minute_and_of_standings_that_buy() -> None:
         {"began": math.nan},
         {"loop_lag_s": math.inf},
         {"loop_lag_s": -1.0},
+        {"cpu_s": math.nan},
+        {"cpu_s": -1.0},
         {"gateway": ""},
         {"held": (HeldNow(version=V, requests=-1, tokens=0),)},
         {"held": (HeldNow(version=V, requests=1, tokens=0, oldest_s=math.nan),)},
@@ -190,6 +192,21 @@ def test_one_gateways_lag_is_the_tiers() -> None:
     found = heard((0.0, report(1, loop_lag_s=0.3)), (0.0, report(1, gateway="h", loop_lag_s=0.1)))
     found.take(report(2, gateway="h", loop_lag_s=0.1), 5.0)
     assert (found.demand(0.0).loop_lag_s, found.demand(5.0).loop_lag_s) == (0.3, 0.1)
+
+
+def test_the_cpu_of_a_request_is_of_all_gateways_and_of_the_last_minute() -> None:
+    """One spends 2 ms on each of 100 requests, the other 4 ms on each of 300; what was before the window is gone."""
+    found = heard((0.0, report(1)), (0.0, report(1, gateway="h")))
+    found.take(report(2, 100, cpu_s=0.2), 1.0)
+    found.take(report(2, 300, gateway="h", cpu_s=1.2), 1.0)
+    assert found.demand(1.0).request_cpu_s == pytest.approx(1.4 / 400)
+    assert found.demand(61.5).request_cpu_s == 0.0
+
+
+def test_a_restarted_gateways_cpu_counts_from_zero() -> None:
+    """Its seconds are of the new process; those of an older process that is heard first are none of now."""
+    found = heard((0.0, report(7, 50, cpu_s=90.0)), (1.0, report(1, 10, began=5.0, cpu_s=0.5)))
+    assert found.demand(1.0).request_cpu_s == pytest.approx(0.05)
 
 
 EVENTS = st.lists(

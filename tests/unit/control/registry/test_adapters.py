@@ -52,7 +52,7 @@ def test_an_adapter_beside_its_base_is_registered() -> None:
         (replace(GOOD, adapter=of("f" * 64)), "no version here has the digest"),
         (replace(GOOD, adapter=of("../x")), "by its whole digest"),
         (replace(GOOD, adapter=of(PIRATE.digest)), "an adapter itself"),
-        (replace(GOOD, adapter=of(OTHER.digest)), "no room for adapters"),
+        (replace(GOOD, adapter=of(OTHER.digest)), "no slots for adapters"),
         (replace(GOOD, adapter=of(BASE.digest, 16)), "its rank is 16"),
         (replace(GOOD, adapter=of(BASE.digest, 0)), "its rank is 0"),
         (replace(GOOD, adapter=of(SMALL.digest)), "slots for ranks from 1 to 1"),
@@ -101,7 +101,7 @@ def test_a_base_without_adapters_in_use_may_go() -> None:
 def test_an_adapter_is_on_or_off() -> None:
     """It has no number of workers, and is on only where its base has some."""
     adapters.check_scale(Deployment(version=PIRATE.id, replicas=1), catalogue((BASE.id, 1)))
-    with pytest.raises(InvalidField, match="on \\(1\\) or off"):
+    with pytest.raises(InvalidField, match=r"1 \(on\) or 0 \(off\)"):
         adapters.check_scale(Deployment(version=PIRATE.id, replicas=2), catalogue((BASE.id, 1)))
     with pytest.raises(Conflict, match="its base has no workers"):
         adapters.check_scale(Deployment(version=PIRATE.id, replicas=1), catalogue((BASE.id, 0)))

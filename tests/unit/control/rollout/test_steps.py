@@ -152,7 +152,7 @@ def test_what_a_person_promoted_automation_proposes_to_undo_once() -> None:
     taken = steps.step(mine, seen(Verdict.ABORT), 20.0, 2)
     assert taken is not None
     assert (taken.rollout.state, taken.rollout.weight) == (State.RUNNING, 500)
-    assert "proposed: ttft says abort" in taken.change.says
+    assert "would abort it: ttft says abort" in taken.change.says
     assert steps.step(taken.rollout, seen(Verdict.ABORT), 30.0, 3) is None
     assert steps.step(taken.rollout, seen(Verdict.HOLD), 30.0, 3) is None
     onwards = after(taken.rollout, seen(Verdict.PROMOTE), 100.0)
@@ -249,15 +249,15 @@ def test_the_usual_stages_are_sound() -> None:
         ({"stages": (HALF, replace(HALF, weight=4999), WATCHED)}, "never fall"),
         ({"stages": (HALF, replace(HALF, weight=0), WATCHED)}, "above 0"),
         ({"stages": (replace(HALF, weight=-1), WATCHED)}, "above 0"),
-        ({"stages": (replace(HALF, weight=0), WATCHED), "shadow": ShadowCaps(per_s=0.0)}, "only copies to go by"),
+        ({"stages": (replace(HALF, weight=0), WATCHED), "shadow": ShadowCaps(per_s=0.0)}, "by shadow copies alone"),
         ({"shadow": ShadowCaps(per_s=float("nan"))}, "rates are from 0"),
         ({"shadow": ShadowCaps(scored_per_s=-1.0)}, "rates are from 0"),
         ({"shadow": ShadowCaps(at_once=-1)}, "0 or more"),
         ({"shadow": ShadowCaps(tokens_per_s=float("inf"))}, "0 or more"),
         ({"stages": (replace(HALF, weight=10_001), WATCHED)}, "100 % at most"),
-        ({"stages": (HALF,)}, "the watched one"),
-        ({"stages": (WATCHED, WATCHED)}, "and no other"),
-        ({"stages": (replace(HALF, watched=True),)}, "all of the traffic"),
+        ({"stages": (HALF,)}, "only the last stage is watched"),
+        ({"stages": (WATCHED, WATCHED)}, "is watched, and it must be"),
+        ({"stages": (replace(HALF, watched=True),)}, "100 % of the traffic"),
         ({"patience_s": float("nan")}, "seconds"),
         ({"patience_s": 1e308}, "seconds"),
         ({"stages": (*[HALF] * 100, WATCHED)}, "100 at most"),

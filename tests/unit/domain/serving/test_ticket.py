@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import Unauthenticated
-from penstock.domain.ids import RequestId, TenantId, WorkerId
+from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.serving.ticket import MAX_SKEW_S, Ticket, binding_of, seal, unseal
 from penstock.domain.tenancy.keys import worker_secret
 from penstock.domain.tenancy.standing import Standing
@@ -31,6 +31,14 @@ TICKET = Ticket(
 def test_it_carries_what_was_sealed(standing: Standing) -> None:
     """What the gateway sealed is what the worker reads."""
     ticket = replace(TICKET, standing=standing)
+    assert unseal(seal(ticket, KEY, BOUND, NOW), KEY, NOW).ticket == ticket
+
+
+@pytest.mark.parametrize("adapter", ["", "tune@0123456789ab"])
+@pytest.mark.parametrize("kv_waits", [True, False])
+def test_it_carries_the_tenants_part_of_the_kv_cache(adapter: str, *, kv_waits: bool) -> None:
+    """Beside an adapter and without one."""
+    ticket = replace(TICKET, adapter=VersionId(adapter), kv_part=0.25, kv_waits=kv_waits)
     assert unseal(seal(ticket, KEY, BOUND, NOW), KEY, NOW).ticket == ticket
 
 

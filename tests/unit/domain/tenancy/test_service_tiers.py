@@ -41,9 +41,8 @@ def test_each_value_of_openais_sdk_is_known(params: type) -> None:
 
 def test_each_value_of_anthropics_sdk_is_known() -> None:
     """What its SDK may ask for is what we take, and what we tell is what it may read."""
-    assert literals(get_type_hints(MessageCreateParamsBase)[service_tiers.FIELD]) == set(
-        service_tiers.ASKED_OF_MESSAGES
-    )
+    asked = {service_tiers.AUTO, service_tiers.STANDARD_ONLY}
+    assert literals(get_type_hints(MessageCreateParamsBase)[service_tiers.FIELD]) == asked
     told = {service_tiers.told_in_messages(name) for name in TierName}
     assert told == literals(Usage.model_fields[service_tiers.FIELD].annotation)
 

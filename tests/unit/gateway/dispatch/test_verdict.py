@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import Asleep, EngineError, EngineRefused, PenstockError, WorkerLost
-from penstock.gateway.dispatch import engine_words, verdict
+from penstock.gateway.answers import engine_words
+from penstock.gateway.dispatch import verdict
 from penstock.gateway.dispatch.records import FailureEvidence
 
 

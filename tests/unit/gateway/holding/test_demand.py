@@ -82,7 +82,8 @@ async def test_a_wait_has_the_age_of_its_begin(clock: ManualClock) -> None:
 
 async def test_reports_are_numbered_and_carry_counters_and_the_longest_delay(clock: ManualClock) -> None:
     """The delay is of the time since the report before; the last report says that it is the last."""
-    ears, demand = Ears(), WakeDemand(gateway="host:1", clock=clock, counted=lambda: COUNTED)
+    cpu = iter((7.0, 7.0, 7.5))
+    ears, demand = Ears(), WakeDemand(gateway="host:1", clock=clock, counted=lambda: COUNTED, cpu_s=lambda: next(cpu))
     for lag_s in (0.1, 0.3, 0.2):
         demand.late(lag_s)
     await demand.tell(ears)
@@ -91,6 +92,7 @@ async def test_reports_are_numbered_and_carry_counters_and_the_longest_delay(clo
         ("host:1", 1, 0.3, False),
         ("host:1", 2, 0.0, True),
     ]
+    assert [one.cpu_s for one in ears.reports] == [0.0, 0.5], "without its start"
     assert {one.counted for one in ears.reports} == {COUNTED}
     assert len({one.began for one in ears.reports}) == 1
 

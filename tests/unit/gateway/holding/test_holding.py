@@ -374,7 +374,7 @@ async def test_who_can_not_wake_is_refused_at_once() -> None:
     site.holding.learn([site.version])
     await asyncio.wait([held.task])
     for refused in (site.place, held.task.result):
-        with pytest.raises(NoCapacity, match="models that are pinned hold all the memory") as caught:
+        with pytest.raises(NoCapacity, match="pinned models hold the memory") as caught:
             refused()
         assert (caught.value.reason, caught.value.retry_after_s) == ("pool_pinned", None)
     held.held.leave()

@@ -16,7 +16,7 @@ def test_names_that_stand_for_rules_are_not_offered() -> None:
     """Tensors have no rules; whoever may not use the name hears what it hears of any name."""
     auto = Auto(alias=Alias("auto"), rules=(Rule(name="all", to=Alias(WRITER.id)),))
     table = replace(TABLE, autos=(auto,))
-    with pytest.raises(UnsupportedByModel, match="not offered"):
+    with pytest.raises(UnsupportedByModel, match="auto aliases are not served"):
         find(table, principal(), "auto")
     with pytest.raises(UnknownModel):
         find(table, principal(models=(Alias("x"),)), "auto")

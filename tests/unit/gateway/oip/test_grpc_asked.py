@@ -52,7 +52,7 @@ async def test_what_nvidias_client_asks_beside_tensors_is_honoured_or_refused() 
         await client.infer("writer", [text("a")], timeout=60_000_000, client_timeout=30, headers=AUTH)
         classes = [triton.InferRequestedOutput("text_output", class_count=1)]
         refused: dict[str, dict[str, Any]] = {
-            "priority is not taken": {"priority": 3},
+            "priority is not supported": {"priority": 3},
             "no classes": {"outputs": classes},
         }
         for says, asked in refused.items():

@@ -1,5 +1,6 @@
 """Calls that hold no message, over a real socket: nobody takes them all, with a key or without."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
+from penstock.gateway.oip.grpc.messages import POOL
 from penstock.intake.limits import Limits
 from tests.support.gateways.oip_grpc import AUTH, PLAIN, message, raw_call, site, until
 
@@ -77,3 +79,20 @@ async def test_a_question_is_short() -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await ask(b"\x0a\x80\x80\x40" + b"a" * (1 << 20), metadata=tuple(AUTH.items()))
         assert "ModelReadyRequest is at most" in (caught.value.details() or "")
+
+
+async def test_a_damaged_message_is_the_callers_mistake_on_every_method() -> None:
+    """Each method that reflection describes answers INVALID_ARGUMENT; the library's own answer was UNKNOWN."""
+    names = [SERVICE, HEALTH, REFLECTION, REFLECTION.replace("v1alpha", "v1")]
+    async with site() as at, grpc.aio.insecure_channel(at.address) as channel:
+        found = [POOL.FindServiceByName(name.removeprefix("/")) for name in names]
+        methods = [f"/{service.full_name}/{method.name}" for service in found for method in service.methods]
+        methods.remove(f"{SERVICE}/ModelStreamInfer")  # its stream goes on, and the error is a message in it
+        assert len(methods) >= 12
+        codes: dict[str, grpc.StatusCode] = {}
+        for method in methods:
+            send: Any = channel.stream_stream(method)
+            call = send(iter([b"\xff\xff\xff"]), metadata=tuple(AUTH.items()))
+            async with asyncio.timeout(10):
+                codes[method] = await call.code()
+    assert set(codes.values()) == {grpc.StatusCode.INVALID_ARGUMENT}, codes

@@ -235,7 +235,7 @@ CITATION = {"type": "url_citation", "url": AWAY}
 HARMLESS: list[tuple[Api, dict[str, Any]]] = [
     (Api.CHAT, {"messages": said({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}})}),
     (Api.RESPONSES, {"input": said({"type": "output_text", "annotations": [CITATION]}, role="assistant")}),
-    (Api.MESSAGES, {"messages": said({"type": "tool_use", "input": {"image_url": AWAY}}, role="assistant")}),
+    (Api.MESSAGES, {"messages": [*said({"type": "tool_use", "input": {"image_url": AWAY}}, role="assistant"), USER]}),
     (Api.CHAT, {"messages": [{"role": "user", "content": f"what is {AWAY}?"}]}),
 ]
 

@@ -43,10 +43,10 @@ CHAT: dict[str, Any] = {
     "logit_bias": {"1": 1},
     "metadata": {"a": "b"},
     "chat_template_kwargs": {"a": {"b": 1}},
-    "structured_outputs": {"json": FUNCTION["parameters"]},
 }
 RICH: dict[Api, dict[str, Any]] = {
     Api.CHAT: CHAT,
+    Api.COMPLETIONS: {"prompt": "hi", "structured_outputs": {"json": FUNCTION["parameters"]}},
     Api.RESPONSES: {
         "input": [{"role": "user", "content": [{"type": "input_text", "text": "hi"}]}],
         "tools": [{"type": "function", **FUNCTION}],

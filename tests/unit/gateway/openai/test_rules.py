@@ -34,6 +34,14 @@ def choice(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name}}
 
 
+TOOL: dict[str, Any] = {"name": "f", "input_schema": {"type": "object"}}
+
+
+def begun(content: Any, **more: Any) -> dict[str, Any]:  # noqa: ANN401  any JSON
+    """Return a Messages body with the beginning of an answer."""
+    return {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": content}], **more}
+
+
 CALL: dict[str, Any] = {"type": "function", "id": "c", "function": {"name": "f", "arguments": "{}"}}
 REFUSED: list[tuple[Api, dict[str, Any], str]] = [
     (Api.CHAT, {"min_tokens": 9, "max_tokens": 4}, "min_tokens"),
@@ -59,6 +67,30 @@ REFUSED: list[tuple[Api, dict[str, Any], str]] = [
         "structured_outputs",
     ),
     (Api.CHAT, {"structured_outputs": {"choice": []}}, "structured_outputs.choice"),
+    (Api.CHAT, {"structured_outputs": {"choice": ["a"]}, "response_format": schema({})}, "structured_outputs"),
+    (
+        Api.COMPLETIONS,
+        {"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}},
+        "structured_outputs",
+    ),
+    (
+        Api.RESPONSES,
+        {"structured_outputs": {"regex": "a"}, "text": {"format": {"type": "json_object"}}},
+        "structured_outputs",
+    ),
+    (Api.MESSAGES, begun(" "), "messages[1].content"),
+    (Api.MESSAGES, begun(""), "messages[1].content"),
+    (Api.MESSAGES, begun([{"type": "tool_use", "id": "c", "name": "f", "input": {}}]), "messages[1].content"),
+    (Api.MESSAGES, begun("{", tools=[TOOL], tool_choice={"type": "any"}), "messages[1].content"),
+    (
+        Api.MESSAGES,
+        begun("{", output_config={"format": {"type": "json_schema", "schema": {"type": "object"}}}),
+        "messages[1].content",
+    ),
+    (Api.COMPLETIONS, {"prompt": ""}, "prompt"),
+    (Api.COMPLETIONS, {"max_completion_tokens": 4}, "max_completion_tokens"),
+    (Api.MESSAGES, {"stop": "x"}, "stop"),
+    (Api.CHAT, {"metadata": {"a": 1}}, "metadata.a"),
     (Api.COMPLETIONS, {"n": 2, "best_of": 1}, "best_of"),
     (Api.COMPLETIONS, {"n": 3, "best_of": 2}, "best_of"),
     (Api.CHAT, {"structured_outputs": {"regex": "(?=a)b"}}, "structured_outputs.regex"),
@@ -253,7 +285,8 @@ def test_a_part_in_a_wrong_role_is_refused_with_its_path(api: Api, role: str, pa
     for kind in served(api):
         turn = {"role": role, "content": [{"type": kind, **PARTS[kind]}]}
         first = {"role": "assistant", "content": "x", **({"tool_calls": [CALL]} if role == "tool" else {})}
-        body = {name: [first, {**turn, "tool_call_id": "c"} if role == "tool" else turn]}
+        last = {"role": "user", "content": "x"}
+        body = {name: [first, {**turn, "tool_call_id": "c"} if role == "tool" else turn, last]}
         if kind in parts[role]:
             sent(api, **body)
             continue

@@ -92,6 +92,14 @@ async def test_final_message_is_continued(counter: Counter, last: str) -> None:
     assert prepared.prompt_tokens == counter.expected(messages, continue_final_message=True)
 
 
+async def test_a_last_answer_is_continued_on_messages(counter: Counter) -> None:
+    """As Anthropic's models do, without a field that says so."""
+    messages = [USER, {"role": "assistant", "content": "Paris is"}]
+    prepared = await counter.count({"messages": messages, "max_tokens": 1}, Api.MESSAGES)
+    assert prepared.prompt_tokens == counter.expected(messages, continue_final_message=True)
+    assert prepared.told == ()
+
+
 async def test_no_generation_prompt(counter: Counter) -> None:
     """The assistant's turn is opened only where that is asked."""
     prepared = await counter.count({"messages": [USER], "add_generation_prompt": False})

@@ -106,10 +106,14 @@ async def test_special_tokens_come_on_top_of_responses() -> None:
     if blob is None:
         pytest.skip("MiniLM is not prepared here (make models)")
     counter = counter_of(blob)
+    asking: dict[Api, dict[str, Any]] = {
+        Api.MESSAGES: {"messages": SAID, "max_tokens": 1},
+        Api.RESPONSES: {"input": SAID},
+    }
     for asked in ({}, {"add_special_tokens": False}, {"add_special_tokens": True}):
-        counted = {api: await counter.count({**body, **asked}, api, max_model_len=LONG) for api, body in BODIES.items()}
+        counted = {api: await counter.count({**body, **asked}, api, max_model_len=LONG) for api, body in asking.items()}
         assert counted[Api.RESPONSES].prompt_tokens == counted[Api.MESSAGES].prompt_tokens + 2
-    message, chat = BODIES[Api.MESSAGES], {"messages": ANSWERED, "add_special_tokens": True}
+    message, chat = asking[Api.MESSAGES], {"messages": SAID, "add_special_tokens": True}
     plain = (await counter.count(message, Api.MESSAGES, max_model_len=LONG)).prompt_tokens
     assert (await counter.count(chat, max_model_len=LONG)).prompt_tokens == plain + 2
     counter.preprocessor.close()

@@ -107,14 +107,16 @@ async def test_what_is_told_comes_with_the_prompts_count() -> None:
 @pytest.mark.parametrize(
     ("api", "message", "told"),
     [
-        (Api.CHAT, {"role": "assistant", "content": "x", "reasoning": "long"}, ("messages[].reasoning",)),
-        (Api.CHAT, {"role": "assistant", "content": "x", "task": "t"}, ("messages[].task",)),
-        (Api.MESSAGES, {"role": "assistant", "content": "x"}, ("messages[-1]",)),
-        (Api.CHAT, {"role": "assistant", "content": "x"}, ()),
+        (Api.CHAT, {"role": "user", "content": "x", "reasoning": "long"}, ("messages[].reasoning",)),
+        (Api.CHAT, {"role": "user", "content": "x", "task": "t"}, ("messages[].task",)),
+        (Api.MESSAGES, {"role": "assistant", "content": "x"}, ()),
+        (Api.EMBEDDINGS, {"role": "assistant", "content": "x"}, ()),
+        (Api.CHAT, {"role": "assistant", "content": "x"}, ("messages[-1]",)),
+        (Api.CHAT, {"role": "user", "content": "x"}, ()),
     ],
 )
 def test_a_field_of_a_message_that_no_template_reads_is_told(
     api: Api, message: dict[str, Any], told: tuple[str, ...]
 ) -> None:
-    """So is a beginning of the answer, which engines answer with a turn of its own on Messages."""
+    """So is a beginning of the answer that the model does not continue."""
     assert unread(PLAIN, api, messages=[message]) == told

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import WorkerId
 from penstock.gateway.routing import PrefixIndex
-from penstock.gateway.routing.prefix_index import BYTES_PER_BLOCK, MAX_HOLDERS
+from penstock.gateway.routing.prefix_index import MAX_HOLDERS
 
 A, B = WorkerId("a"), WorkerId("b")
 
@@ -75,4 +75,4 @@ def test_memory_bound_is_true() -> None:
     used = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert len(index) == blocks
-    assert used < blocks * BYTES_PER_BLOCK
+    assert used < blocks * 320

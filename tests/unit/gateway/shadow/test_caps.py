@@ -143,6 +143,6 @@ def test_more_tenants_than_are_remembered_keep_the_rate() -> None:
             turns.came(TenantId(f"t{number}"), now)
         late = TenantId(f"t{MOST_TENANTS}")
         if turns.is_theirs(late, now):
-            turns.had(late, now)
+            turns.record_turn(late, now)
             had[late] += 1
     assert had.total() <= 1

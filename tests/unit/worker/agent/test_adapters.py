@@ -282,7 +282,7 @@ async def test_a_base_that_answers_wrong_beside_an_adapter_is_seen(site: Site) -
     site.engine.says = says
     await site.live(A)
     assert site.outcome[0] == "refused"
-    assert "beside it its base" in site.outcome[1]
+    assert "its base model answers wrong" in site.outcome[1]
 
 
 NO_JSON = EngineRefused("the engine answered 400: Out of range float values are not JSON compliant: nan")

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
+from penstock.domain.ids import VersionId
 from penstock.domain.models.model import Artifact
-from penstock.worker.artifacts.fetch import Fetcher
+from penstock.worker.artifacts.fetch import Fetcher, digest_of
 from penstock.worker.artifacts.progress import FetchProgress, Meter
 from tests.support.clock import ManualClock
 from tests.support.models.versions import sha256
@@ -183,3 +184,24 @@ def test_a_full_disk_is_said_in_words(small_disk: Path) -> None:
     assert not (small_disk / "f").exists()
     part = (small_disk / "f.part").read_bytes()
     assert part == data[: len(part)]
+
+
+@pytest.mark.parametrize(
+    ("version", "signed", "found"),
+    [
+        (f"toy@{'ab' * 32}", (), "ab" * 32),
+        ("toy@abab", ("ab" * 32,), "ab" * 32),
+        ("toy@abab", (), ""),
+        ("toy@abab", ("ab" * 32, "abab" + "c" * 60), ""),
+        ("toy", ("ab" * 32,), ""),
+    ],
+)
+def test_a_version_is_fetched_by_the_one_digest_that_its_name_fits(
+    version: str, signed: tuple[str, ...], found: str
+) -> None:
+    """A whole digest needs no store; the beginning of one must fit exactly one signed version."""
+    if found:
+        assert digest_of(VersionId(version), lambda _: signed) == found
+        return
+    with pytest.raises(ArtifactRefused, match=f"names {len(signed) if '@' in version else 0} signed versions"):
+        digest_of(VersionId(version), lambda _: signed)

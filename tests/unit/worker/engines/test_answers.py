@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from penstock.worker import meter
-from penstock.worker.engines.answers import cached_in, with_cut_end, with_cut_item, with_default_choice
+from penstock.worker.engines.answers import (
+    cached_in,
+    with_cached,
+    with_cut_end,
+    with_cut_item,
+    with_default_choice,
+    with_inputs,
+)
 
 
 @pytest.mark.parametrize(("cached", "created"), [(0, 128), (96, 0)])
@@ -24,6 +31,38 @@ def test_the_first_event_tells_cached_tokens(cached: int, created: int) -> None:
         "cached_tokens": cached,
         "created_cache_tokens": created,
     }
+
+
+async def test_ids_of_messages_are_anthropics() -> None:
+    """Of the message and its tool calls, whole and streamed; a text that quotes an id stays."""
+    call = {"index": 0, "id": "chatcmpl-tool-9", "function": {"name": "f"}}
+    text = '"id":"chatcmpl-tool-9"'
+    chunks = [f"data: {json.dumps({'id': 'chatcmpl-req-1', 'usage': {}}, separators=(',', ':'))}\n\n"]
+    for delta in ({"tool_calls": [call]}, {"content": text}):
+        told = {"id": "chatcmpl-req-1", "choices": [{"delta": delta}]}
+        chunks.append(f"data: {json.dumps(told, separators=(',', ':'))}\n\n")
+
+    async def stream() -> AsyncIterator[str]:
+        for chunk in chunks:
+            yield chunk
+
+    async def passing(_: object, given: AsyncIterator[str]) -> AsyncIterator[str]:
+        async for chunk in given:
+            yield chunk
+
+    token = meter.current.set(meter.Meter())
+    try:
+        seen = [json.loads(one.removeprefix("data: ")) async for one in with_cached(passing)(None, stream())]
+    finally:
+        meter.current.reset(token)
+    assert seen[0]["id"] == "msg_req-1"
+    assert seen[1]["choices"][0]["delta"]["tool_calls"][0]["id"] == "toolu_9"
+    assert seen[2]["choices"][0]["delta"]["content"] == text
+    function = SimpleNamespace(arguments="{}")
+    message = SimpleNamespace(tool_calls=[SimpleNamespace(id="chatcmpl-tool-9", function=function)])
+    choices = [SimpleNamespace(message=message, finish_reason="stop")]
+    whole = with_inputs(lambda _, given: given)(None, SimpleNamespace(id="chatcmpl-req-1", choices=choices))
+    assert (whole.id, message.tool_calls[0].id) == ("msg_req-1", "toolu_9")
 
 
 def test_what_is_no_chunk_passes() -> None:

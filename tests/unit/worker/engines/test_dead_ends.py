@@ -72,4 +72,4 @@ for parse, bad in ((Grammar.from_ebnf, "root ::= root"), (Grammar.from_lark, "st
         print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.count("no text completes an alternative of the rule") == 2
+    assert done.stdout.count("no text completes one of its alternatives") == 2

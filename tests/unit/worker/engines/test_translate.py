@@ -12,8 +12,9 @@ vllm:num_requests_running{engine="0",model_name="m@1"} 3.0
 vllm:num_requests_running{engine="1",model_name="m@1"} 2.0
 vllm:num_requests_waiting{engine="0",model_name="m@1"} 1.0
 vllm:kv_cache_usage_perc{engine="0",model_name="m@1"} 0.25
-vllm:prefix_cache_hits_total{engine="0",model_name="m@1"} 1.184e+03
-vllm:prefix_cache_hits_created{engine="0",model_name="m@1"} 1.7e+09
+vllm:prompt_tokens_cached_by_source_total{engine="0",model_name="m@1",source="device"} 1.184e+03
+vllm:prompt_tokens_cached_by_source_total{engine="0",model_name="m@1",source="host"} 0.0
+vllm:prompt_tokens_cached_by_source_created{engine="0",model_name="m@1",source="device"} 1.7e+09
 vllm:generation_tokens_total{engine="0",model_name="m@1"} 20.0
 vllm:iteration_tokens_total_count{engine="0",model_name="m@1"} 7.0
 vllm:iteration_tokens_total_sum{engine="0",model_name="m@1"} 91.0
@@ -53,8 +54,19 @@ def test_the_exposition_is_valid_and_in_our_names() -> None:
         "penstock_prefix_hit_tokens",
     }
     (hits,) = families["penstock_prefix_hit_tokens"].samples
-    assert (hits.name, hits.labels, hits.value) == ("penstock_prefix_hit_tokens_total", {"version": "m@1"}, 1184.0)
+    assert (hits.name, hits.value) == ("penstock_prefix_hit_tokens_total", 1184.0)
+    assert hits.labels == {"version": "m@1", "tier": "device"}
     assert families["penstock_prefix_hit_tokens"].type == "counter"
+
+
+def test_hits_are_told_by_tier_and_added_up_over_engines() -> None:
+    """Host memory appears with its first hit; two engines of one process are one number."""
+    more = THEIRS.replace('source="host"} 0.0', 'source="host"} 96.0') + (
+        'vllm:prompt_tokens_cached_by_source_total{engine="1",model_name="m@1",source="host"} 4.0\n'
+    )
+    families = {f.name: f for f in text_string_to_metric_families(exposition(parse(more), VersionId("m@1")))}
+    hits = {one.labels["tier"]: one.value for one in families["penstock_prefix_hit_tokens"].samples}
+    assert hits == {"device": 1184.0, "host": 100.0}
 
 
 def test_an_engine_that_says_nothing_yields_nothing() -> None:

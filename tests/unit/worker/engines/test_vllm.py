@@ -196,3 +196,11 @@ def test_an_engine_of_a_pool_can_sleep_where_it_has_a_device() -> None:
     for place in (replace(PLACE, sleeps=True), replace(PLACE, device="cuda")):
         assert "--enable-sleep-mode" not in line(place=place)
         assert "VLLM_SERVER_DEV_MODE" not in dict(environment(place, MANIFEST.engine))
+
+
+def test_evicted_blocks_are_kept_in_host_memory_on_a_gpu_alone() -> None:
+    """In gibibytes, as vLLM counts them; on a CPU vLLM refuses to start with it."""
+    manifest = replace(MANIFEST, engine=EngineSettings(kv_offload_bytes=64 << 30))
+    assert value(line(manifest, replace(PLACE, device="cuda")), "--kv-offloading-size") == "64"
+    assert "--kv-offloading-size" not in line(manifest)
+    assert "--kv-offloading-size" not in line(MANIFEST, replace(PLACE, device="cuda"))

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.serving.ticket import GIVEN_UP_S
 from penstock.domain.tenancy.standing import Standing
 from penstock.telemetry import names
 from penstock.worker.gate.asgi import Message
 from penstock.worker.gate.corridor import Gate
-from penstock.worker.gate.queue_wait import WORD_S, QueueWait
+from penstock.worker.gate.queue_wait import QueueWait
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.fair_queue import Bounds
 from penstock.worker.gate.queueing.slots import EngineSize
@@ -56,7 +57,7 @@ async def test_who_waits_for_its_own_tenant_until_its_time_is_over_hears_that(
     """S6: where tenants take turns inside, nobody else is in its way; it hears so before its gateway gives up."""
     queue = AdmissionQueue(replace(SIZE, time_shares=time_shares))
     queue.arrive(replace(WORK, request=RequestId("inside")), 0.0, lambda: None, lambda *_: None)
-    wait = QueueWait(queue, replace(WORK, deadline_at=WORD_S + 0.01), _silent, lambda: 0.0)
+    wait = QueueWait(queue, replace(WORK, deadline_at=GIVEN_UP_S + 0.01), _silent, lambda: 0.0)
     rejection = await wait.until_admitted()
     assert rejection is not None
     assert (rejection.why, rejection.fields["reason"]) == (Shed.LATE, reason)
@@ -75,3 +76,15 @@ async def test_what_one_tenant_floods_is_told_from_overload(clock: ManualClock) 
         assert client.headers["x-penstock-refused"] == "overloaded"
     assert sample(gate, names.DOOR_SHED, standing="paid", reason="tenant_queue") == 2
     assert sample(gate, names.DOOR_SHED, standing="paid", reason="overloaded") == 1
+
+
+async def test_a_tenant_beyond_its_part_of_the_kv_cache_hears_so_only_if_it_would_be_degraded() -> None:
+    """That refusal is for its gateway; where it waits, the reason of a late refusal is its own queue."""
+    queue = AdmissionQueue(replace(SIZE, max_seqs=4))
+    inside = replace(WORK, request=RequestId("inside"), kv_part=0.004)
+    queue.arrive(inside, 0.0, lambda: None, lambda *_: None)
+    for waits, why, reason in ((False, Shed.KV_PART, "tenant_kv"), (True, Shed.LATE, "tenant_queue")):
+        work = replace(inside, request=RequestId("next"), kv_waits=waits, deadline_at=GIVEN_UP_S + 0.01)
+        rejection = await QueueWait(queue, work, _silent, lambda: 0.0).until_admitted()
+        assert rejection is not None
+        assert (rejection.why, rejection.fields["reason"]) == (why, reason)

@@ -5,12 +5,13 @@ message itself, since grpc would first wait for the message, without a limit and
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from penstock.domain.errors import MalformedBody, OverLimit, Overloaded, PenstockError
 from penstock.domain.ids import RequestId
@@ -30,6 +31,7 @@ STRANGERS_RATIO = 8
 """One of this many calls is for callers without a key: probes, and programs that list models."""
 Context = Any
 """grpc.aio's context for handlers; its own types are generic over messages."""
+Decode = Callable[[bytes], object]
 Handler = Any
 """grpc's description of a method."""
 
@@ -79,7 +81,7 @@ class Calls(grpc.GenericRpcHandler):
     def _made(self, handler: Handler, *, is_inference: bool) -> Handler:
         serve = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
 
-        async def call(messages: object, context: Context) -> object:
+        async def call(messages: AsyncIterator[bytes], context: Context) -> object:
             client = self._relay.client(context.peer())
             if client is None:  # it has just gone
                 raise asyncio.CancelledError
@@ -92,14 +94,16 @@ class Calls(grpc.GenericRpcHandler):
             if is_inference:
                 answer = await serve(caller, context)
             else:
-                asked = messages if handler.request_streaming else await self._message(caller, context)
+                decode = handler.request_deserializer or bytes
+                whole = not handler.request_streaming
+                asked = await self._message(caller, context, decode) if whole else self._each(messages, context, decode)
                 answer = await _answered(serve(asked, context), context, client)
             client.writes(task)  # what is returned is written by the library, until the task ends
             return answer
 
-        streaming, whole = grpc.stream_stream_rpc_method_handler, grpc.stream_unary_rpc_method_handler
-        make = streaming if handler.response_streaming else whole
-        return make(call, handler.request_deserializer, handler.response_serializer)
+        streaming, single = grpc.stream_stream_rpc_method_handler, grpc.stream_unary_rpc_method_handler
+        make = streaming if handler.response_streaming else single
+        return make(call, None, handler.response_serializer)  # the library would answer UNKNOWN for damaged messages
 
     def _caller(self, context: Context, client: Client) -> RpcCaller:
         headers = headers_of(context)
@@ -115,16 +119,27 @@ class Calls(grpc.GenericRpcHandler):
             return self._known, caller.who.tenant
         return self._strangers, caller.client.address
 
-    async def _message(self, caller: RpcCaller, context: Context) -> object:
+    async def _message(self, caller: RpcCaller, context: Context, decode: Decode) -> object:
         """Return the message of a call other than inference, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
             message = await arrived(context.read, caller.client, self._edge.limits.header_timeout_s)
             if message is not None:
-                return message
+                return await self._decoded(message, context, decode)
         except PenstockError as refusal:
             error = refusal
         await refuse(self._edge, context, error)
+        raise AssertionError("an aborted call goes no further")
+
+    async def _each(self, messages: AsyncIterator[bytes], context: Context, decode: Decode) -> AsyncIterator[object]:
+        async for message in messages:
+            yield await self._decoded(message, context, decode)
+
+    async def _decoded(self, message: bytes, context: Context, decode: Decode) -> object:
+        try:
+            return decode(message)
+        except DecodeError:
+            await refuse(self._edge, context, MalformedBody("the message is not of the type that the method takes"))
         raise AssertionError("an aborted call goes no further")
 
 

@@ -105,7 +105,7 @@ class RpcExchange(RequestExchange):
 
     def _streaming(self, body: Body) -> Body:
         if body.get(STREAM):
-            raise InvalidField("ModelInfer answers as a whole: ModelStreamInfer streams", param=STREAM)
+            raise InvalidField("ModelInfer does not stream: use ModelStreamInfer", param=STREAM)
         return body
 
     def _named(self) -> Named:

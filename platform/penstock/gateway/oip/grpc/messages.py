@@ -128,7 +128,9 @@ def _input(spec: TensorSpec, given: Any, raw: memoryview | None) -> Tensor:  # n
     check_input(spec, _parameters(given.parameters))
     if raw is not None:
         if given.HasField("contents"):
-            raise InvalidField(f"{name} has contents beside raw_input_contents: give one of them", param=name)
+            raise InvalidField(
+                f"{name} has contents, and the message raw_input_contents: send only one of them", param=name
+            )
         return checked(spec, raw)
     filled = [field.name for field, _ in given.contents.ListFields()]
     for field in filled:

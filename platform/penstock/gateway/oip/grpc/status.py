@@ -34,7 +34,6 @@ def metadata(headers: Headers) -> Metadata:
 
 
 def details(error: PenstockError, request_id: RequestId) -> bytes:
-    """Return Google's ``Status``: reason, field, retry time."""
     row = row_of(error)
     said = {"request_id": request_id, "retryable": str(row.retryable).lower(), "type": row.type}
     said |= {name: value for name, value in (("param", error.param), ("reason", error.reason)) if value}

@@ -80,7 +80,7 @@ def _wrong_input() -> InvalidField:
 def form_of(body: Body) -> Callable[[list[float]], object]:
     """Return the function that encodes a vector as the body asks; raises ``InvalidField``."""
     if body.dimensions is not None:
-        raise InvalidField("this model's vectors have one length: leave dimensions out", param="dimensions")
+        raise InvalidField("this model's embeddings have a fixed length: leave dimensions out", param="dimensions")
     if body.encoding_format == "base64":
         return _base64
     if body.encoding_format != "float":
@@ -93,7 +93,7 @@ def numbers(row: Features, settings: HandlerSettings) -> list[float]:
     told = row.get(settings.outputs[0].name)
     values: list[float] = [] if told is None else told.float().flatten().tolist()
     if not values or any(value - value != 0.0 for value in values):  # NaN and infinities
-        raise EngineError("the model gave no number for this input")
+        raise EngineError("the model's result for this input is not a finite number")
     return values
 
 

@@ -2,7 +2,7 @@
 
 An image that can't be decoded faithfully is refused with the reason: a network classifies wrong colours with high
 confidence. Pillow reads the header first, so a decompression bomb is refused before a pixel exists; a large JPEG is
-decoded at a fraction of its size. ``stripping`` removes metadata before Pillow sees it.
+decoded at a fraction of its size.
 
 The image is turned by its EXIF orientation, the only tag that is read.
 """
@@ -100,11 +100,11 @@ def _check(image: Image.Image, data: bytes, param: str) -> None:
     width, height = image.size
     told = pictures.of_bytes(data)
     if told is not None and told != pictures.UNKNOWN and (told.width, told.height) != image.size:
-        raise InvalidField(f"{param} names two sizes: it is damaged", param=param)
+        raise InvalidField(f"{param} states two different sizes: it is damaged", param=param)
     if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
         raise _too_large(param)
     if getattr(image, "n_frames", 1) > 1:
-        raise InvalidField(f"{param} is an animation: send one of its pictures", param=param)
+        raise InvalidField(f"{param} is an animation: send a single frame of it", param=param)
     if image.mode not in _MODES:
         kind = "CMYK" if image.mode == "CMYK" else f"of mode {image.mode}"
         raise InvalidField(f"{param} is {kind}: send 8 bits of RGB or grey", param=param)

@@ -92,7 +92,7 @@ def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, in
     for name in form.outputs:
         stacked = _stacked([row.get(name) for row in rows])
         if name == form.finite and not bool(torch.isfinite(stacked).all()):
-            raise EngineError("the model gave no number for this input")
+            raise EngineError("the model's result for this input is not a finite number")
         datatype, shape = DATATYPES[stacked.dtype], list(stacked.shape)
         if name in form.classes:
             datatype, (part, shape) = Datatype.BYTES, ranked(stacked, form.classes[name], form.labels)
@@ -111,7 +111,7 @@ def _stacked(rows: Sequence[torch.Tensor | None]) -> torch.Tensor:
     found = [row for row in rows if row is not None]
     kinds = {(row.dtype, row.shape) for row in found}
     if len(found) != len(rows) or len(kinds) != 1 or found[0].dtype not in DATATYPES:
-        raise EngineError("the model gave no output of one datatype and shape for these inputs")
+        raise EngineError("the model's outputs for these inputs are missing or differ in datatype or shape")
     return torch.stack(found).contiguous()
 
 
@@ -121,13 +121,13 @@ def _tensors(described: Sequence[_Tensor], rest: memoryview) -> dict[str, Tensor
         spec = TensorSpec(name=one.name[:64], datatype=one.datatype, shape=tuple(one.shape))
         size = one.parameters.get(BINARY_SIZE)
         if type(size) is not int or not 0 <= size <= len(rest):
-            raise InvalidField(f"{spec.name}: {BINARY_SIZE} must be the bytes that the body has of it", param=spec.name)
+            raise InvalidField(f"{spec.name}: {BINARY_SIZE} must be the size of its data in the body", param=spec.name)
         if spec.name in found:
             raise InvalidField(f"{spec.name} is given twice", param=spec.name)
         data, rest = rest[:size], rest[size:]
         found[spec.name] = checked(spec, data)
     if len(rest):
-        raise MalformedBody("the body has more bytes than its tensors say")
+        raise MalformedBody("the body has more bytes than its tensors' sizes add up to")
     return found
 
 

@@ -24,7 +24,7 @@ def load(folder: Path, manifest: Manifest, device: str) -> Handler:
     """Load the version's handler; raises ``ArtifactRefused`` if its manifest names none."""
     settings = manifest.handler
     if settings is None:
-        raise ArtifactRefused("the version names no handler: it is not for this engine")
+        raise ArtifactRefused("the version names no handler, so the engine for classic models can't run it")
     model = Model(
         folder=folder,
         settings=settings,

@@ -3,11 +3,11 @@
 The C library returns large blocks to the kernel as soon as they are free, and the next batch takes a page fault for
 every page: 3,900 for an image of EfficientNet, a third of its time.
 
-All threads use one arena. A forked process has those of its parent's threads: the padding is larger than such a heap,
-or it would be unmapped whole.
+A forked process has those of its parent's threads: the padding is larger than such a heap, or it would be unmapped
+whole.
 
-Trade-off: the largest batch's memory stays with the process, bounded as batches are.
-Source: mallopt(3), of the GNU C library, and its ``arena.c``; with other libraries nothing happens.
+Trade-off: the largest batch's memory stays with the process, bounded as batches are. Source: mallopt(3), of the GNU C
+library, and its ``arena.c``; with other libraries nothing happens.
 """
 
 import ctypes
@@ -20,7 +20,6 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8
 
 
 def keep() -> bool:
-    """Keep freed memory in the process; False if the C library can't."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False

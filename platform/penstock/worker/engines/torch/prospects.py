@@ -1,8 +1,7 @@
 """Predicts from measured item times whether a request can meet its deadline; if not, names the reason. Pure.
 
-A list of items is refused as too large once it is nearly certain that even the whole device could not compute it in
-time; with few measurements that is later. If a list misses its deadline, the error names the cause: it needed more than
-its tenant's share of the device, or its tenant's other items used that share, or the platform was slow.
+If a list misses its deadline, the error names the cause: it needed more than its tenant's share of the device, or its
+tenant's other items used that share, or the platform was slow.
 
 Trade-off: equal shares by items are assumed; queue and batcher apply the weights, and few refusals depend on them.
 """

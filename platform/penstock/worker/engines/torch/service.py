@@ -17,7 +17,7 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import BadRequest, DeadlineInQueue, EngineError, PenstockError
 from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.serving.report import Batched
-from penstock.domain.serving.ticket import Ticket
+from penstock.domain.serving.ticket import GIVEN_UP_S, Ticket
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats import pictures
 from penstock.worker.batching.collector import Batcher
@@ -36,8 +36,6 @@ from penstock.worker.share import Share
 class Sharing:
     """Bounds the concurrent items of lists: two full batches in all if one tenant is present, else each list's own
     share.
-
-    Items already running when another tenant arrives end within two batches; until then a list adds none.
     """
 
     def __init__(self, most: int) -> None:
@@ -104,10 +102,8 @@ _NO_MEMORY = ("can't allocate memory", "not enough memory")
 """The out-of-memory message of torch's CPU allocator, which has no error class for it."""
 BATCHES = 2
 """Batches for which the queue has slots: one in computation, one being formed."""
-WORD_S, WORD_PART = 0.1, 0.05
-"""Seconds before its deadline, and the largest part of its time, at which a request is given up, so that its caller
-gets an answer.
-"""
+GIVEN_UP_PART = 0.05
+"""The largest part of a request's time that ``GIVEN_UP_S`` may take."""
 _Done = tuple[Features, int, Batched | None]
 
 
@@ -150,7 +146,7 @@ class Compute:
             self._numbers.running -= len(rows)
             self._numbers.batches += 1
         if any(len(one) != len(rows) for one in made.values()):
-            raise EngineError("the model gave another number of rows than it got")
+            raise EngineError("the model returned a different number of rows than it was given")
         if not _has_postprocess(self._handler):
             declared.check(made, self._handler.model.settings)
         self._numbers.items += len(rows)
@@ -215,7 +211,7 @@ class Service:
     def _prospect(self, given: Sequence[Given], ticket: Ticket, meter: Meter) -> Prospect:
         now = self._clock.monotonic()
         left_s = ticket.deadline_at - self._clock.now()
-        left_s -= min(WORD_S, WORD_PART * left_s)
+        left_s -= min(GIVEN_UP_S, GIVEN_UP_PART * left_s)
         return Prospect(ticket.tenant, len(given), now - (meter.waited_s or 0.0), now + left_s)
 
     async def _one(self, given: Given, asked: _Asked) -> _Done:

@@ -1,8 +1,7 @@
 """Reduces a JPEG or PNG to its pixels before the decoder sees it. Pure.
 
 Profiles, texts, previews and extra segments cost decoder time not visible in any header, and don't change the pixels:
-they are removed, and the number of remaining segments is bounded. EXIF data are returned separately, for rotation. WebP
-is left unchanged: its container is parsed in C.
+they are removed, and the number of remaining segments is bounded. EXIF data are returned separately, for rotation.
 """
 
 import struct
@@ -95,9 +94,9 @@ def _png(data: bytes, param: str) -> Stripped:
     chunks = _chunks(data, param)
     frames = chunks.get(b"acTL", [b""])[0]
     if int.from_bytes(frames[:4], "big") > 1:
-        raise InvalidField(f"{param} is an animation: send one of its pictures", param=param)
+        raise InvalidField(f"{param} is an animation: send a single frame of it", param=param)
     if len(chunks.get(b"IHDR", ())) > 1:
-        raise InvalidField(f"{param} names two sizes: it is damaged", param=param)
+        raise InvalidField(f"{param} states two different sizes: it is damaged", param=param)
     needed = [(kind, chunks[kind][0]) for kind in (b"IHDR", b"PLTE", b"tRNS") if kind in chunks]
     if any(len(one) > MAX_CHUNK_BYTES for _, one in needed):
         raise damaged(param)

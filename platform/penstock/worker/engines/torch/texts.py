@@ -51,7 +51,7 @@ class Texts:
             raise InvalidField(f"give {param} as text", param=param)
         size = self.tokenizer.get_vocab_size()
         if not all(type(one) is int and 0 <= one < size for one in given):
-            raise InvalidField(f"{param} holds something that is no token id of this model", param=param)
+            raise InvalidField(f"{param} has a value that is no token id of this model", param=param)
         return list(given)  # type: ignore[arg-type]  # all are whole numbers
 
 

@@ -2,7 +2,7 @@
 
 If all slots run requests, vLLM admits no other adapter: a third one beside two busy ones would wait forever. Here an
 adapter keeps its slot, and its requests go first, until another has waited ``BOUND_S``; then the slot closes and is
-reassigned after its running requests. Waiting adapters go in fair order.
+reassigned after its running requests.
 
 The bound: of ``n`` adapters for ``s`` slots, each is served after ``n / s`` times ``BOUND_S`` plus the longest answer
 in a closing slot.

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.domain.ids import RequestId, TenantId, VersionId
+from penstock.domain.outage import SHORTEST_WAIT_S
 from penstock.domain.serving.load import FIRST_PACE
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.anticipation import Anticipation
-from penstock.worker.gate.queueing.constants import LEAST_LOOK_S, LEAST_RETRY_S
 from penstock.worker.gate.queueing.entered import Entered
 from penstock.worker.gate.queueing.estimates import ServiceRate
 from penstock.worker.gate.queueing.fair_queue import Bounds, FairQueue, oldest
@@ -33,6 +33,8 @@ class Shed(StrEnum):
     LATE = "late"
     EVICTED = "evicted"
     CLOSING = "closing"
+    KV_PART = "kv_part"
+    """Its tenant's requests hold its part of the KV blocks, and its gateway would rather degrade it than wait."""
     ADAPTER = "adapter"
     """The request's adapter isn't served here."""
 
@@ -95,16 +97,17 @@ class AdmissionQueue:
         """Take a request: exactly one callback is called, now or later, unless the request leaves before."""
         self._see(work, now)
         forecast = self.forecast
+        if not work.kv_waits and self.rules.is_over_kv(work):
+            reject(Shed.KV_PART, forecast.wait_s(work, now))
+            return
         wait_s = self.expected_wait_s(work, now)
         retries_s = 0.0 if not wait_s or forecast.retries.takes(work, now) else forecast.retries_s(work, now)
         late_s = forecast.late_s(work, now, wait_s, retries_s)
-        too_long_s = late_s or forecast.timed_out_s(work, now, wait_s, retries_s)
-        evicted = self._push(work, now) if not too_long_s else None
+        too_long_s = forecast.timed_out_s(work, now, wait_s, retries_s) if late_s is None else late_s
+        evicted = self._push(work, now) if too_long_s is None else None
         if evicted is None:
-            reject(
-                Shed.LATE if late_s else Shed.FULL,
-                forecast.retry_s(work, too_long_s or forecast.room_s(work) + retries_s, now),
-            )
+            over_s = forecast.room_s(work) + retries_s if too_long_s is None else too_long_s
+            reject(Shed.FULL if late_s is None else Shed.LATE, forecast.retry_s(work, over_s, now))
             return
         for victim in evicted:
             self._send_away(victim.request, Shed.EVICTED, forecast.again_s(victim, now))
@@ -147,7 +150,7 @@ class AdmissionQueue:
         for work in [one.work for one in self._entries.values() if one.entered_at is None]:
             if work.adapter == adapter:
                 self._take_out(work.request)
-                self._send_away(work.request, Shed.ADAPTER, max(LEAST_RETRY_S, for_s))
+                self._send_away(work.request, Shed.ADAPTER, max(SHORTEST_WAIT_S, for_s))
         self._open(now)
 
     # -- what the engine has done ------------------------------------------------------------
@@ -198,7 +201,7 @@ class AdmissionQueue:
             self.entered.entered(work)
         if self.look_at is not None and self.look_at < self._timer_at:
             self._timer_at = self.look_at
-            self.look_later(max(LEAST_LOOK_S, self.look_at - now))
+            self.look_later(max(0.0, self.look_at - now))
 
     def _next(self, now: float) -> Work | None:
         work = self._choose(now)

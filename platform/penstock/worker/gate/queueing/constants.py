@@ -30,7 +30,7 @@ slots. Spare levels leave this room in addition to the slots in use.
 
 KEPT_PART = 0.125
 """Part of the slots kept for active tenants below their share, one at least. Without it a burst waits for others'
-answers to end."""
+answers to end. The prompts of one list take no more at once, so that a later request waits for a few of them."""
 
 PREFILL_PART = 0.25
 """Part of a step that prompts may fill while several tenants are active. Without it the p99 time to first token beside
@@ -56,9 +56,6 @@ MOST_PROMISED = 0.8
 
 RESERVATION_HOLD_S = 3600.0
 """Seconds that a reservation holds after its tenant's last request."""
-
-ACTIVE_S = 30.0
-"""Seconds that a tenant counts as active after its last request: after a pause it finds a slot."""
 
 # -- the order -----------------------------------------------------------------------------
 
@@ -94,12 +91,9 @@ NEW_PART = 0.65
 LAPSE_S = 5.0
 """Seconds that a retry keeps its place after it was due, since ``Retry-After`` has whole seconds."""
 
-LEAST_RETRY_S = 1.0
-"""Least ``Retry-After``: the header counts in seconds."""
-
 MINUTE_S = 60.0
-"""Longest ``Retry-After``: no forecast reaches further. Also the half-life of an adapter's uses, the window of
-``LOADS_PER_MINUTE``, and the seconds for which ended requests, and adapters that could not be awaited, are remembered.
+"""Half-life of an adapter's uses, window of ``LOADS_PER_MINUTE``, and the seconds for which ended requests, and
+adapters that could not be awaited, are remembered.
 """
 
 # -- anticipation --------------------------------------------------------------------------
@@ -117,9 +111,6 @@ RESERVE_PART = 0.375
 
 # -- estimates -----------------------------------------------------------------------------
 
-FOLD_S = 0.25
-"""Shortest sample of the pace, in seconds: steps come in bursts."""
-
 LEARNING = 0.1
 """Weight of the newest observation in a mean: of a tenant's pauses, of adapters' loads, of retries that arrived."""
 
@@ -134,21 +125,20 @@ alone for good.
 AS_PREDICTED_S = 0.1
 """Seconds of first tokens that are taken as predicted. Without them one late token makes a worker slow."""
 
-LEAST_LOOK_S = 1e-6
-"""Shortest seconds until the queue asks to be called again: a shorter timer would fire at once, again and again."""
-
 LOOK_S = 0.25
-"""Seconds between checks of changes without an event, such as an adapter's load."""
+"""Seconds between checks of changes without an event, such as an adapter's load. Also the shortest sample of the pace,
+since steps come in bursts: without it each burst of an idle engine would raise the pace.
+"""
 
 # -- adapters ------------------------------------------------------------------------------
 
 BOUND_S = 2.0
 """Seconds that an adapter waits for an idle slot before one is closed for it, and that a loaded one stays while others
-wait; it keeps its slot for half of that. A smaller value swaps more; a larger one lets other adapters wait.
+wait; it keeps its slot for half of that. A smaller value swaps more; a larger one lets other adapters wait. Also the
+first estimate of a load, and the first pause of a refused pin; later pauses double.
 """
 
-LOADS_PER_MINUTE = 30
-"""Adapter loads in any minute. Without it an engine used by a thousand adapters would only load."""
-
-FIRST_LOAD_S = 2.0
-"""Initial estimate of an adapter's load in seconds; a refused pin is retried after as long, then twice as long."""
+LOADS_PER_MINUTE = int(MINUTE_S / BOUND_S)
+"""Adapter loads in any minute: as many as stays of a loaded one fit into it. Without it an engine used by a thousand
+adapters would only load.
+"""

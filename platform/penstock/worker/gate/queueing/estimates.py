@@ -7,7 +7,7 @@ Capacity is measured only while requests wait; other times can raise the estimat
 import math
 from collections.abc import Callable
 
-from penstock.worker.gate.queueing.constants import AS_PREDICTED_S, FOLD_S, REMEMBERED, SLOWNESS_HALF_LIFE_S
+from penstock.worker.gate.queueing.constants import AS_PREDICTED_S, LOOK_S, REMEMBERED, SLOWNESS_HALF_LIFE_S
 
 
 class ServiceRate:
@@ -44,7 +44,7 @@ class ServiceRate:
         """Count the engine's tokens of service; ``full`` while more work waits."""
         self._done += cost
         self._is_full = self._is_full and full
-        if self._since is not None and now - self._since >= FOLD_S:
+        if self._since is not None and now - self._since >= LOOK_S:
             self._fold(now)
 
     def _fold(self, now: float) -> None:
@@ -61,8 +61,7 @@ class ServiceRate:
 class Slowness:
     """Measured over predicted seconds of recent first tokens; 1.0 without evidence, and never below.
 
-    Routing alone reads it: a prompt in the cache is quicker than predicted, and the engine no faster. Old evidence
-    fades, so that a worker without requests is tried again.
+    Routing alone reads it: a prompt in the cache is quicker than predicted, and the engine no faster.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,8 @@
 """Hierarchical weighted fair queueing in tokens of service, in front of one engine.
 
 Priority levels (one per standing) share the engine by weight, tenants in a level likewise; both by start-time fair
-queueing (``fairness/turns.py``) over the token costs of VTC (Sheng et al., OSDI'24). A request is charged its expected
-cost at dispatch, corrected as its tokens are generated. Spare levels run only while no other request waits. In a full
-queue requests of lower standing are evicted.
+queueing (``fairness/turns.py``) over the token costs of VTC (Sheng et al., OSDI'24). Spare levels run only while no
+other request waits.
 
 Trade-off: strict priority would lower interactive latency under overload, but starve batch work.
 """
@@ -68,8 +67,7 @@ class FairQueue:
     def make_room(self, work: Work) -> list[Work] | None:
         """Remove the requests that this one evicts; None if eviction would not make room.
 
-        The lowest standing is evicted first, there the newest request of the longest queue. A tenant at its own bound
-        evicts none.
+        A tenant at its own bound evicts none.
         """
         flow = self._levels[work.standing].flows.get(work.tenant)
         if flow is not None and not self._has_room_of_its_own(flow, work):
@@ -176,10 +174,7 @@ class FairQueue:
         level.correct(work, delta_cost)
 
     def ahead_of(self, work: Work) -> float:
-        """Return the tokens of service probably done before the request; an estimate in O(1).
-
-        Other levels get their share meanwhile; a spare request waits for all better ones.
-        """
+        """Return the tokens of service probably done before the request; an estimate in O(1)."""
         level = self._levels[work.standing]
         ahead = level.ahead_of(work)
         if work.standing.is_spare:

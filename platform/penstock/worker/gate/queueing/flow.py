@@ -48,9 +48,8 @@ class Flow:
         """The flow's virtual time for ordering, least first; less its running part while it is within its share of
         slots.
 
-        So a few concurrent requests need not wait one by one behind a flooding tenant. A flow with nothing running is
-        moved ahead by its last request, since it waited for that answer. Both corrections are bounded: in the long run
-        service follows weights.
+        A flow with nothing running is moved ahead by its last request, since it waited for that answer. Both
+        corrections are bounded: in the long run service follows weights.
         """
         if not self.running:
             return self.virtual - self.last

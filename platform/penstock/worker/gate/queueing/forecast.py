@@ -7,12 +7,10 @@ Trade-off: an O(1) estimate with headroom for later requests that go first, inst
 """
 
 from penstock.domain.models.steps import StepModel
+from penstock.domain.outage import LONGEST_WAIT_S, SHORTEST_WAIT_S
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.constants import (
     HEADROOM,
-    LEAST_LOOK_S,
-    LEAST_RETRY_S,
-    MINUTE_S,
     NEW_PART,
     STAY_HEADROOM,
 )
@@ -44,14 +42,19 @@ class Forecast:
     def _ahead_of(self, work: Work) -> float:
         """Return the work until the request's turn and until a slot becomes free; 0 if it could enter now.
 
-        On its tenant's reserved slot only its own work is before it.
+        On its tenant's reserved slot only its own work is before it. Beyond its tenant's part of the KV blocks it waits
+        for its own work, which gets the part of the pace that its slots are of all.
         """
         rules, fair = self._rules, self._fair
         if rules.enters_past_full(work) or (not len(fair) and rules.fits(work) is Fit.YES):
             return 0.0
         if rules.reserved.covers(work):
             return fair.waiting_of(work) + self._slots.mean_cost
-        return fair.ahead_of(work) + self._slots.mean_cost
+        ahead = fair.ahead_of(work) + self._slots.mean_cost
+        if not rules.is_over_kv(work):
+            return ahead
+        others = self._slots.held.slots / self._slots.held_by(work.tenant).slots
+        return max(ahead, others * (fair.waiting_of(work) + self._slots.mean_cost))
 
     def _adapter_s(self, work: Work, now: float) -> float:
         if self._adapters is None or not work.adapter:
@@ -64,22 +67,21 @@ class Forecast:
         """Return the seconds of work of its tenant's expected retries, which go first."""
         return self.retries.before(work, self._rules.active.share_of(work) or 1.0, now) / self.pace.per_s
 
-    def late_s(self, work: Work, now: float, wait_s: float | None = None, retries_s: float = 0.0) -> float:
-        """Return the predicted seconds past the request's deadline; 0 if it may wait.
+    def late_s(self, work: Work, now: float, wait_s: float | None = None, retries_s: float = 0.0) -> float | None:
+        """Return the predicted seconds past the request's deadline; None if it may wait.
 
-        A request that can enter at once may always try. A waiting request also needs time to run: otherwise it
-        displaces one that could meet its deadline.
+        A request that can enter at once may always try.
         """
         if not work.deadline_at:
-            return 0.0
+            return None
         run_s = STAY_HEADROOM * self.stay.of(work.cost)
         wait_s = self.wait_s(work, now) if wait_s is None else wait_s
         return _over_s(work.deadline_at - now - run_s, wait_s, retries_s)
 
-    def timed_out_s(self, work: Work, now: float, wait_s: float, retries_s: float) -> float:
+    def timed_out_s(self, work: Work, now: float, wait_s: float, retries_s: float) -> float | None:
         """Return the predicted wait beyond the request's queue timeout, which pauses while its adapter loads."""
         if not work.start_by:
-            return 0.0
+            return None
         return _over_s(work.start_by - now, max(0.0, wait_s - self._load_s(work, now)), retries_s)
 
     def is_hopeless(self, work: Work, now: float) -> bool:
@@ -96,14 +98,14 @@ class Forecast:
         if ahead is None:
             return False
         wait_s = max((ahead + self._slots.mean_cost) / self.pace.per_s, self._adapter_s(work, now))
-        return not self.late_s(work, now, wait_s) and not self.timed_out_s(work, now, wait_s, 0.0)
+        return self.late_s(work, now, wait_s) is self.timed_out_s(work, now, wait_s, 0.0) is None
 
     def waits_for_own(self, work: Work) -> bool:
-        """Tell whether the request waits only for its own tenant's running ones: this engine shares time, so others
-        don't keep it out.
+        """Tell whether the request waits only for its own tenant's running ones: they hold its part of the KV blocks,
+        or this engine shares time, so others don't keep it out.
         """
         slots = self._slots
-        return (
+        return self._rules.is_over_kv(work) or (
             slots.size.time_shares and bool(self._rules.active.share_of(work)) and slots.held_by(work.tenant).slots > 0
         )
 
@@ -134,19 +136,19 @@ class Forecast:
 
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
         """Return the seconds after which the refused caller should retry, and reserve a place for that retry."""
-        retry_s = max(LEAST_RETRY_S, HEADROOM * wait_s)
-        if retry_s <= MINUTE_S:
+        retry_s = max(SHORTEST_WAIT_S, HEADROOM * wait_s)
+        if retry_s <= LONGEST_WAIT_S:
             self.retries.expect(work, now + retry_s, now)
-        return min(MINUTE_S, retry_s)
+        return min(LONGEST_WAIT_S, retry_s)
 
 
-def _over_s(may_s: float, wait_s: float, retries_s: float) -> float:
-    """Return the seconds until a request would wait no longer than allowed; 0 if it may wait now.
+def _over_s(may_s: float, wait_s: float, retries_s: float) -> float | None:
+    """Return the seconds until a request would wait no longer than allowed; None if it may wait now.
 
     While retries are expected, a new request may wait for only part of its time: that leaves room for them, and keeps
     the engine busy if none arrives.
     """
     may_wait_s = may_s / HEADROOM
     if not wait_s or wait_s <= (NEW_PART if retries_s else 1.0) * may_wait_s:
-        return 0.0
-    return max(LEAST_LOOK_S, wait_s + retries_s - max(0.0, may_wait_s))
+        return None
+    return max(0.0, wait_s + retries_s - max(0.0, may_wait_s))

@@ -2,7 +2,6 @@
 
 The flow with the least virtual time is next; a flow with nothing inside may be ahead by a request. Of equal flows the
 one with less inside is first, then the older: many tenants with one request each are served in order of arrival.
-Operations are O(log tenants), amortised.
 """
 
 import heapq
@@ -70,9 +69,8 @@ class PriorityLevel:
     def choose(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work]) -> Work | None:
         """Return the first fitting request of the least served flow, and advance the level's virtual time to it.
 
-        ``pick`` selects a flow's first request. First requests without room are overtaken a bounded number of times,
-        those beyond their share freely. One that will fit in a step or two is never overtaken: small prompts would keep
-        it out.
+        First requests without room are overtaken a bounded number of times, those beyond their share or part freely.
+        One that will fit in a step or two is never overtaken: small prompts would keep it out.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
@@ -84,7 +82,7 @@ class PriorityLevel:
             if fit is Fit.YES:
                 chosen, first = head, first or flow
                 break
-            first = first or flow
+            first = first or self._kept_back(flow, fit)
             passed.append(flow)
             if fit is Fit.NO_ROOM:
                 crowded.append(flow)
@@ -100,6 +98,13 @@ class PriorityLevel:
         if chosen is not None:
             self.overtaken()
         return chosen
+
+    def _kept_back(self, flow: Flow, fit: Fit) -> Flow | None:
+        """Return the flow if others keep it back; one that its own part binds counts as idle, which earns nothing."""
+        if fit is not Fit.OVER_KV:
+            return flow
+        flow.virtual = max(flow.virtual, self._now)
+        return None
 
     def overtaken(self) -> None:
         for flow in self._crowded:
@@ -140,11 +145,7 @@ class PriorityLevel:
         return self._crowd.longest(self.flows).newest
 
     def ahead_of(self, work: Work) -> float:
-        """Return the level's tokens of service probably done before the request.
-
-        The sum of its tenant's own queue, the other tenants' service by weight meanwhile, and new tenants' first
-        requests.
-        """
+        """Return the level's tokens of service probably done before the request."""
         flow = self.flows.get(work.tenant)
         own = flow.cost if flow is not None else 0.0
         fresh = self._fresh - (flow.fresh if flow is not None else 0.0)

@@ -53,12 +53,20 @@ class MayEnter:
 
     def fits(self, work: Work, *, is_owed: bool = True) -> Fit:
         """Tell whether the request may enter; ``is_owed``: its tenant was served no more than others."""
+        if self.is_over_kv(work):
+            return Fit.OVER_KV
         if self.enters_past_full(work):
             return Fit.YES
         fit = self._fit(work, is_owed=is_owed)
         if fit in _FULL and self.slots.size.time_shares:
             return Fit.OVER_SHARE
         return Fit.YES if fit in _FULL and is_owed and self._preempts(work) else fit
+
+    def is_over_kv(self, work: Work) -> bool:
+        """Tell whether the request would exceed its tenant's part of the KV blocks; alone in there it may."""
+        held = self.slots.held_by(work.tenant)
+        most = work.kv_part * self.slots.whole.blocks
+        return bool(most and held.slots) and held.blocks + self.slots.need(work).blocks > most
 
     def enters_past_full(self, work: Work) -> bool:
         """Tell whether the request may enter although all slots are full: up to its tenant's share, if tenants share by

@@ -1,8 +1,7 @@
 """An engine's adapters in memory, the requested ones, and the next to evict. Pure.
 
 One is loaded at a time, a bounded number per minute, tenants with the fewest recent loads first: a tenant with a
-thousand adapters delays others by one load. Load times are measured and included in the forecast. A refused pin is
-retried at growing intervals, after adapters with waiting requests.
+thousand adapters delays others by one load.
 
 Trade-off: with more adapters in use than fit, most requests are refused until the next minute's loads; without a bound
 the engine would only load.
@@ -13,12 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penstock.domain.ids import TenantId, VersionId
+from penstock.domain.outage import SHORTEST_WAIT_S
 from penstock.fairness.fading import Fading
 from penstock.worker.gate.queueing.constants import (
     BOUND_S,
-    FIRST_LOAD_S,
     LEARNING,
-    LEAST_RETRY_S,
     LOADS_PER_MINUTE,
     MINUTE_S,
     MOST_KNOWN,
@@ -60,7 +58,7 @@ class _Pause:
 class Residents:
     def __init__(self, most: int, uses: Uses | None = None) -> None:
         self.most, self.uses = most, uses or Uses()
-        self.load_s = FIRST_LOAD_S
+        self.load_s = BOUND_S
         self._has_seen_a_load = False
         self.loading: VersionId | None = None
         self.pinned: frozenset[VersionId] = frozenset()
@@ -195,7 +193,7 @@ class Residents:
         self._refused[adapter] = AdapterRefusal(why, now + for_s)
         if adapter in self.pinned:
             before = self._paused.get(adapter)
-            of_s = min(MINUTE_S, 2 * before.of_s) if before is not None else FIRST_LOAD_S
+            of_s = min(MINUTE_S, 2 * before.of_s) if before is not None else BOUND_S
             self._paused[adapter] = _Pause(of_s, now + max(of_s, for_s))
         self.loading = None if self.loading == adapter else self.loading
 
@@ -225,7 +223,7 @@ class Residents:
         before = sum(
             one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()
         )
-        left_s = max(LEAST_RETRY_S, self._began + self.load_s - now) if self.loading is not None else 0.0
+        left_s = max(SHORTEST_WAIT_S, self._began + self.load_s - now) if self.loading is not None else 0.0
         if self.loading == adapter:
             return left_s
         if self.loading in self._waiting:

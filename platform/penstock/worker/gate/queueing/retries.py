@@ -1,12 +1,10 @@
 """Places for refused requests that retry on time. Pure.
 
 Each tenant has a line of expected retries apart from its queue. A retry on time may wait like any request; a new
-request counts the whole line as before it. So in lasting overload capacity goes to callers that honour ``Retry-After``,
-which grows with the line.
+request counts the whole line as before it.
 
 Trade-off: a retry is recognised by tenant and prompt length alone, which suffices mostly. The part of callers that
-return is learned; places expire soon after their time. Other workers don't know these places; prefix routing mostly
-leads back to this one.
+return is learned; places expire soon after their time.
 """
 
 from bisect import insort

@@ -1,8 +1,6 @@
 """Each tenant's part of the engine: its share by weight among active tenants, and its reservation.
 
-A tenant is active from its first request with a share, while one waits or runs, and half a minute longer. Of reserved,
-unused slots a part stays free; the rest is lent, and freed slots go to tenants with reservations first. Reservations
-beyond the engine shrink in proportion.
+Of reserved, unused slots a part stays free; the rest is lent, and freed slots go to tenants with reservations first.
 
 Trade-off: running answers can't be preempted, so lent slots are returned only as answers end. Lending none would waste
 the engine; lending all would let long answers occupy everything.
@@ -15,7 +13,8 @@ from typing import NamedTuple
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing.constants import ACTIVE_S, KEPT_FREE, MOST_PROMISED, RESERVATION_HOLD_S
+from penstock.worker.batching.tenants import ACTIVE_S
+from penstock.worker.gate.queueing.constants import KEPT_FREE, MOST_PROMISED, RESERVATION_HOLD_S
 from penstock.worker.gate.queueing.fair_queue import in_engine
 from penstock.worker.gate.queueing.slots import NOTHING, Room, Slots
 from penstock.worker.gate.queueing.work import Work

@@ -1,8 +1,7 @@
 """The engine's batch slots and KV blocks, by tenant and standing; tenants' shares are in ``shares``.
 
-A request enters only when the blocks of its prompt and expected output are free, so the engine does not queue. A longer
-answer's blocks are counted as its tokens are generated. A request holds a slot for each of its sequences; those of one
-prompt share its full blocks.
+A request enters only when the blocks of its prompt and expected output are free, so the engine does not queue. A
+request holds a slot for each of its sequences; those of one prompt share its full blocks.
 
 Trade-off: booking ``max_tokens`` would never preempt but leave most of the KV cache empty; booking the expectation may
 preempt if many answers run long. Preemptions are counted.
@@ -173,8 +172,7 @@ class Slots:
     def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
         """Tell whether slots, blocks and the prefill part of a step have room for the request.
 
-        For a tenant with nothing inside only earlier prompts count against the step, or it would often miss the next
-        one. A request above every bound still fits into an empty engine.
+        A request above every bound still fits into an empty engine.
         """
         if not self._slots:
             return Fit.YES

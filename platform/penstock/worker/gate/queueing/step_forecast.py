@@ -1,8 +1,7 @@
-"""Forecasts for the queue by the step model: the engine's pace with its present requests, and a prompt's time to its
-first token.
+"""Forecasts for the queue by the step model: the engine's pace with its present requests, and a prompt's time to
+its first token.
 
-In a steady batch each sequence brings its prompt once in as many steps as it has output tokens. A prompt is read in
-chunks beside the batch that decodes, after the prompts that came before it.
+A prompt is read in chunks beside the batch that decodes, after the prompts that came before it.
 
 Trade-off: it takes expected lengths for real ones, and ignores the prefix cache; measurements correct the pace, not the
 time to the first token.

@@ -38,6 +38,10 @@ class Work:
     """CPU work beside the prompt (grammar, template, log probabilities), as prompt tokens."""
     reserved: float = 0.0
     """The part of the engine reserved for its tenant by its plan."""
+    kv_part: float = 0.0
+    """The most of the engine's KV blocks that its tenant may hold; 0 for no bound."""
+    kv_waits: bool = True
+    """Whether it waits beyond that part, or is refused."""
     adapter: VersionId = NO_VERSION
     """The adapter that answers the request; empty for the engine's own version."""
 
@@ -55,6 +59,8 @@ class Fit(StrEnum):
     YES = "yes"
     OVER_SHARE = "over_share"
     """There is room, but not for this tenant or so large a request: others may overtake it freely."""
+    OVER_KV = "over_kv"
+    """Its tenant holds its part of the KV blocks: others overtake it freely, and it earns no later service."""
     AFTER_YOU = "after_you"
     """There is room, but a request that goes first is expected soon: others may overtake this one freely."""
     NO_SLOT = "no_slot"

@@ -181,8 +181,12 @@ WRONG: dict[str, tuple[str, object, str]] = {
     "no items": (Api.INFER, asked({**X, "shape": [0, 2], "data": b""}), "x is empty: its shape is [0, 2]"),
     "twice": (Api.INFER, asked(X, X), "given twice"),
     "unequal": (Api.INFER, asked(X, TEXT), "the same number of items"),
-    "bytes beyond": (Api.INFER, asked({**X, "parameters": {"binary_data_size": 80}}), "the bytes that the body has"),
-    "no bytes": (Api.INFER, asked({**X, "parameters": {}}), "the bytes that the body has"),
+    "bytes beyond": (
+        Api.INFER,
+        asked({**X, "parameters": {"binary_data_size": 80}}),
+        "the size of its data in the body",
+    ),
+    "no bytes": (Api.INFER, asked({**X, "parameters": {}}), "the size of its data in the body"),
     "more bytes": (Api.INFER, asked({**X, "parameters": {"binary_data_size": 8}, "data": bytes(9)}), "more bytes"),
 }
 

@@ -64,7 +64,7 @@ def many_scans() -> bytes:
 
 
 WRONG = {
-    "two sizes": (second_head(encoded("RGB", "PNG", (8, 8)), encoded("RGB", "PNG")), "names two sizes"),
+    "two sizes": (second_head(encoded("RGB", "PNG", (8, 8)), encoded("RGB", "PNG")), "states two different sizes"),
     "scans without end": (many_scans(), "scans: save it as a baseline JPEG"),
     "nothing": (b"", "no JPEG, PNG or WebP"),
     "text": (b"hello", "no JPEG, PNG or WebP"),

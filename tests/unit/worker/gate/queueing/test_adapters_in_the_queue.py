@@ -9,7 +9,7 @@ from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
-from penstock.worker.gate.queueing.constants import FIRST_LOAD_S
+from penstock.worker.gate.queueing.constants import BOUND_S
 from penstock.worker.gate.queueing.residents import Residents
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work
@@ -95,10 +95,10 @@ def test_the_base_waits_for_no_slot(site: Site) -> None:
 
 def test_a_load_that_would_come_too_late_refuses_at_once(site: Site) -> None:
     """The load is part of the predicted wait: whose deadline is before that is told so, with the time to come back."""
-    late = site.arrive(C, 0.0, deadline_at=FIRST_LOAD_S / 2)
+    late = site.arrive(C, 0.0, deadline_at=BOUND_S / 2)
     assert site.shed == {late: Shed.LATE}
     assert site.residents.wanted(0.0) == C, "it is loaded all the same: who was sent away comes again"
-    waits = site.arrive(C, 0.0, deadline_at=FIRST_LOAD_S * 2)
+    waits = site.arrive(C, 0.0, deadline_at=BOUND_S * 2)
     assert waits not in site.shed
     assert site.residents.wanted(0.0) == C
 
@@ -115,7 +115,7 @@ def test_what_a_load_makes_late_is_not_the_doing_of_its_tenant(site: Site) -> No
     """Without the tenant's own requests it would be as late; the queue knows that the load is what it waits for."""
     site.arrive(A, 0.0)
     site.arrive(B, 0.0)
-    late = site.work("c", C, deadline_at=FIRST_LOAD_S / 2)
+    late = site.work("c", C, deadline_at=BOUND_S / 2)
     assert site.queue.forecast.is_for_load(late, 0.0)
     assert not site.queue.is_own(late, 0.0)
 

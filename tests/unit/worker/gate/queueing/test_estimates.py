@@ -40,6 +40,16 @@ def test_an_engine_with_little_to_do_is_not_slow() -> None:
     assert pace.per_s == pytest.approx(400.0, rel=0.05)
 
 
+def test_bursts_of_an_engine_with_little_to_do_do_not_raise_the_pace() -> None:
+    """Two steps a millisecond apart, once a second, are two steps in a second, however quick the second one was."""
+    pace = ServiceRate(initial=300.0)
+    pace.busy(0.0)
+    for second in range(1, 100):
+        pace.did(100.0, float(second), full=False)
+        pace.did(100.0, second + 0.001, full=False)
+    assert pace.per_s == pytest.approx(300.0)
+
+
 def test_a_stay_is_learned_by_cost() -> None:
     """Nothing is expected before the first request; then a request of twice the cost is expected twice as long."""
     stay = Stay()

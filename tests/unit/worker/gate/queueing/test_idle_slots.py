@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
+from penstock.worker.batching.tenants import ACTIVE_S
 from penstock.worker.gate.queueing.admission import AdmissionQueue
-from penstock.worker.gate.queueing.constants import ACTIVE_S, KEPT_PART, MAX_BYPASSES, RESERVE_PART, STANDING_PART
+from penstock.worker.gate.queueing.constants import KEPT_PART, MAX_BYPASSES, RESERVE_PART, STANDING_PART
 from penstock.worker.gate.queueing.may_enter import MayEnter
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Fit, Work

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.worker.gate.queueing.constants import ACTIVE_S
+from penstock.worker.batching.tenants import ACTIVE_S
 from penstock.worker.gate.queueing.may_enter import MayEnter
 from penstock.worker.gate.queueing.slots import EngineSize, Slots
 from penstock.worker.gate.queueing.work import Fit, Work

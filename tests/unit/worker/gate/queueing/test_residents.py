@@ -1,7 +1,8 @@
 """Which adapters an engine holds, which are loaded next, who gives way."""
 
 from penstock.domain.ids import TenantId, VersionId
-from penstock.worker.gate.queueing.constants import BOUND_S, LEAST_RETRY_S, LOADS_PER_MINUTE, MINUTE_S
+from penstock.domain.outage import SHORTEST_WAIT_S
+from penstock.worker.gate.queueing.constants import BOUND_S, LOADS_PER_MINUTE, MINUTE_S
 from penstock.worker.gate.queueing.residents import AdapterRefusal, Residents
 
 ACME, MANY = TenantId("acme"), TenantId("many")
@@ -112,7 +113,7 @@ def test_the_first_load_counts_whole_and_one_that_takes_longer_is_not_here_at_on
     load(residents, an(1), 0.0, seconds=7.0)
     assert residents.wait_s(an(2), 7.0) == 7.0
     residents.begin(an(2), 7.0)
-    assert residents.wait_s(an(2), 20.0) == LEAST_RETRY_S
+    assert residents.wait_s(an(2), 20.0) == SHORTEST_WAIT_S
 
 
 def test_what_a_load_takes_is_learned() -> None:

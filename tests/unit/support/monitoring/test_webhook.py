@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.slo.webhook import NotUnderstood, notices
 from penstock.slo.windows import Severity
+from tests.support.monitoring.webhook import NotUnderstood, notices
 
 MESSAGE: dict[str, Any] = {
     "version": "4",

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import EngineRefused
+from penstock.gateway.answers.engine_words import sentence
 from penstock.gateway.dispatch import verdict
-from penstock.gateway.dispatch.engine_words import sentence
 
 SECRET = "my 'secret' \"prompt\" text"
 

@@ -1,7 +1,7 @@
 """Words an engine's refusal of a body as one sentence that names the field. Pure.
 
 vLLM returns its validation library's output: every branch of every union, types, and the value, which is the caller's
-text. Only field and fault are extracted.
+text.
 
 Trade-off: for an unreadable message the caller learns only that the engine refused.
 """
@@ -27,6 +27,10 @@ _NATIVE = re.compile(r"\[[0-9:]{8}\] \S+: ")
 """Clock and source line, with which a grammar compiler begins."""
 _EXTRAS = re.compile(r"\s*\((?:parameter=(?P<param>[\w.\[\]]+)(?:, )?)?(?:value=.*)?\)\s*$", re.DOTALL)
 """The end of vLLM's own errors, which contains the caller's value."""
+_OPERATORS = re.compile(r"\s*(?:To increase this\s|Set (?:max_logprobs|detokenize)\b).*", re.DOTALL)
+"""Advice to the engine's operator: settings that no caller has."""
+_DUMPED = re.compile(r":?\s*\{'.*", re.DOTALL)
+"""An object of the engine's, printed with the caller's values."""
 _QUOTED = re.compile(r"'[^']{41,}'|\"[^\"]{41,}\"")
 _INTERNAL = re.compile(r"^[A-Z][A-Za-z]+$|[\[({]")
 """An engine's class or wrapper in the path to a field."""
@@ -36,7 +40,7 @@ _INPUT, _MISSING = "Input should be ", "Field required"
 
 
 def sentence(message: str, param: str = "") -> tuple[str, str]:
-    """Return the fault and its field; empty if the caller's text can't be removed."""
+    """Return an engine's error as a sentence, or none if the caller's text stays in it, and the field at fault."""
     found = list(_reasons(message))
     if found:
         field = _innermost([where for where, _ in found])
@@ -46,7 +50,7 @@ def sentence(message: str, param: str = "") -> tuple[str, str]:
     ending = _EXTRAS.search(message)
     given = param or (ending and ending["param"]) or ""
     plain = _EXTRAS.sub("", message) if ending and ending[0].strip() != "()" else message
-    plain = _NATIVE.sub("", plain)
+    plain = _DUMPED.sub("", _OPERATORS.sub("", _NATIVE.sub("", plain)))
     return _line(_QUOTED.sub("…", plain))[:MAX_MESSAGE_CHARS], _field(given)
 
 
@@ -58,7 +62,7 @@ def _reasons(message: str) -> Iterator[tuple[str, str]]:
 
 
 def _reason(text: str) -> str:
-    plain = _EXTRAS.sub("", _LEADS.sub("", text))
+    plain = _DUMPED.sub("", _OPERATORS.sub("", _EXTRAS.sub("", _LEADS.sub("", text))))
     return _line(_QUOTED.sub("…", plain))[: MAX_MESSAGE_CHARS // (MAX_REASONS + 1)]
 
 

@@ -1,0 +1,20 @@
+"""The bounds of scaling that a file names: read by the controller, and by the supervisor of one machine's gateways."""
+
+from pathlib import Path
+
+from penstock.apps.settings import ControllerSettings
+from penstock.control.autoscaler.bounds import ScaleBounds, SpecRefused, parse
+from penstock.domain.command_error import CommandError
+from penstock.formats.documents import DocumentRefused, yaml_of
+
+
+def bounds_of(settings: ControllerSettings) -> ScaleBounds:
+    if not settings.scale_file:
+        return ScaleBounds()
+    do = "See docs/how-it-decides/scaling.md, or leave PENSTOCK_SCALE_FILE empty."
+    try:
+        return parse(yaml_of(Path(settings.scale_file).read_bytes()), settings.scale_file)
+    except OSError as error:
+        raise CommandError(f"{settings.scale_file} can't be read: {error.strerror}.", do=do) from error
+    except (SpecRefused, DocumentRefused) as error:
+        raise CommandError(str(error), do=do) from error
