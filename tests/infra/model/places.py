@@ -123,7 +123,7 @@ def endings(world: World, found: list[Kind]) -> Iterator[str]:
         (not longest_s < min(waits_s, EVICTED_S), "the autoscaler, or the update of a group, cuts streams"),
         (finds != text(cluster.inputs, "name"), "the autoscaler finds no group"),
     )
-    for chart in ("gpu-operator", "aws-efa-k8s-device-plugin"):
+    for chart in {"gpu-operator", "aws-efa-k8s-device-plugin"} & {one.name for one in world.of("Release")}:
         for one in facts()[chart]["workloads"]:
             own = {key: value for key, value in one["node_selector"].items() if key.startswith("penstock.io")}
             if one["kind"] == "DaemonSet" and not any(own.items() <= kind.labels.items() for kind in found):
