@@ -179,6 +179,7 @@ def burst(world: World, kind: Kind) -> Iterator[str]:
         (own not in held, "its machines are outside of the cluster's own group: no pod is reached"),
         (not all(one.endswith(f"@{release}") for one in images), f"starts from another release than {release}"),
         (not fits, "images do not fit"),
+        (text(spec, "expireAfter") != "Never", "its nodes end with their streams, past every budget"),
         # karpenter.sh/docs/concepts/disruption/#terminationgraceperiod: pods are deleted at its end, whatever they say.
         (seconds(text(spec, "terminationGracePeriod")) < longest_s, "a node ends before its streams"),
     )
