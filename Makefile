@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps bench-rollouts loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -142,6 +142,9 @@ swaps: models ## Three models on two places, asked in turn on real vLLM: which s
 bench-connections: models ## What 8 to 200 connections of a tenant do to its neighbour's first token on real vLLM, quiet and with a core busy (MACHINE=quiet or busy: six minutes each; VICTIM=documents or short)
 	@$(BIN)/python -m loadtests.bench_connections $(if $(MACHINE),--machine $(MACHINE)) $(if $(VICTIM),--victim $(VICTIM))
 
+bench-scaling: setup ## The autoscaler's part of a tick for 10,000 workers of 20 versions
+	@$(BIN)/python -m loadtests.bench_scaling
+
 bench-rollouts: setup ## What rollouts cost: resolving, evidence and its bytes, the judges of fifty of them
 	@$(BIN)/python -m loadtests.bench_rollouts
 
@@ -161,10 +164,12 @@ loadtest: setup ## Load any OpenAI-compatible endpoint and judge it by slo/ (SCE
 clients: models ## Other people's load generators against a started platform: guidellm, aiperf, vllm bench serve
 	@$(BIN)/python -m loadtests.clients
 
-images: setup ## Build the images (BASE and WORKER_BASE: docker.io/library/python by digest; ENGINE=podman for another engine)
+images: setup ## Build the images, each with its bill of materials in build/bills (BASE and WORKER_BASE: docker.io/library/python by digest; ENGINE=podman for another engine)
 	@[ -n "$(BASE)" ] && [ -n "$(WORKER_BASE)" ] || { echo "images: name both bases by digest:" \
 		"make images BASE=python@sha256:… (3.11-slim) WORKER_BASE=python@sha256:… (3.11, with its C compiler)"; exit 1; }
 	@$(MAKE) wheel
+	@$(foreach image,gateway controller worker,$(BIN)/python -m scripts.bills $(image) \
+		$(if $(filter worker,$(image)),$(WORKER_BASE),$(BASE)) &&) true
 	@$(foreach image,gateway controller worker,$(ENGINE) build --file platform/images/Dockerfile --tag penstock/$(image) \
 		--build-arg IMAGE=$(image) --build-arg BASE=$(if $(filter worker,$(image)),$(WORKER_BASE),$(BASE)) . &&) true
 

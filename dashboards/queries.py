@@ -36,6 +36,15 @@ ZONELESS = frozenset(
         names.ROLLOUT_ENDS,
         names.ROLLOUT_UNDO_PROPOSED,
         names.JUDGE_UNFIT,
+        names.SCALE_WISH_WORKERS,
+        names.SCALE_WORKERS,
+        names.SCALE_REPLICAS,
+        names.SCALE_CORDONED,
+        names.SCALE_DOLLARS_PER_HOUR,
+        names.SCALE_IDLE_GPU_SECONDS,
+        names.SCALE_OVERRIDE_ENDS_AT,
+        names.SCALE_CHANGES,
+        names.DEMAND_SILENT_GATEWAYS,
     }
 )
 """Series of the controller, which is one for all zones: it says nothing of the zone that it happens to be in."""

@@ -11,6 +11,14 @@ DEVICES = gauge(names.WORKER_DEVICES, "version")
 PER_DEVICE = ratio(rate(names.ENGINE_STEP_TOKENS, "version"), DEVICES)
 TOKENS = f"({rate(names.PROMPT_TOKENS, 'model')} + {rate(names.OUTPUT_TOKENS, 'model')})"
 PER_1K = f"{THOUSAND} * {ratio(rate(names.BILLED_DOLLARS, 'model'), TOKENS)}"
+HOUR_S, MINUTE_S = 3600, 60
+PRICE = gauge(names.SCALE_DOLLARS_PER_HOUR, "version", take="max")
+ONE_TOKEN = f"{PRICE} / {HOUR_S} / ({rate(names.VERSION_TOKENS, 'version', tenant='.*')} > 0)"
+OF_TENANT = rate(names.VERSION_TOKENS, "version", "tenant")
+TENANTS_DOLLARS = f"sum by (tenant) ({OF_TENANT} * on (version) group_left () ({ONE_TOKEN}))"
+TENANTS_TOKENS = f"sum by (tenant) ({OF_TENANT} and on (version) {PRICE})"
+"""Of versions with a price: tokens without one are left out, since unknown is not 0."""
+ENDS_AT = gauge(names.SCALE_OVERRIDE_ENDS_AT, "version", take="max")
 IDLE = (
     f"{series(names.WORKER_DEVICES)} * on (instance, version) group_left () ({series(names.ENGINE_RUNNING)} == bool 0)"
 )
@@ -48,10 +56,31 @@ COST = Row(
             query(PER_1K, "{{model}}"),
         ),
         lines(
+            "Cost of 1k tokens by version",
+            "A scaled version's workers at their price, over the tokens that they served; none without a price.",
+            "currencyUSD",
+            query(f"{THOUSAND} * {ONE_TOKEN}", "{{version}}"),
+        ),
+        lines(
+            "Cost of 1k tokens by tenant",
+            "Each token at its version's cost, US dollars. Idle GPUs are paid by the tokens of the same minutes.",
+            "currencyUSD",
+            query(f"{THOUSAND} * {ratio(TENANTS_DOLLARS, TENANTS_TOKENS)}", "{{tenant}}"),
+        ),
+        lines(
             "Idle GPU minutes an hour",
             "By version: paid for, and nothing running.",
             "m",
             query(IDLE_MINUTES, "{{version}}"),
+        ),
+        lines(
+            "Idle GPU minutes an hour by reason",
+            "Of scaled versions: floor, override, headroom of the target load, slow scale-in, warm pool (asleep).",
+            "m",
+            query(
+                f"{increase(names.SCALE_IDLE_GPU_SECONDS, 'version', 'reason', window='1h')} / {MINUTE_S}",
+                "{{version}} {{reason}}",
+            ),
         ),
         parts(
             "GPUs by version",
@@ -107,6 +136,14 @@ SCALING = Row(
             query(gauge(names.SCALE_WISH_WORKERS, "version", take="max"), "{{version}} wish"),
             query(gauge(names.SCALE_CORDONED, "version", take="max"), "{{version}} cordoned"),
             query(gauge(names.WORKERS, "version", state="ready"), "{{version}} ready"),
+        ),
+        lines(
+            "Overrides",
+            "Minutes until a person's number for a version ends.",
+            "m",
+            query(
+                f"({gauge(names.SCALE_OVERRIDE_ENDS_AT, 'version', take='max')} - time()) / {MINUTE_S}", "{{version}}"
+            ),
         ),
         lines(
             "Replicas told to KEDA",

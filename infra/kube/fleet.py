@@ -19,7 +19,7 @@ from infra.kube.sizing import Device, devices
 from infra.kube.worker_pod import WorkerPod
 from infra.kube.workloads import account, service
 
-EDITION = 3
+EDITION = 4
 """Of the file's form, which is the platform's: `penstock.connectors.kubernetes.pools`."""
 
 START_S = 1800
@@ -85,4 +85,5 @@ def _shipped(site: Site, device: Device, bucket: pulumi.Input[str]) -> dict[str,
         ],
         "template": WorkerPod(site=site, device=device, artifact_bucket=bucket).template(),
         "start_s": START_S,
+        "dollars_per_hour": device.usd_per_h,
     }

@@ -54,6 +54,13 @@ class Device:
         found = {scaler: sum(self._brought(one) for one in self.pools if one.scaler is scaler) for scaler in Scaler}
         return [{"scaler": scaler.value, "most": most} for scaler, most in found.items() if most]
 
+    @property
+    def usd_per_h(self) -> float:
+        """The price of one GPU, or of one slice, on the cheapest machine of the first pool that has it."""
+        pool = self.pools[0]
+        slices = pool.mig[self.profile] if self.profile else 1
+        return round(min(one.usd_per_h / (one.gpus * slices) for one in _types(pool)), 4)
+
     def most(self, gpus: int) -> int:
         """How many workers of so many GPUs its pools hold at their maximum sizes."""
         return sum(

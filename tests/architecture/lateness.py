@@ -13,8 +13,8 @@ import yaml
 from tests.support import tree
 
 PACKAGE = tree.ROOT / "platform/penstock"
-WATCHED = "apps capacity connectors control domain fairness gateway intake judging local supervision telemetry tls"
-ROOMS = (*WATCHED.split(), "worker")
+WATCHED = "apps capacity connectors control domain fairness gateway intake judging local scaling supervision telemetry"
+ROOMS = (*WATCHED.split(), "tls", "worker")
 FILE = Path(__file__).with_name("lateness.yaml")
 
 _TIMERS = {"timeout", "timeout_at", "wait_for", "call_later", "call_at"}

@@ -17,6 +17,7 @@ from infra.graph.nodes import Node
 from infra.graph.values import items, text
 from infra.kube.sizing import Device, devices
 from infra.kube.worker_pod import WorkerPod
+from tests.infra.written import pools_of
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -145,3 +146,12 @@ def test_images_survive_a_nodes_stop(pool: Pool) -> None:
     assert "disabledMounts:\n    - Containerd" in base64.b64decode(user_data(pool)).decode().replace(
         "      - ", "    - "
     )
+
+
+def test_a_device_has_a_price_and_a_slice_a_part_of_it(captures: tuple[Capture, ...]) -> None:
+    """The controller tells what workers cost: of east's devices, by the cheapest machine of their first pools."""
+    (shipped,) = [pools for item in captures if item.label == "serving-us-east-1" and (pools := pools_of(item.graph))]
+    prices = {one.name: one.dollars_per_hour for one in shipped.devices}
+    expected = {"l40s": 2.2421, "a100-40-3g-20gb": round(21.95764 / 16, 4)}
+    assert {name: price for name, price in prices.items() if name in expected} == expected
+    assert all(price is not None and price > 0 for price in prices.values())

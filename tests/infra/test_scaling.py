@@ -73,7 +73,7 @@ def test_the_gateways_scaler_is_made_as_the_workers_are(clusters: tuple[Capture,
 
 def test_the_scale_file_is_one_that_the_controller_takes(clusters: tuple[Capture, ...]) -> None:
     """The shipped scale file has keys that the controller's reader knows, and the bounds of the gateways' scaler."""
-    tree = ast.parse((ROOT / "platform/penstock/control/autoscaler/bounds.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "platform/penstock/scaling/bounds.py").read_text(encoding="utf-8"))
     known = {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in tree.body

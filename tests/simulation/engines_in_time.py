@@ -10,10 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.control.autoscaler.bounds import Bounds
-from penstock.control.autoscaler.reports import Reports
-from penstock.control.autoscaler.stage import FleetScene, Scaled, State, Step, scale
-from penstock.control.autoscaler.work import Curve
 from penstock.domain.fleet.demand import Counted, GatewayReport, HeldNow
 from penstock.domain.fleet.scaling import Act, ScaleRecord
 from penstock.domain.fleet.versions import Running, Seen
@@ -24,6 +20,10 @@ from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.slo import Indicator, Objective, SloTier
 from penstock.domain.tenancy.standing import Standing
+from penstock.scaling.bounds import Bounds
+from penstock.scaling.reports import Reports
+from penstock.scaling.stage import FleetScene, Scaled, State, Step, scale
+from penstock.scaling.work import Curve
 
 VERSION = VersionId("m@000000000000")
 STEP_S, TICK_S = 0.25, 1.0

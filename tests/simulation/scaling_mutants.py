@@ -21,9 +21,9 @@ import pytest
 
 from tests.support import tree
 
-ROOM = "penstock.control.autoscaler"
-FOLDER = tree.ROOT / "platform" / "penstock" / "control" / "autoscaler"
-TESTS = tree.ROOT / "tests" / "unit" / "control" / "autoscaler"
+ROOM = "penstock.scaling"
+FOLDER = tree.ROOT / "platform" / "penstock" / "scaling"
+TESTS = [str(tree.ROOT / "tests" / "unit" / room) for room in ("scaling", "control/autoscaler")]
 LAW = ("constants", "law", "pace", "scale_in", "supply", "growth", "work", "stage", "reports")
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -89,7 +89,7 @@ def is_killed(mutant: Mutant) -> bool:
             contextlib.redirect_stdout(nowhere),
             contextlib.redirect_stderr(nowhere),
         ):
-            status = pytest.main(["-x", "-q", "-p", "no:cacheprovider", str(TESTS)])
+            status = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *TESTS])
         os._exit(int(status))
     _, ended = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(ended) == pytest.ExitCode.TESTS_FAILED

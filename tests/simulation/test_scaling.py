@@ -7,8 +7,8 @@ import math
 import random
 from dataclasses import replace
 
-from penstock.control.autoscaler.stage import MISSING, FleetScene, State, Step, scale
 from penstock.domain.fleet.scaling import ScaleRecord, Target
+from penstock.scaling.stage import MISSING, FleetScene, State, Step, scale
 from tests.simulation.engines_in_time import VERSION, Request, World, bounds, poisson
 
 

@@ -26,6 +26,7 @@ from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.migrations import migrate
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
+from penstock.connectors.postgres.scaling import PostgresScaleRecords
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.connectors.records import DecisionFile
@@ -33,7 +34,7 @@ from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
 from penstock.control.api.app import bounded, refusal
 from penstock.control.api.deps import Control, Secrets
-from penstock.control.autoscaler.autoscaler import Autoscaler
+from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleStores
 from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
 from penstock.control.budgets.watch import BudgetWatch
@@ -152,7 +153,7 @@ def _compose(
         rollouts=_advance(rollouts, compared, _InAnAct(database, rules), metrics),
         leases=heartbeats,
         demand=demand,
-        scaler=(scaler := Autoscaler(fleet.scale, registry)),
+        scaler=(scaler := _scaler(fleet, database, rules)),
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
@@ -252,6 +253,19 @@ class _InAnAct:
     async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> object:
         async with self.database.act():
             return await self.rules.put_replicas(version, replicas, act)
+
+    async def end_override(self, version: VersionId, now: float) -> None:
+        async with self.database.act():
+            await self.rules.end_override(version, now)
+
+
+def _scaler(fleet: Hosted, database: Database, rules: Registry) -> Autoscaler:
+    stores = ScaleStores(
+        curves=PostgresRegistry(database),
+        records=PostgresScaleRecords(database),
+        overrides=_InAnAct(database, rules),
+    )
+    return Autoscaler(fleet.scale, stores)
 
 
 def _advance(rollouts: Rollouts, compared: Comparisons, rules: _InAnAct, metrics: Metrics) -> Advance:

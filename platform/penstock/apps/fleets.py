@@ -13,7 +13,6 @@ from penstock.apps.scales import bounds_of
 from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
 from penstock.connectors.process.fleet import HostConfig, LocalFleet
 from penstock.control.autoscaler.autoscaler import ScaleSettings
-from penstock.control.autoscaler.room import Machine
 from penstock.control.fleet.orders import Host
 from penstock.control.fleet.plan import plan
 from penstock.control.fleet.versions import plan_versions
@@ -22,6 +21,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.scaling.room import Machine
 from penstock.worker.engines import device
 
 WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from penstock.apps.settings import ControllerSettings
-from penstock.control.autoscaler.bounds import ScaleBounds, SpecRefused, parse
 from penstock.domain.command_error import CommandError
 from penstock.formats.documents import DocumentRefused, yaml_of
+from penstock.scaling.bounds import ScaleBounds, SpecRefused, parse
 
 
 def bounds_of(settings: ControllerSettings) -> ScaleBounds:

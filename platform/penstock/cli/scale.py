@@ -7,8 +7,9 @@ import typer
 
 from penstock.apps.settings import load
 from penstock.cli import screen
+from penstock.cli.arguments import length
 from penstock.cli.caller import as_caller
-from penstock.cli.terminal import AsJson
+from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
 from penstock.views import scale as views
@@ -45,6 +46,35 @@ def explain(
     screen.tell(one, lambda: views.explained(found, one), as_json=as_json)
 
 
+@app.command("set")
+@as_caller
+def override(
+    version: Annotated[str, typer.Argument(help="The version, as name@digest.")],
+    workers: Annotated[int, typer.Argument(min=1, help="Its worker count.")],
+    *,
+    lasts: Annotated[str, typer.Option("--for", help="How long it holds, for example 90m or 8h; at most seven days.")],
+    reason: Annotated[str, typer.Option(help="The reason, for the audit log.")],
+) -> None:
+    """Override an autoscaled version's worker count for some time: demand does not change it until then.
+
+    For example: `penstock scale set smollm2@4f1c2d3e4a5b 4 --for 8h --reason "a launch at noon"`.
+    """
+    body = {"workers": workers, "for_s": length(lasts), "reason": reason}
+    found = operator(load()).put(f"/scale/{version}/override", body)["override"]
+    screen.show(views.overridden(version, found))
+
+
+@app.command("clear")
+@as_caller
+def clear(version: Annotated[str, typer.Argument(help="The version, as name@digest.")]) -> None:
+    """End an override now: demand decides the worker count again.
+
+    For example: `penstock scale clear smollm2@4f1c2d3e4a5b`.
+    """
+    operator(load()).delete(f"/scale/{version}/override")
+    out.print(f"{version}: demand decides its worker count again", highlight=False)
+
+
 @app.command("history")
 @as_caller
 def history(
@@ -53,9 +83,7 @@ def history(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The number of changes, newest first.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List the changes of worker counts since this controller became leader, newest first.
-
-    Those of earlier leaders: `penstock explain --decisions`.
+    """List the changes of worker counts and overrides, newest first, of earlier leaders too.
 
     For example: `penstock scale history --limit 10`.
     """

@@ -22,7 +22,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.demand import Demand
 from penstock.domain.fleet.table import RoutingTable, validate
-from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Seen, Wanted
+from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.ids import VersionId
 
 
@@ -59,8 +59,8 @@ class ScaleStage(Protocol):
         self, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, demand: Demand, now: float
     ) -> Scaling: ...
 
-    def keep(self, done: Scaling) -> None:
-        """Adopt the decisions of a published tick; those of a failed tick are made again."""
+    async def keep(self, done: Scaling) -> None:
+        """Adopt the decisions of a published tick and store its changes; those of a failed tick are made again."""
         ...
 
     def forget(self) -> None:
@@ -97,6 +97,7 @@ class Tick:
     """With the numbers of versions that are scaled."""
     plan: FleetPlan
     wanted: tuple[Wanted, ...]
+    running: tuple[Running, ...] = ()
     pinned: Mapping[VersionId, tuple[VersionId, ...]] = field(default_factory=dict)
     """The adapters of each base that its workers never unload."""
     asked: Demand = field(default_factory=Demand)
@@ -143,13 +144,14 @@ class Loop:
         if table.number > latest.number:
             await self.tables.publish(table)
         changed = self.changes(latest, table) if table is not latest else ()
-        self.scaler.keep(scaling)
+        await self.scaler.keep(scaling)
         self.decisions.take((*scaling.why, *plan.why, *decided, *changed), now)
         return Tick(
             table=table,
             deployments=scaling.applied(catalogue.staffed),
             plan=plan,
             wanted=view.wanted,
+            running=view.running,
             pinned=catalogue.pinned_adapters,
             asked=asked,
             scaling=scaling,

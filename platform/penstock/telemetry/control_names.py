@@ -65,7 +65,19 @@ SCALE_CORDONED = Metric(
 SCALE_DOLLARS_PER_HOUR = Metric(
     name="penstock_scale_dollars_per_hour",
     kind=MetricKind.GAUGE,
-    help="Price per hour of an autoscaled version's workers; 0 if the scale file names no price.",
+    help="Price per hour of an autoscaled version's workers; absent if no price is known.",
+    labels=(Label.VERSION,),
+)
+SCALE_IDLE_GPU_SECONDS = Metric(
+    name="penstock_scale_idle_gpu_seconds",
+    kind=MetricKind.COUNTER,
+    help="Seconds of idle GPUs of autoscaled versions, by reason: floor, override, headroom, slow_in, warm_pool.",
+    labels=(Label.VERSION, Label.REASON),
+)
+SCALE_OVERRIDE_ENDS_AT = Metric(
+    name="penstock_scale_override_ends_timestamp_seconds",
+    kind=MetricKind.GAUGE,
+    help="Unix second at which an operator's override of a worker count ends; absent without an override.",
     labels=(Label.VERSION,),
 )
 SCALE_CHANGES = Metric(

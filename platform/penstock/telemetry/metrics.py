@@ -28,6 +28,7 @@ __all__ = [
     "OPENMETRICS_TYPE",
     "Counted",
     "Counter",
+    "Gauge",
     "Metrics",
     "Observed",
     "begin_at_zero",

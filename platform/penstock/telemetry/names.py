@@ -77,6 +77,12 @@ OUTPUT_TOKENS = Metric(
     help="Output tokens of settled requests.",
     labels=(Label.MODEL, Label.TENANT),
 )
+VERSION_TOKENS = Metric(
+    name="penstock_version_tokens",
+    kind=MetricKind.COUNTER,
+    help="Prompt and output tokens of settled requests, by the version whose workers served them: an adapter's base.",
+    labels=(Label.VERSION, Label.TENANT),
+)
 RETRIES = Metric(
     name="penstock_retries",
     kind=MetricKind.COUNTER,

@@ -27,11 +27,17 @@ def listed(found: Record) -> Iterator[Shown]:
     yield from _reports(found)
 
 
+def overridden(version: str, override: Record) -> Iterator[Shown]:
+    yield line(f"{version}: {_override(override)}, if bounds and the host allow it")
+
+
 def explained(found: Record, one: Record) -> Iterator[Shown]:
     record, target = one["record"], one["target"]
     cut = f", cut by {record['cut']}" if record["cut"] else ""
     yield line(f"{record['version']}: {record['after']} workers; wish {record['wish']:.2f}{cut}")
     yield line(f"because: {record['reason']}")
+    if record["override"]:
+        yield line(f"{_override(record['override'])}: {record['override']['reason']}")
     rows = [
         (signal["name"], f"{_SIGNAL.format(**signal)} {signal['unit']}".strip(), f"{signal['age_s']:.1f} s")
         for signal in record["signals"]
@@ -43,7 +49,9 @@ def explained(found: Record, one: Record) -> Iterator[Shown]:
             yield line(f"{name}: {', '.join(target[name])}")
     if target["batch_slots"] is not None:
         yield line(f"batch work beside other work: {target['batch_slots']} slots of each engine")
-    if record["per_hour_after"]:
+    if record["idle_gpus"]:
+        yield line("idle GPUs: " + ", ".join(f"{count} {reason}" for reason, count in record["idle_gpus"].items()))
+    if record["per_hour_after"] is not None:
         yield line(f"price: ${record['per_hour_before']:.2f} to ${record['per_hour_after']:.2f} an hour")
     yield from _reports(found)
 
@@ -63,9 +71,15 @@ def changes(records: Sequence[Record]) -> Iterator[Shown]:
     yield listing("Changes, newest first", ("at", "version", "workers", "wish", "cut by", "because"), rows)
 
 
+def _override(found: Record) -> str:
+    return f"override of {found['workers']} until {when(found['until'])} by {found['who']}"
+
+
 def _reports(found: Record) -> Iterator[Shown]:
     if found["silent"]:
         silent = ", ".join(found["silent"])
         yield line((f"silent gateways: {silent}; nothing scales in until they report or are gone", Style.BAD))
     elif not found["gateways"]:
         yield line(("no gateway reports; nothing scales in", Style.BAD))
+    if found.get("gateways_wanted") is not None:
+        yield line(f"gateways: {found['gateways']} report, {found['gateways_wanted']} wanted")

@@ -252,10 +252,12 @@ def ruled(role: Node) -> Iterator[tuple[str, str, str]]:
 
 def images(world: World) -> Iterator[str]:
     """Signatures are asked for where our pods run, by the key that the pipeline signs with, of our own images."""
-    policy, rule = world.the("ClusterImagePolicy"), world.the("ValidatingAdmissionPolicy")
+    rule, asked_of = world.the("ValidatingAdmissionPolicy"), world.of("ClusterImagePolicy")
     registry = f"{world.fleet.environment.account_id}.dkr.ecr.{world.region}.amazonaws.com"
-    alias = text(policy.inputs, "spec.authorities.0.key.kms").rpartition(":")[2]
-    signing = [one for one in world.of("Alias") if text(one.inputs, "name") == alias]
+    keys = {text(one.inputs, "spec.authorities.0.key.kms").rpartition(":")[2] for one in asked_of}
+    unknown_ = sorted(keys - {text(one.inputs, "name") for one in world.of("Alias")})
+    globs = {text(one.inputs, "spec.images.0.glob") for one in asked_of}
+    plain = any(not items(one.inputs, "spec.authorities.0.attestations") for one in asked_of)
     opted = [one.name for one in world.of("Namespace") if labelled(one, "policy.sigstore.dev/include") == "true"]
     asked = [text(one, "expression") for one in items(rule.inputs, "spec.validations")]
     chosen = items(rule.inputs, "spec.matchConstraints.resourceRules")
@@ -265,11 +267,8 @@ def images(world: World) -> Iterator[str]:
     )
     bound = text(world.the("ValidatingAdmissionPolicyBinding").inputs, "spec.policyName")
     yield from when(
-        (not signing, f"the webhook asks for signatures by {alias or 'no key'}, which signs nothing here"),
-        (
-            text(policy.inputs, "spec.images.0.glob") != f"{registry}/penstock/**",
-            "no signature of our images is asked for",
-        ),
+        (unknown_ or not plain, f"the webhook asks for no signature, or by {unknown_}, which signs nothing here"),
+        (globs != {f"{registry}/penstock/**"}, "no signature of our images is asked for"),
         (opted != ["penstock"], "the webhook is asked about no pod of ours, or about its own"),
         (bound != text(rule.inputs, "metadata.name"), "the rule about digests is bound to nothing"),
         (not judged, "the API server takes images by tag, or of other registries"),

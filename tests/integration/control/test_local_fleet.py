@@ -163,3 +163,44 @@ async def test_a_damaged_record_is_removed(make: MakeFleet, tmp_path: Path, text
     path.write_text(text)
     assert (await make().view()).running == ()
     assert not path.exists()
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_controller_killed_within_a_start_leaves_no_unrecorded_process(
+    tmp_path: Path, make: MakeFleet, *, is_recorded: bool
+) -> None:
+    """Killed before its record is written, or between the record and the word to go on: the worker never runs."""
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), "recorded" if is_recorded else ""], check=False, timeout=60
+    )
+    assert killed.returncode == -signal.SIGKILL
+    pid = int((tmp_path / "pid").read_text())
+    until("the child has ended", lambda: not identity.started(pid))
+    assert not (tmp_path / "ran").exists()
+    assert len(records(tmp_path)) == is_recorded
+    assert asyncio.run(make().view()).running == ()
+    assert records(tmp_path) == []
+
+
+KILLED = """
+import asyncio, os, pathlib, signal, sys
+from penstock.connectors.process.fleet import HostConfig, LocalFleet
+from penstock.connectors.process.records import Records
+from penstock.domain.clock import SystemClock
+from penstock.domain.fleet.versions import FleetPlan
+
+home, when = pathlib.Path(sys.argv[1]), sys.argv[2]
+write = Records.write
+
+def end(self, record):
+    (home / "pid").write_text(str(record.pid))
+    if when:
+        write(self, record)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+Records.write = end
+runs = (sys.executable, "-c", f"import pathlib, time; pathlib.Path({str(home / 'ran')!r}).touch(); time.sleep(60)")
+host = HostConfig(run=home / "run", logs=home / "logs", command=lambda *_: runs)
+asyncio.run(LocalFleet(host, SystemClock()).apply(FleetPlan(start=("tiny@0",))))
+"""
+"""A controller that is killed while it starts a worker."""

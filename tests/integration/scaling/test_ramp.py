@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.control.autoscaler.constants import IN_WINDOW_S
+from penstock.scaling.constants import IN_WINDOW_S
 from tests.integration.conftest import HomeMaker
 from tests.support.patience import patient, until
 from tests.support.platforms.scaled import Asking, Said, ScaledSite, Timeline, scaled_site

@@ -16,11 +16,11 @@ from tests.support.samples.chat_bodies import CHAT, PATIENT
 
 pytestmark = pytest.mark.integration
 
-WORDS, TOKENS = 450, 48
-"""A prompt of some 470 tokens: with its answer 17 blocks of 32, of the 356 that SmolLM2's 256 MiB hold."""
-PART = 0.12
-"""42 blocks: two of these requests."""
-MANY = 6
+WORDS, TOKENS = 100, 12
+"""A prompt of some 130 tokens: with its answer five blocks of 32, of the 356 that SmolLM2's 256 MiB hold."""
+PART = 0.03
+"""Ten blocks: two of these requests."""
+MANY = 5
 
 
 class Inside(NamedTuple):
@@ -84,7 +84,7 @@ def at_once(found: Sequence[Inside]) -> int:
 async def test_a_bounded_tenants_requests_wait_for_each_other_and_nobody_else_does(
     platform: Platform, keys: dict[str, str]
 ) -> None:
-    """Six at once: without a bound more than two run together, with one two at most; a neighbour passes them."""
+    """Five at once: without a bound more than two run together, with one two at most; a neighbour passes them."""
     free = await asyncio.gather(*(ask(platform, keys["free"], number) for number in range(MANY)))
     assert at_once(free) > 2
     running = [asyncio.create_task(ask(platform, keys["bound"], number)) for number in range(MANY)]

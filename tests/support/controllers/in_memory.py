@@ -13,8 +13,7 @@ from penstock.apps import slos
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.control.api.app import bounded, make_app
 from penstock.control.api.deps import Control, Secrets
-from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleSettings
-from penstock.control.autoscaler.bounds import Bounds
+from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleSettings, ScaleStores
 from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets
 from penstock.control.decisions import Decisions
@@ -42,6 +41,7 @@ from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.judging.comparisons import Comparisons
+from penstock.scaling.bounds import Bounds
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
 from tests.twins.acts import MemoryActs
@@ -53,6 +53,7 @@ from tests.twins.leases import MemoryLeases
 from tests.twins.ledger import MemoryLedger
 from tests.twins.registry import MemoryRegistry
 from tests.twins.rollouts import MemoryRollouts
+from tests.twins.scaling import MemoryScaleRecords
 from tests.twins.tables import MemoryTables
 from tests.twins.tenancy import MemoryTenancy
 
@@ -109,7 +110,9 @@ class Room:
         self.rules, self.rollouts = Registry(self.registry, pool_bytes=pool_bytes), MemoryRollouts(self.registry)
         self.comparisons = Comparisons(slos.gates)
         self.budgets = LedgerBudgets(ledger=self.ledger, clock=clock, promised=slos.promised(), policy=slos.policy())
-        self.scaler = Autoscaler(ScaleSettings(tiers=slos.load(), bounds=bounds), self.registry)
+        self.scale_records = MemoryScaleRecords()
+        stores = ScaleStores(curves=self.registry, records=self.scale_records, overrides=self.rules)
+        self.scaler = Autoscaler(ScaleSettings(tiers=slos.load(), bounds=bounds), stores)
         self.loop = self._loop()
         self.lock = LeaderLock()
         self.parts = self._parts()

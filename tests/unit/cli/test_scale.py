@@ -19,12 +19,15 @@ RECORD = {
     "signals": [{"name": "asked_work", "value": 1.234, "unit": "worker-seconds/s", "age_s": 0.5}],
     "per_hour_before": 1.5,
     "per_hour_after": 3.0,
+    "override": {"workers": 2, "until": 1000.0, "who": "anna", "reason": "a launch"},
+    "idle_gpus": {"floor": 1, "slow_in": 2},
 }
 TARGET = {"workers": 2, "cordoned": ["w1"], "ended": [], "slept": [], "woken": ["w2"], "batch_slots": 4}
 FOUND = {
     "is_on": True,
     "gateways": 1,
     "silent": ["host:2"],
+    "gateways_wanted": 3,
     "versions": [{"record": RECORD, "target": TARGET}],
 }
 
@@ -42,13 +45,24 @@ def test_without_a_scale_file_it_says_so(room: Room) -> None:
     assert "Changes" in run("history", "--limit", "3")
 
 
+def test_an_override_is_asked_for_and_a_refusal_told(room: Room) -> None:
+    """With its length and reason; a version without bounds is refused with the remedy."""
+    said = run("set", "m@1", "2", "--for", "2h", "--reason", "a launch", code=1)
+    assert "the scale file does not name m@1" in said
+    assert "penstock models scale m@1" in said
+    assert "no length of time" in run("set", "m@1", "2", "--for", "soon", "--reason", "a launch", code=1)
+    assert "m@1" in run("clear", "m@1", code=1)
+
+
 def test_a_decision_is_told_with_its_signals(capsys: pytest.CaptureFixture[str]) -> None:
     """The wish, the bound that cuts it, ages, workers by name, price, and what is silent."""
     screen.show(scale.explained(FOUND, FOUND["versions"][0]))  # type: ignore[index]
     said = capsys.readouterr().out
     for words in ("2 workers; wish 2.61, cut by most 2", "1.23 worker-seconds/s", "0.5 s", "cordoned: w1", "woken: w2"):
         assert words in said
-    for words in ("4 slots", "$1.50 to $3.00", "host:2"):
+    for words in ("override of 2 until 1970-01-01 00:16:40 by anna: a launch", "idle GPUs: 1 floor, 2 slow_in"):
+        assert words in said
+    for words in ("4 slots", "$1.50 to $3.00", "host:2", "1 report, 3 wanted"):
         assert words in said
 
 

@@ -5,10 +5,6 @@ import timeit
 from collections.abc import Callable
 
 from loadtests.fleets import catalogue, heartbeats, table
-from penstock.control.autoscaler.bounds import Bounds
-from penstock.control.autoscaler.reports import Reports
-from penstock.control.autoscaler.stage import FleetScene, Scaled, State, scale
-from penstock.control.autoscaler.work import Curve
 from penstock.control.fleet.plan import FleetPolicy, plan
 from penstock.control.publish.build import build
 from penstock.domain.fleet.demand import Counted, GatewayReport
@@ -18,6 +14,10 @@ from penstock.domain.models.model import Tier
 from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.slo import SloTier
 from penstock.domain.tenancy.standing import Standing
+from penstock.scaling.bounds import Bounds
+from penstock.scaling.reports import Reports
+from penstock.scaling.stage import FleetScene, Scaled, State, scale
+from penstock.scaling.work import Curve
 
 WORKERS, VERSIONS = 5_000, 20
 CURVE = Curve(steps=StepModel(fixed_s=0.02, token_s=1e-4, context_s=1e-6, sequence_s=1e-3), seqs_most=64)

@@ -18,6 +18,11 @@ class Placed:
     device: Device
     size: Size
 
+    @property
+    def dollars_per_hour(self) -> float | None:
+        price = self.device.dollars_per_hour
+        return None if price is None else price * self.size.gpus
+
 
 def place(served: Served, devices: tuple[Device, ...]) -> Placed | None:
     fitting = [

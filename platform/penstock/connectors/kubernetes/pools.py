@@ -13,7 +13,7 @@ import msgspec
 from penstock.domain.command_error import CommandError
 from penstock.formats.documents import DocumentRefused, json_of
 
-EDITION = 3
+EDITION = 4
 FILLED = ("{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}", "{DEVICE}")
 """Placeholders of a template: the version, the pod's own name, and the values of its labels."""
 Json = Mapping[str, object]
@@ -36,7 +36,8 @@ class ScalerLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A kind of GPU or slice, whatever pools have it. ``bytes`` is its memory, ``start_s`` the longest time that a
-    machine takes to start, ``places`` the node scalers in the order in which they are asked.
+    machine takes to start, ``places`` the node scalers in the order in which they are asked, ``dollars_per_hour`` one
+    device's price.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     places: tuple[ScalerLimit, ...]
     sizes: tuple[Size, ...]
     template: Json
+    dollars_per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
     start_s: Seconds = 1800
 
 

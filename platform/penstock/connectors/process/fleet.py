@@ -7,6 +7,7 @@ import secrets
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import Death, FleetPlan, FleetView, Running
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.telemetry.logs import logger
+
+_HELD = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "worker")
+"""Becomes the worker once a line comes: a controller that is killed before it has recorded the process leaves none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +83,8 @@ class LocalFleet:
         self._config.logs.mkdir(parents=True, exist_ok=True)
         with (self._config.logs / f"worker-{worker}.log").open("ab") as log:
             child = subprocess.Popen(
-                self._config.command(worker, version),
-                stdin=subprocess.DEVNULL,
+                (*_HELD, *self._config.command(worker, version)),
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 env=None if self._config.environment is None else dict(self._config.environment),
@@ -94,7 +98,10 @@ class LocalFleet:
             start=identity.started(child.pid),
             started_at=self._clock.now(),
         )
-        self._records.write(record)
+        assert child.stdin is not None  # noqa: S101  a pipe
+        with suppress(BrokenPipeError), child.stdin as go:
+            self._records.write(record)
+            go.write(b"\n")
         logger().info("worker_started", worker=worker, version=version, pid=child.pid)
 
     def _drain(self, record: ProcessRecord) -> None:

@@ -90,6 +90,14 @@ class NewReplicas(Strict):
     replicas: int
 
 
+class NewOverride(Strict):
+    """A number of workers for ``for_s`` seconds; ``reason`` is for the audit log."""
+
+    workers: int
+    for_s: float
+    reason: str
+
+
 class NewTenant(Strict):
     """A tenant to create."""
 

@@ -1,1 +1,1 @@
-"""Decides the number of workers of each version, from the work that requests ask for and the measured speed. Pure."""
+"""The autoscaler's stage of the loop: it gives the rule of scaling each tick's values, and keeps its state."""

@@ -7,37 +7,62 @@ Trade-off: the state is in memory. A new leader uncordons the workers, and remov
 """
 
 import math
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.capacity.memory import sizes
-from penstock.control.autoscaler.bounds import Bounds, of
-from penstock.control.autoscaler.constants import RATE_S
-from penstock.control.autoscaler.gateways import GatewayBounds, gateways
-from penstock.control.autoscaler.pace import Pace
-from penstock.control.autoscaler.room import Machine, room_of
-from penstock.control.autoscaler.stage import FleetScene, Scaled, State, scale
-from penstock.control.autoscaler.work import Curve
+from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.demand import Demand
-from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
+from penstock.domain.fleet.scaling import Act, Override, ScaleRecord, Target
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetView, Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import VersionId
 from penstock.domain.models import curves
 from penstock.domain.models.model import ModelVersion, Tier
 from penstock.domain.serving.slo import SloTier
+from penstock.scaling.bounds import Bounds, of
+from penstock.scaling.constants import RATE_S
+from penstock.scaling.gateways import GatewayBounds, gateways
+from penstock.scaling.pace import Pace
+from penstock.scaling.room import Machine, room_of
+from penstock.scaling.stage import FleetScene, Scaled, State, scale
+from penstock.scaling.work import Curve
 
 CURVES_S = 30.0
 """Seconds for which stored curves are kept: a measurement counts within them, and a tick reads nothing."""
-RECORDS = 1_000
-"""Changes of a number that are kept."""
+UNSAVED = 1_000
+"""Records that wait for the store: a minute of its outage in which each of ten versions changes each second."""
 
 
 class CurveStore(Protocol):
     async def curves(self, version: VersionId) -> tuple[curves.Curve, ...]: ...
+
+
+class RecordStore(Protocol):
+    """Records of changes, of all leaders, bounded for each version."""
+
+    async def note(self, records: Sequence[ScaleRecord]) -> None: ...
+
+    async def newest(self, version: str, limit: int) -> tuple[ScaleRecord, ...]:
+        """Return records of a version, or with an empty name of all, newest first."""
+        ...
+
+
+class Overrides(Protocol):
+    async def end_override(self, version: VersionId, now: float) -> None:
+        """Remove a version's override if it has ended, and write its audit row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleStores:
+    curves: CurveStore
+    records: RecordStore
+    overrides: Overrides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +99,16 @@ class Scaling:
 
 
 class Autoscaler:
-    def __init__(self, settings: ScaleSettings, store: CurveStore) -> None:
-        self._settings, self._store = settings, store
+    def __init__(self, settings: ScaleSettings, stores: ScaleStores) -> None:
+        self._settings, self._stores = settings, stores
         self._state = State()
         self._curves: tuple[float, dict[VersionId, tuple[curves.Curve, ...]]] = (-math.inf, {})
         self.now: Mapping[VersionId, ScaleRecord] = {}
         """The last record of each version."""
         self.targets: Mapping[VersionId, Target] = {}
-        self.history: deque[ScaleRecord] = deque(maxlen=RECORDS)
-        """Records that changed a number, oldest first."""
+        self._unsaved: deque[ScaleRecord] = deque(maxlen=UNSAVED)
+        self._places: Mapping[VersionId, int] = {}
+        """The most workers of each version that the host could hold, as of the last tick."""
         self._began = math.inf
         self.gateways: Pace | None = None
 
@@ -95,15 +121,18 @@ class Autoscaler:
     ) -> Scaling:
         """Decide at Unix second ``now``. No number of workers changes if the host can't list its processes."""
         self._began = min(self._began, now)
+        await self._end_overrides(catalogue, now)
         processes = self._gateways(demand, now)
         if not self._settings.bounds or not view.is_known:
             return Scaling(state=self._state, gateways=processes)
         if now - self._curves[0] >= CURVES_S:
             self._curves = (now, {})
         living = view.living(seen)
-        scaled = await self._scaled(catalogue, living, view)
+        scaled = await self._scaled(catalogue, living, view, now)
         asleep = {one.report.worker for one in living if not one.report.holds_memory}
-        machine = self._settings.machine
+        machine, bytes_of = self._settings.machine, sizes(catalogue.versions)
+        whole = room_of(machine, bytes_of, (), ()) if machine else None
+        self._places = {one.version: whole.more(one.version) for one in scaled} if whole else view.most
         scene = FleetScene(
             scaled=scaled,
             seen=living,
@@ -111,7 +140,7 @@ class Autoscaler:
             demand=demand,
             lease_s=self._settings.lease_s,
             since=view.since,
-            room=room_of(machine, sizes(catalogue.versions), view.running, asleep) if machine else None,
+            room=room_of(machine, bytes_of, view.running, asleep) if machine else None,
         )
         done = scale(self._state, scene, now)
         targets = {one.version: one for one in done.targets}
@@ -124,37 +153,72 @@ class Autoscaler:
             return None
         return gateways(pace or Pace.adopting(demand.gateways, now), demand, bounds, now)
 
-    def keep(self, done: Scaling) -> None:
+    async def keep(self, done: Scaling) -> None:
+        self._unsaved += [new for one in done.records if (new := self._news(one)) is not None]
         self._state, self.targets, self.gateways = done.state, done.targets, done.gateways
         self.now = {one.version: one for one in done.records}
-        self.history += [one for one in done.records if one.act is not Act.HOLD]
+        if self._unsaved:
+            with suppress(StoreUnavailable):
+                await self._stores.records.note(tuple(self._unsaved))
+                self._unsaved.clear()
+
+    async def history(self, version: str, limit: int) -> tuple[ScaleRecord, ...]:
+        return await self._stores.records.newest(version, limit)
+
+    def check(self, version: VersionId, workers: int) -> None:
+        """Raise for a person's number that the version's bounds or its host forbid."""
+        bounds = of(version, self._settings.bounds)
+        if bounds is None:
+            raise Conflict(f"the scale file does not name {version}; set its number: penstock models scale {version}")
+        bounds.check(workers)
+        places = self._places.get(version, workers)
+        if workers > places:
+            says = f"the machine or its pools hold {places} of them: enlarge them, or override with at most {places}"
+            raise InvalidField(says, param="workers")
+
+    def _news(self, record: ScaleRecord) -> ScaleRecord | None:
+        """Return the record to store: of a change of the number or of an override."""
+        last = self.now.get(record.version)
+        before = last.override if last else None
+        if before is not None and record.override is None:
+            return replace(record, reason=f"{before} has ended; {record.reason}")
+        return record if record.act is not Act.HOLD or record.override != before else None
+
+    async def _end_overrides(self, catalogue: Catalogue, now: float) -> None:
+        for one in catalogue.staffed:
+            if one.override is not None and one.override.has_ended(now):
+                await self._stores.overrides.end_override(one.version, now)
 
     def forget(self) -> None:
         self._state, self.now, self.targets = State(), {}, {}
         self._began, self.gateways = math.inf, None
 
-    async def _scaled(self, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView) -> tuple[Scaled, ...]:
+    async def _scaled(
+        self, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
+    ) -> tuple[Scaled, ...]:
         versions = {one.id: one for one in catalogue.versions}
         kept = catalogue.kept | view.moving
+        reports: dict[VersionId, list[WorkerReport]] = defaultdict(list)
+        for worker in seen:
+            reports[worker.report.version].append(worker.report)
+        renewing = _renewing(catalogue, view)
         found = []
         for one in catalogue.staffed:
             bounds = of(one.version, self._settings.bounds) if one.replicas else None
             if bounds is None or one.version not in versions:
                 continue
-            if one.version in kept:
-                bounds = replace(bounds, least=max(1, bounds.least), most=max(1, bounds.most))
-            if one.version in view.most:
-                bounds = bounds.within(view.most[one.version])
             version = versions[one.version]
-            reports = [other.report for other in seen if other.report.version == one.version]
+            override = one.override if one.override and not one.override.has_ended(now) else None
             found.append(
                 Scaled(
                     version=one.version,
-                    bounds=bounds,
+                    bounds=_present(bounds, one.version, override, view, is_kept=one.version in kept),
                     tier=self._settings.tiers[version.manifest.tier],
-                    curve=curve_of(version, await self._stored(one.version), reports),
+                    curve=curve_of(version, await self._stored(one.version), reports[one.version]),
                     deployed=one.replicas,
-                    is_renewing=_is_renewing(one, view),
+                    gpus=version.manifest.engine.tensor_parallel_size,
+                    is_renewing=one.version in renewing,
+                    override=override,
                 )
             )
         return tuple(found)
@@ -162,7 +226,7 @@ class Autoscaler:
     async def _stored(self, version: VersionId) -> tuple[curves.Curve, ...]:
         known = self._curves[1]
         if version not in known:
-            known[version] = await self._store.curves(version)
+            known[version] = await self._stores.curves.curves(version)
         return known[version]
 
 
@@ -183,11 +247,27 @@ def curve_of(version: ModelVersion, stored: Sequence[curves.Curve], reports: Seq
     )
 
 
-def _is_renewing(deployment: Deployment, view: FleetView) -> bool:
-    own = [one for one in view.running if one.version == deployment.version]
-    return any(
-        one.draining or one.started_at < deployment.renew_before or one.worker in deployment.renew for one in own
-    )
+def _present(
+    bounds: Bounds, version: VersionId, override: Override | None, view: FleetView, *, is_kept: bool
+) -> Bounds:
+    """Return a version's bounds as an override, a pin or a rollout, and the host make them."""
+    if override:
+        bounds = bounds.overridden(override.workers)
+    if is_kept:
+        bounds = replace(bounds, least=max(1, bounds.least), most=max(1, bounds.most))
+    if bounds.price_per_hour is None:
+        bounds = replace(bounds, price_per_hour=view.prices.get(version))
+    return bounds.within(view.most[version]) if version in view.most else bounds
+
+
+def _renewing(catalogue: Catalogue, view: FleetView) -> frozenset[VersionId]:
+    deployed = {one.version: one for one in catalogue.staffed}
+    found = set()
+    for one in view.running:
+        its = deployed.get(one.version)
+        if its is not None and (one.draining or one.started_at < its.renew_before or one.worker in its.renew):
+            found.add(one.version)
+    return frozenset(found)
 
 
 def _decision(record: ScaleRecord) -> Decision:

@@ -5,9 +5,9 @@ Trade-off: nothing is stored. A new leader learns held requests within a second,
 
 from collections.abc import Callable
 
-from penstock.control.autoscaler.reports import Reports
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.demand import Demand, GatewayReport
+from penstock.scaling.reports import Reports
 
 
 class HeardDemand:

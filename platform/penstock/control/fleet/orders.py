@@ -24,7 +24,10 @@ class Orders:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._since = 0.0
-        self._draining: dict[WorkerId, None] = {}
+        self._here: frozenset[WorkerId] = frozenset()
+        """Workers with a process, as of the last view."""
+        self._draining: dict[WorkerId, bool] = {}
+        """Workers told to drain, and whether the host had a process of them."""
         self._told: dict[WorkerId, WorkerOrder] = {}
         self._kept = 1000
         self._pinned: Mapping[VersionId, tuple[VersionId, ...]] | None = None
@@ -67,10 +70,14 @@ class Orders:
         """Return the host's workers; one that an earlier controller ordered to drain counts as draining."""
         view = replace(await self._host.view(), since=self._since, orders=dict(self._told))
         self.held = view.held
+        self._here = frozenset(running.worker for running in view.running)
         for running in view.running:
             if running.draining:
                 self._note(running.worker)
-        return view
+        if not view.is_known:
+            return view
+        ended = frozenset(worker for worker, was_here in self._draining.items() if was_here) - self._here
+        return replace(view, ended=ended)
 
     async def apply(self, plan: FleetPlan) -> None:
         for worker in plan.drain:
@@ -87,10 +94,10 @@ class Orders:
         _cut(self._told, self._kept)
 
     def _note(self, worker: WorkerId) -> None:
-        self._draining[worker] = None
+        self._draining[worker] = self._draining.get(worker, False) or worker in self._here
         _cut(self._draining, self._kept)
 
 
-def _cut(known: dict[WorkerId, WorkerOrder] | dict[WorkerId, None], most: int) -> None:
+def _cut(known: dict[WorkerId, WorkerOrder] | dict[WorkerId, bool], most: int) -> None:
     while len(known) > most:
         del known[next(iter(known))]

@@ -8,7 +8,7 @@ from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import OPERATORS, ApiKey, Role, Tenant
 
 PLATFORM = "platform"
-"""The actor of a platform's acts at its start."""
+"""The actor of a platform's own acts."""
 TENANT = Tenant(id=OPERATORS, name="Operators of this platform")
 
 

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 from penstock.control.registry import adapters, auto_rules, rules
+from penstock.control.registry.operators import PLATFORM
 from penstock.control.registry.ports import RegistryStore
-from penstock.domain.errors import UnknownModel
+from penstock.domain.errors import Conflict, UnknownModel
+from penstock.domain.fleet.scaling import Override
 from penstock.domain.fleet.table import WEIGHT_TOTAL, Route
 from penstock.domain.fleet.versions import Catalogue, Deployment, PastRoute
 from penstock.domain.ids import Alias, VersionId, WorkerId
@@ -152,6 +154,22 @@ class Registry:
             rules.check_pool(deployment, known, self._pool_bytes)
         await self._store.put_deployment(deployment, act)
         return deployment
+
+    async def put_override(self, version: VersionId, override: Override | None, act: Act) -> Deployment:
+        """Set or remove an override of a scaled version's number; ``Conflict`` if there is none to remove."""
+        deployment = await self._deployed(version, await self._store.catalogue())
+        told = override or deployment.override
+        if told is None:
+            raise Conflict(f"{version} has no override (penstock scale status)")
+        changed = replace(deployment, override=override)
+        await self._store.put_deployment(changed, replace(act, detail=f"{told}: {told.reason}"))
+        return changed
+
+    async def end_override(self, version: VersionId, now: float) -> None:
+        deployment = await self._deployment(version)
+        if deployment.override is not None and deployment.override.has_ended(now):
+            act = Act(who=PLATFORM, what="scale.override_end", target=version, at=now, detail=str(deployment.override))
+            await self._store.put_deployment(replace(deployment, override=None), act)
 
     async def renew_all(self, version: VersionId, act: Act) -> Deployment:
         return await self._renew(replace(await self._existing(version), renew_before=act.at), act)

@@ -1,6 +1,8 @@
 """Scaling as data: the number of workers of a version, and the record of the decision behind it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
@@ -16,6 +18,23 @@ class Signal:
     age_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Override:
+    """A person's number of workers for a scaled version until ``until`` (Unix seconds): demand does not change it."""
+
+    workers: int
+    until: float
+    who: str
+    reason: str
+
+    def has_ended(self, now: float) -> bool:
+        return now >= self.until
+
+    def __str__(self) -> str:
+        until = datetime.fromtimestamp(self.until, UTC).isoformat(" ", "seconds")
+        return f"override of {self.workers} until {until} by {self.who}"
+
+
 class Act(StrEnum):
     """The change that a decision makes to a version's number of workers."""
 
@@ -24,6 +43,20 @@ class Act(StrEnum):
     TAKE_BACK = "take_back"
     """A cordoned worker serves again, before any other is started."""
     HOLD = "hold"
+
+
+class Idle(StrEnum):
+    """The reason for which a GPU runs nothing."""
+
+    FLOOR = "floor"
+    """The scale file's least, or a clock's, exceeds the need."""
+    OVERRIDE = "override"
+    HEADROOM = "headroom"
+    """Within the need: the target load leaves a fifth for peaks and for a lost worker."""
+    SLOW_IN = "slow_in"
+    """Beyond the need: kept for a window, or cordoned."""
+    WARM_POOL = "warm_pool"
+    """Asleep, to be awake within seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +74,13 @@ class ScaleRecord:
     reason: str
     """The signal that decided, or why nothing changes."""
     cut: str = ""
-    """The bound that keeps the number from the wish; empty if none does."""
+    """The bound or override that keeps the number from the wish; empty if none does."""
+    override: Override | None = None
     signals: tuple[Signal, ...] = ()
-    per_hour_before: float = 0.0
-    per_hour_after: float = 0.0
-    """Dollars; 0 if no price is known."""
+    per_hour_before: float | None = None
+    per_hour_after: float | None = None
+    """Dollars; None if no price is known."""
+    idle_gpus: Mapping[Idle, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,11 @@
 """Values of the controller's tick: deployments, heartbeats, plans."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.domain.fleet.decision import Decision
-from penstock.domain.fleet.scaling import Target
+from penstock.domain.fleet.scaling import Override, Target
 from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -27,6 +28,7 @@ class Deployment:
     renew: tuple[WorkerId, ...] = ()
     pinned: bool = False
     """The version's workers never sleep; for a pinned adapter, the base's workers never sleep and never unload it."""
+    override: Override | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,10 @@ class Running:
     version: VersionId
     started_at: float
     draining: bool = False
+    machine_s: float = 0.0
+    """Seconds from the request for a node to one with a free device; 0 if the host measures none."""
+    image_s: float = 0.0
+    """Seconds from the node to the process: volumes, and the image's pull; 0 if the host measures none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +130,8 @@ class FleetView:
 
     running: tuple[Running, ...] = ()
     deaths: tuple[Death, ...] = ()
+    ended: frozenset[WorkerId] = frozenset()
+    """Workers that were told to drain and have no process any more."""
     since: float = 0.0
     is_known: bool = True
     """False if the host can't be asked now: workers missing here may still exist."""
@@ -131,6 +139,8 @@ class FleetView:
     """Versions of which the host keeps objects, with or without workers: it starts and ends workers by number."""
     most: Mapping[VersionId, int] = field(default_factory=dict)
     """The workers that the host has places for, of each version of its last plan; empty if that is not known."""
+    prices: Mapping[VersionId, float] = field(default_factory=dict)
+    """Dollars an hour of one worker, of each version of the last plan with a known price."""
     held: tuple[str, ...] = ()
     """Changes that the host could not make, and the remedies, in words."""
     orders: Mapping[WorkerId, WorkerOrder] = field(default_factory=dict)
@@ -143,9 +153,9 @@ class FleetView:
     """The numbers of versions that are scaled, in place of their deployments'."""
 
     def living(self, seen: Sequence[Seen]) -> Sequence[Seen]:
-        """Return the heartbeats without those of workers that have died since: nothing waits for their silence."""
-        died_at = {death.worker: death.at for death in self.deaths}
-        return [one for one in seen if one.at > died_at.get(one.report.worker, 0.0)] if died_at else seen
+        """Return the heartbeats without those of workers that have ended since: nothing waits for their silence."""
+        ended_at = {death.worker: death.at for death in self.deaths} | dict.fromkeys(self.ended, math.inf)
+        return [one for one in seen if one.at > ended_at.get(one.report.worker, 0.0)] if ended_at else seen
 
     def offered(self, seen: Sequence[Seen]) -> Sequence[Seen]:
         """Return the living workers for the routing table: cordoned ones drain, so that they get no new requests."""

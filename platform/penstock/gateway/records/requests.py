@@ -28,7 +28,7 @@ from penstock.telemetry.w3c import trace_of
 
 UNKNOWN = "unknown"
 """The model's label for a request without a version, so that callers can't create labels."""
-MOST_CHILDREN, MOST_ZONES = 4096, 64
+MOST_CHILDREN, MOST_ZONES, MOST_VERSIONS = 4096, 64, 64
 
 _TIERS = {Api.EMBEDDINGS: Tier.EMBEDDING, Api.CLASSIFY: Tier.CLASSIC, Api.INFER: Tier.CLASSIC}
 """The tier of a request without a version, by API; others count as chat."""
@@ -148,6 +148,8 @@ class _Children:
         self.prompt, self.cached, self.output, self.billed = (
             Counted(metrics.counter(name).labels(model=model, tenant=tenant)) for name in of_tenant
         )
+        of_version = metrics.counter(names.VERSION_TOKENS)
+        self._of_version = lru_cache(MOST_VERSIONS)(lambda version: Counted(of_version.labels(version, tenant)))
         self._told_weight = 0
         self._weight = metrics.gauge(names.TENANT_WEIGHT).labels(tenant=tenant)
         self.queued = Observed(metrics.histogram(names.TENANT_QUEUE_SECONDS).labels(tenant=tenant))
@@ -208,6 +210,7 @@ class _Children:
         if usage.cached_tokens:
             self.cached.inc(usage.cached_tokens)
         if call.version is not None:
+            self._of_version(call.version.base or call.version.id).inc(usage.total_tokens)
             tier = call.principal.tier
             dollars = cost_of(call.version.price.at(tier.price_factor), usage) / MICRO_PER_USD
             self.billed.inc(dollars)

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.connectors.kubernetes import pools
+from penstock.connectors.kubernetes.placing import place
 from penstock.domain.command_error import CommandError
+from penstock.domain.fleet.versions import Served
+from penstock.domain.ids import VersionId
 from tests.support.clusters import pools as samples
 
 
@@ -40,3 +43,24 @@ def test_a_negative_number_is_refused_by_name(tmp_path: Path, path: tuple[str | 
         pools.read(file)
     assert "Expected `int`" in str(refused.value)
     assert named in str(refused.value)
+
+
+@pytest.mark.parametrize("price", [0, -1.86])
+def test_a_price_of_0_is_refused_by_name(tmp_path: Path, price: float) -> None:
+    """A price that is not known is left out: 0 would make GPUs free."""
+    file = pools_file(tmp_path, dollars_per_hour=price)
+    with pytest.raises(CommandError, match=r"`float` > 0.0 - at `\$.devices\[0\].dollars_per_hour`"):
+        pools.read(file)
+
+
+def test_a_worker_costs_its_devices_and_without_a_price_nothing_is_known(tmp_path: Path) -> None:
+    """Four GPUs of 1.86 dollars are 7.44."""
+    served = Served(version=VersionId("m@1"), least=1, workers=1, gpus=4)
+    for price, expected in ((1.86, pytest.approx(7.44)), (None, None)):
+        placed = place(served, pools.read(pools_file(tmp_path, dollars_per_hour=price)).devices)
+        assert placed is not None
+        assert placed.dollars_per_hour == expected
+
+
+def pools_file(folder: Path, **changes: object) -> Path:
+    return samples.file(folder, samples.device("l40s", gpus=4) | changes)

@@ -5,20 +5,20 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from penstock.control.autoscaler.autoscaler import curve_of
-from penstock.control.autoscaler.bounds import Bounds
-from penstock.control.autoscaler.constants import IN_WINDOW_S
-from penstock.control.autoscaler.stage import ASKED
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.demand import Counted, GatewayReport, HeldNow
 from penstock.domain.fleet.scaling import Act
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.fleet.versions import Deployment
 from penstock.domain.fleet.worker import PhaseTiming, WorkerOrder, WorkerState
-from penstock.domain.ids import WorkerId
+from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.curves import Curve, Origin
 from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load
 from penstock.domain.tenancy.standing import Standing
+from penstock.scaling.bounds import Bounds
+from penstock.scaling.constants import IN_WINDOW_S
+from penstock.scaling.stage import ASKED
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import Room
 from tests.support.samples import control_plane as things
@@ -107,7 +107,7 @@ class Fleet:
 
     @property
     def acts(self) -> list[tuple[Act, int, int]]:
-        return [(one.act, one.before, one.after) for one in self.room.scaler.history]
+        return [(one.act, one.before, one.after) for one in self.room.scale_records.records]
 
 
 def bounds(**changes: object) -> tuple[Bounds, ...]:
@@ -183,6 +183,19 @@ async def test_silent_gateways_hold_the_number(clock: ManualClock) -> None:
     assert len(fleet.workers) == 2
 
 
+async def test_demand_for_a_version_that_is_gone_starts_nothing(clock: ManualClock) -> None:
+    """A gateway with an older table reports arrivals, and holds requests, for a version that nobody deploys."""
+    fleet = Fleet(clock, bounds(versions="*"))
+    await fleet.deploy()
+    gone = VersionId("gone@000000000000")
+    for number in range(1, 30):
+        asked = Counted(version=gone, standing=Standing.PAID, requests=100 * number, output_tokens=OUTPUT * number)
+        held = (HeldNow(version=gone, requests=8, tokens=800),)
+        fleet.room.demand.take(GatewayReport(gateway="g", began=1.0, number=number, counted=(asked,), held=held))
+        await fleet.run(1, reports=False)
+    assert (fleet.acts, list(fleet.room.scaler.now), len(fleet.workers)) == ([], [V], 1)
+
+
 async def test_zero_and_back(clock: ManualClock) -> None:
     """Idle, its worker sleeps; held requests wake it, and no process is started for that."""
     fleet = Fleet(clock, bounds(least=0, idle_s=60.0, parked=1))
@@ -205,7 +218,7 @@ async def test_held_requests_need_no_curve(clock: ManualClock) -> None:
     fleet.held = 1
     await fleet.run(3)
     assert list((await fleet.table()).values()) == [WorkerState.READY]
-    assert fleet.room.scaler.history[-1].reason == ASKED
+    assert fleet.room.scale_records.records[-1].reason == ASKED
 
 
 async def test_a_failed_publication_counts_no_cordon(clock: ManualClock) -> None:

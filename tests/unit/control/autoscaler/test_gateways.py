@@ -2,14 +2,18 @@
 
 from dataclasses import replace
 
-from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleSettings
-from penstock.control.autoscaler.gateways import GatewayBounds, gateways
-from penstock.control.autoscaler.pace import Pace
+from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleSettings, ScaleStores
+from penstock.control.registry.registry import Registry
 from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
 from penstock.domain.fleet.versions import Catalogue, FleetView
 from penstock.domain.ids import VersionId
 from penstock.domain.models.curves import Curve
 from penstock.domain.tenancy.standing import Standing
+from penstock.scaling.gateways import GatewayBounds, gateways
+from penstock.scaling.pace import Pace
+from tests.twins.audit import MemoryAudit
+from tests.twins.registry import MemoryRegistry
+from tests.twins.scaling import MemoryScaleRecords
 
 BOUNDS = GatewayBounds(least=1, most=8)
 
@@ -76,12 +80,18 @@ class _NoCurves:
         raise AssertionError(version)
 
 
+def autoscaler(bounds: GatewayBounds | None = None) -> Autoscaler:
+    registry = Registry(MemoryRegistry(MemoryAudit()))
+    stores = ScaleStores(curves=_NoCurves(), records=MemoryScaleRecords(), overrides=registry)
+    return Autoscaler(ScaleSettings(tiers={}, gateways=bounds), stores)
+
+
 async def test_a_new_leader_says_nothing_before_all_could_report() -> None:
     """For ten seconds no number is known, then those that speak are adopted; a lost lead forgets it again."""
-    scaler = Autoscaler(ScaleSettings(tiers={}, gateways=BOUNDS), _NoCurves())
+    scaler = autoscaler(BOUNDS)
     for now, speaking, expected in ((0.0, 0, None), (9.0, 3, None), (10.0, 4, 4), (11.0, 4, 4)):
         done = await scaler.step(Catalogue(), (), FleetView(), demand(10, speaking), now)
-        scaler.keep(done)
+        await scaler.keep(done)
         assert (scaler.gateways and scaler.gateways.workers) == expected
     scaler.forget()
     assert (await scaler.step(Catalogue(), (), FleetView(), demand(10, 4), 12.0)).gateways is None
@@ -89,6 +99,6 @@ async def test_a_new_leader_says_nothing_before_all_could_report() -> None:
 
 async def test_without_bounds_gateways_have_no_number() -> None:
     """A file that does not name gateways leaves their number to whoever deploys them."""
-    scaler = Autoscaler(ScaleSettings(tiers={}), _NoCurves())
+    scaler = autoscaler()
     for now in (0.0, 20.0):
         assert (await scaler.step(Catalogue(), (), FleetView(), demand(10, 4), now)).gateways is None

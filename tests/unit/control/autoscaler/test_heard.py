@@ -1,10 +1,10 @@
 """Reports over time: what is waited for, since when, and when it is news."""
 
-from penstock.control.autoscaler.constants import SILENT_S
 from penstock.control.autoscaler.heard import HeardDemand
 from penstock.domain.fleet.demand import GatewayReport, HeldNow
 from penstock.domain.fleet.versions import Wanted
 from penstock.domain.ids import VersionId
+from penstock.scaling.constants import SILENT_S
 from tests.support.clock import ManualClock
 
 A, B = VersionId("a@1"), VersionId("b@1")

@@ -6,6 +6,7 @@ from penstock.domain.fleet.worker import WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import PaperHost
+from tests.support.samples import control_plane as things
 from tests.support.samples.control_plane import TINY
 
 
@@ -71,3 +72,13 @@ def test_what_is_pinned_is_told_by_who_knows(clock: ManualClock) -> None:
     assert (orders.pinned(TINY), orders.pinned(VersionId("other@1"))) == (("lora@1",), ())
     orders.forget()
     assert orders.pinned(TINY) is None
+
+
+async def test_a_drained_worker_without_a_process_is_gone(clock: ManualClock) -> None:
+    """Its last report may say that it is ready; one of another host drains on, and nothing is known of it."""
+    host = PaperHost(clock)
+    host.running[WorkerId("w1")] = Running(worker=WorkerId("w1"), version=TINY, started_at=1.0)
+    orders, reports = Orders(host), [things.seen(things.report(name, TINY), clock.now()) for name in ("w1", "guest")]
+    assert (await orders.view()).living(reports) == reports
+    await orders.apply(FleetPlan(drain=(WorkerId("w1"), WorkerId("guest"))))
+    assert (await orders.view()).living(reports) == reports[1:]

@@ -55,6 +55,7 @@ def test_a_finished_stream_is_counted_once_in_every_metric(log: io.StringIO, clo
     assert 'penstock_itl_seconds_count{model="toy",tier="chat"} 3.0' in told
     assert 'penstock_stage_seconds_sum{model="toy",stage="queue"} 0.5' in told
     assert 'penstock_billed_dollars_total{model="toy",tenant="acme"} 1e-06' in told
+    assert 'penstock_version_tokens_total{tenant="acme",version="toy@0123456789ab"} 10.0' in told
     assert 'penstock_tenant_weight{tenant="acme"} 1.0' in told
 
 

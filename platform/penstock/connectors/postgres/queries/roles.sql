@@ -40,7 +40,7 @@ grant insert, update, delete on worker_lease to penstock_controller;
 grant delete on arm_second, alias_minute, rule_agreement to penstock_controller;
 grant insert, update on rollout to penstock_controller;
 grant insert on rollout_change to penstock_controller;
-grant insert, delete on routing_table to penstock_controller;
+grant insert, delete on routing_table, scale_record to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.
 grant select on ledger, ledger_sum, outcome_sum, forgiven_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, auto_alias, deployment,

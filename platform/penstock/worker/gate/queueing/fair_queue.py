@@ -133,6 +133,8 @@ class FairQueue:
                 return self._dispatch(level, work)
             if level.held:
                 return None
+            if level.is_bound:  # as if it were idle
+                self._times.resume(standing)
             overtaken.append(level)
         return None
 

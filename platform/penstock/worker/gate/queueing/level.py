@@ -19,6 +19,8 @@ class PriorityLevel:
         self.waiting, self.cost, self.running = 0, 0.0, 0
         self.held = False
         """True where the last choice ended at a head that all others now wait for."""
+        self.is_bound = False
+        """Whether the last choice found only flows that their own parts bind."""
         self.flows: dict[TenantId, Flow] = {}
         self._now = self._last = 0.0
         self._busy, self._busy_weight, self._fresh = 0, 0.0, 0.0
@@ -94,7 +96,7 @@ class PriorityLevel:
             self._now = max(self._now, first.rank)
         for flow in passed:
             heapq.heappush(self._next, flow.place)
-        self._crowded = crowded
+        self._crowded, self.is_bound = crowded, bool(passed) and chosen is None and first is None
         if chosen is not None:
             self.overtaken()
         return chosen

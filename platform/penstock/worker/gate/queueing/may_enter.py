@@ -64,9 +64,10 @@ class MayEnter:
 
     def is_over_kv(self, work: Work) -> bool:
         """Tell whether the request would exceed its tenant's part of the KV blocks; alone in there it may."""
-        held = self.slots.held_by(work.tenant)
-        most = work.kv_part * self.slots.whole.blocks
-        return bool(most and held.slots) and held.blocks + self.slots.need(work).blocks > most
+        if not work.kv_part:
+            return False
+        held, most = self.slots.held_by(work.tenant), work.kv_part * self.slots.whole.blocks
+        return bool(held.slots) and held.blocks + self.slots.need(work).blocks > most
 
     def enters_past_full(self, work: Work) -> bool:
         """Tell whether the request may enter although all slots are full: up to its tenant's share, if tenants share by

@@ -106,6 +106,19 @@ def test_waiting_for_its_own_part_earns_no_later_service() -> None:
     assert served.virtual - bound.virtual <= 8 * per_request
 
 
+def test_a_level_whose_tenants_are_all_bound_earns_none_either() -> None:
+    """After hours beside paid work another batch tenant gets the share of its level, and no run of turns."""
+    house = House(replace(SIZE, kv_blocks=320, max_seqs=8))
+    for number in range(4):
+        house.arrive(replace(work(f"a{number}", "a", kv_part=BLOCKS / 320), standing=Standing.BATCH))
+    house.arrive(work("b", "b"))
+    for number in range(200):
+        house.arrive(work(f"b{number}", "b"))
+        house.leave(next(name for name in house.inside if name[0] == "b"))
+    times, per_request = house.queue.fair._times, work("x", "x").cost
+    assert times.of(Standing.PAID) - times.of(Standing.BATCH) <= 8 * per_request
+
+
 def test_a_tenant_that_would_rather_be_degraded_is_refused_at_once() -> None:
     """Its gateway hears so with a time, others of its requests wait, and nothing is booked for the refused one."""
     house = House()

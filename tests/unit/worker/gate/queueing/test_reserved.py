@@ -172,6 +172,7 @@ def test_promises_beyond_the_engine_shrink_in_proportion(parts: list[float]) -> 
     scale = min(1.0, MOST_PROMISED / sum(parts))
     got = [slots_of(slots, reserved, f"t{i}") for i in range(len(parts))]
     assert all(abs(slots - part * scale * SIZE.max_seqs) <= 0.5 for slots, part in zip(got, parts, strict=True))
+    assert sum(got) <= 0.8 * SIZE.max_seqs + 0.5 * len(parts)
     assert reserved.kept.slots <= KEPT_FREE * sum(got) + 1
 
 

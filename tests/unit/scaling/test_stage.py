@@ -5,9 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.autoscaler.bounds import Bounds
-from penstock.control.autoscaler.room import MachineRoom
-from penstock.control.autoscaler.stage import (
+from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
+from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
+from penstock.domain.fleet.versions import Running, Seen
+from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
+from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.models.steps import StepModel
+from penstock.domain.serving.load import Load
+from penstock.domain.tenancy.standing import Standing
+from penstock.scaling.bounds import Bounds
+from penstock.scaling.room import MachineRoom
+from penstock.scaling.stage import (
     BY_HAND,
     MISSING,
     NO_BATCH,
@@ -18,16 +26,8 @@ from penstock.control.autoscaler.stage import (
     Step,
     scale,
 )
-from penstock.control.autoscaler.work import Curve
-from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
-from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
-from penstock.domain.fleet.versions import Running, Seen
-from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
-from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.models.steps import StepModel
-from penstock.domain.serving.load import Load
-from penstock.domain.tenancy.standing import Standing
-from tests.unit.control.autoscaler.test_law import TIER
+from penstock.scaling.work import Curve
+from tests.unit.scaling.test_law import TIER
 
 V = VersionId("m@000000000000")
 CURVE = Curve(

@@ -6,9 +6,9 @@ A worker with a running stream is never ended, however long its stream is: a cor
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from penstock.control.autoscaler.constants import RESIDENCY_TIMES, SETTLE_S
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.ids import WorkerId
+from penstock.scaling.constants import RESIDENCY_TIMES, SETTLE_S
 
 
 def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tuple[WorkerId, ...]:

@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.control.autoscaler import law
-from penstock.control.autoscaler.law import Engines, Load, Need
-from penstock.control.autoscaler.work import Curve, Shape, Speed
 from penstock.domain.fleet.demand import Rate, VersionDemand
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
@@ -16,6 +13,9 @@ from penstock.domain.models.steps import StepModel
 from penstock.domain.serving.load import Load as EngineLoad
 from penstock.domain.serving.slo import Indicator, Objective, SloTier
 from penstock.domain.tenancy.standing import Standing
+from penstock.scaling import law
+from penstock.scaling.law import Engines, Load, Need
+from penstock.scaling.work import Curve, Shape, Speed
 
 TIER = SloTier(
     tier=Tier.CHAT,

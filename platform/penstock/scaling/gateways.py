@@ -10,9 +10,9 @@ Gateways are scaled apart from engines: they have no GPU, start within seconds, 
 import math
 from dataclasses import dataclass, replace
 
-from penstock.control.autoscaler.constants import GATEWAY_LAG_MOST_S, GATEWAY_TARGET_LOAD
-from penstock.control.autoscaler.pace import Pace
 from penstock.domain.fleet.demand import Demand
+from penstock.scaling.constants import GATEWAY_LAG_MOST_S, GATEWAY_TARGET_LOAD
+from penstock.scaling.pace import Pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,14 @@
 """Room for engines on one machine: cores, memory, and who sleeps."""
 
-from penstock.control.autoscaler.room import PROCESS_BYTES, USED_RATIO, Machine, room_of
+from dataclasses import replace
+
+import pytest
+
 from penstock.domain.fleet.scaling import Act
 from penstock.domain.fleet.versions import Running
 from penstock.domain.ids import VersionId, WorkerId
-from tests.unit.control.autoscaler.test_stage import V, Version, asked, fleet
+from penstock.scaling.room import PROCESS_BYTES, USED_RATIO, Machine, room_of
+from tests.unit.scaling.test_stage import V, Version, asked, fleet
 
 SMALL, LARGE = VersionId("small@1"), VersionId("large@1")
 SIZES = {SMALL: 0, LARGE: 4 * PROCESS_BYTES}
@@ -49,3 +53,13 @@ def test_a_machine_that_shrank_ends_nothing() -> None:
     record = version.tick(0.0, asked(8.0), *fleet(3, 0.0), running=processes)
     assert (record.act, record.after) == (Act.HOLD, 3)
     assert record.cut == "the machine has room for 3"
+
+
+@pytest.mark.parametrize(("per_s", "places", "after"), [(0.0, 2, 2), (8.0, 2, 2), (0.0, 3, 3), (0.0, 9, 3)])
+def test_a_floor_above_what_the_host_holds_is_cut_and_named(per_s: float, places: int, after: int) -> None:
+    """Three at least, with two places: two are started, and the record says why no third is."""
+    version = Version(least=3, most=4)
+    version.scaled = replace(version.scaled, bounds=version.scaled.bounds.within(places))
+    record = version.tick(0.0, asked(per_s), *fleet(1, 0.0))
+    says = "the host has places for 2" if places == 2 else "floor 3"
+    assert (record.after, record.cut, version.target.least) == (after, says, after)

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from penstock.control.autoscaler.constants import GONE_S, JUDGED_S, MOST_COUNTED, MOST_GATEWAYS, RATE_S, SILENT_S
 from penstock.domain.fleet.demand import Counted, Demand, GatewayReport, HeldNow, Rate, VersionDemand
 from penstock.domain.ids import VersionId
 from penstock.domain.tenancy.standing import Standing
+from penstock.scaling.constants import GONE_S, JUDGED_S, MOST_COUNTED, MOST_GATEWAYS, RATE_S, SILENT_S
 
 BUYS = frozenset({Standing.FREE, Standing.PAID, Standing.INTERACTIVE})
 """Standings whose requests ask for workers. Batch work, yielding requests and shadow copies use what others leave."""

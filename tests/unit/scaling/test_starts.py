@@ -6,7 +6,7 @@ from penstock.domain.fleet.scaling import Act
 from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from tests.unit.control.autoscaler.test_stage import LONG, V, Version, asked, fleet, worker
+from tests.unit.scaling.test_stage import LONG, V, Version, asked, fleet, worker
 
 
 def test_a_young_worker_stays() -> None:
@@ -40,6 +40,16 @@ def test_a_worker_that_never_reports_is_replaced_in_the_number() -> None:
     draining = (replace(stuck[0], draining=True),)
     version.tick(61.0, asked(3.0), *fleet(1, 61.0, start_s=20.0), running=draining)
     assert version.target.workers == 2
+
+
+def test_a_start_begins_with_its_machine() -> None:
+    """A worker's machine and image are part of its start: the next one is looked ahead for by all of it."""
+    version = Version()
+    one = fleet(1, 10.0, since=9.0, start_s=30.0)
+    process = Running(worker=one[0].report.worker, version=V, started_at=0.0, machine_s=200.0, image_s=50.0)
+    version.tick(0.0, asked(0.1), *fleet(1, 0.0))
+    version.tick(10.0, asked(0.1), *one, running=(process,))
+    assert version.state.versions[V].start_s == 280.0
 
 
 def test_the_longest_known_start_is_expected() -> None:

@@ -6,10 +6,10 @@ from zoneinfo import ZoneInfo
 import pytest
 import yaml
 
-from penstock.control.autoscaler import bounds
-from penstock.control.autoscaler.bounds import Bounds, ClockFloor, GatewayBounds
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.spec import SpecRefused
+from penstock.scaling import bounds
+from penstock.scaling.bounds import Bounds, ClockFloor, GatewayBounds
 
 OFFICE = {"start": "0 8 * * 1-5", "end": "0 18 * * 1-5", "zone": "Europe/Berlin", "least": 3}
 
@@ -42,6 +42,13 @@ def test_what_is_written_is_what_binds() -> None:
     assert bounds.of(VersionId("chat@0123456789ab"), found) is found[0]
     assert bounds.of(VersionId("other@0123456789ab"), found) is found[1]
     assert bounds.of(VersionId("x"), found[:1]) is None
+
+
+def test_gateways_may_be_scaled_alone() -> None:
+    """A file with their bounds needs no versions; one with neither is refused."""
+    assert bounds.parse({"gateways": {"least": 1, "most": 2}}, "x").versions == ()
+    with pytest.raises(SpecRefused):
+        bounds.parse({}, "x")
 
 
 def test_zero_keeps_one_asleep() -> None:

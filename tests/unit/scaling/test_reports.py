@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.control.autoscaler.constants import MOST_COUNTED
-from penstock.control.autoscaler.reports import Reports
 from penstock.domain.fleet.demand import Counted, Demand, GatewayReport, HeldNow, Rate, VersionDemand
 from penstock.domain.ids import VersionId
 from penstock.domain.tenancy.standing import Standing
+from penstock.scaling.constants import MOST_COUNTED
+from penstock.scaling.reports import Reports
 
 V = VersionId("m@000000000000")
 

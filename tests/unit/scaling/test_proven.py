@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from penstock.control.autoscaler.stage import ASKED, BY_HAND
 from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
 from penstock.domain.fleet.scaling import Act
 from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
 from penstock.domain.tenancy.standing import Standing
-from tests.unit.control.autoscaler.test_stage import V, Version, asked, fleet, worker
+from penstock.scaling.stage import ASKED, BY_HAND
+from tests.unit.scaling.test_stage import V, Version, asked, fleet, worker
 
 
 def test_a_start_longer_than_the_idle_time_is_no_idle_time() -> None:

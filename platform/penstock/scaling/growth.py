@@ -7,7 +7,7 @@ fortnight, and no predictor of the mean did better (ADR 0110).
 import math
 from dataclasses import dataclass
 
-from penstock.control.autoscaler.constants import (
+from penstock.scaling.constants import (
     GROWTH_LEAST_SAMPLES,
     GROWTH_MOST,
     GROWTH_QUANTILE,

@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from penstock.control.autoscaler import constants as c
 from penstock.domain.ids import WorkerId
+from penstock.scaling import constants as c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

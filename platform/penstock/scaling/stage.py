@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from penstock.control.autoscaler import constants as c
-from penstock.control.autoscaler import law, scale_in
-from penstock.control.autoscaler.bounds import Bounds
-from penstock.control.autoscaler.growth import History
-from penstock.control.autoscaler.pace import Pace
-from penstock.control.autoscaler.room import MachineRoom
-from penstock.control.autoscaler.supply import Supply, supplies
-from penstock.control.autoscaler.work import Curve, Shape
 from penstock.domain.fleet.demand import Demand, VersionDemand
-from penstock.domain.fleet.scaling import Act, ScaleRecord, Target
+from penstock.domain.fleet.scaling import Act, Idle, Override, ScaleRecord, Target
 from penstock.domain.fleet.versions import Running, Seen
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.serving.slo import SloTier
+from penstock.scaling import constants as c
+from penstock.scaling import law, scale_in
+from penstock.scaling.bounds import Bounds
+from penstock.scaling.growth import History
+from penstock.scaling.pace import Pace
+from penstock.scaling.room import MachineRoom
+from penstock.scaling.supply import Supply, supplies
+from penstock.scaling.work import Curve, Shape
 
 NO_CURVE = "no curve: `penstock bench engine` measures this version's speed"
 MISSING = "gateways are silent, and silence is not zero"
@@ -39,8 +39,25 @@ class Scaled:
     tier: SloTier
     curve: Curve | None
     deployed: int = 0
+    gpus: int = 1
+    """Of one worker."""
     is_renewing: bool = False
     """A worker is being replaced: one more may serve beside it."""
+    override: Override | None = None
+    """An operator's worker count, which is least and most of ``bounds``."""
+
+    @property
+    def upper_bound(self) -> str:
+        if self.bounds.is_hosts:
+            return f"the host has places for {self.bounds.most}"
+        return str(self.override) if self.override else f"most {self.bounds.most}"
+
+    def cut(self, wish: int, least: int) -> str:
+        if max(wish, self.bounds.least) > self.bounds.most:
+            return self.upper_bound
+        if wish >= least:
+            return ""
+        return str(self.override) if self.override else f"floor {least}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,8 +172,8 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
     pace, act, reason = _paced(look, before, need, least, is_idle=is_idle)
     tracked = replace(tracked, pace=pace)
     target = _target(look, pace, slots)
-    most, price = look.scaled.bounds.most, look.scaled.bounds.price_per_hour
-    cut = f"most {most}" if need.wish > most else f"floor {least}" if least > need.wish else ""
+    price = look.scaled.bounds.price_per_hour
+    cut = look.scaled.cut(need.wish, least)
     if max(need.wish, least) > max(look.fits, pace.workers):
         cut = f"the machine has room for {look.fits:g}"
     age_s = look.all.age_s
@@ -173,8 +190,10 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
             reason=reason,
             cut=cut,
             signals=tuple(replace(signal, age_s=age_s) for signal in need.signals),
-            per_hour_before=price * (before.workers + len(before.cordoned)),
-            per_hour_after=price * target.workers,
+            per_hour_before=None if price is None else price * (before.workers + len(before.cordoned)),
+            per_hour_after=None if price is None else price * target.workers,
+            override=look.scaled.override,
+            idle_gpus=_idle(look, need.wish, least),
         ),
     )
 
@@ -237,7 +256,7 @@ def _paced(look: _VersionScene, pace: Pace, need: law.Need, least: int, *, is_id
 def _fewer(look: _VersionScene, pace: Pace, need: law.Need, least: int) -> tuple[Pace, Act, str]:
     now, most, ready = look.now, look.scaled.bounds.most, look.supply.ready
     if pace.workers > most:
-        return _in(look, pace, pace.workers - most, 0.0, f"most {most}")
+        return _in(look, pace, pace.workers - most, 0.0, look.scaled.upper_bound)
     surplus = 0 if look.scaled.is_renewing else len(ready) - pace.workers
     if surplus > 0:  # a start that was on its way when the number fell
         cordoned = pace.cordoned | dict.fromkeys(scale_in.chosen(ready, surplus, now, 0.0), now)
@@ -270,6 +289,21 @@ def _in(look: _VersionScene, pace: Pace, count: int, start_s: float, reason: str
     )
 
 
+def _idle(look: _VersionScene, wish: int, least: int) -> dict[Idle, int]:
+    """Return the GPUs that run nothing, by reason: those beyond wish and floor first, then those of the floor."""
+    ready, cordoned = look.supply.ready, look.supply.cordoned
+    idle = sum(not scale_in.work(one) for one in ready)
+    beyond = min(idle, max(0, len(ready) - max(wish, least)))
+    of_floor = min(idle - beyond, max(0, min(len(ready), least) - wish))
+    found = {
+        Idle.SLOW_IN: beyond + sum(not scale_in.work(one) for one in cordoned),
+        Idle.OVERRIDE if look.scaled.override else Idle.FLOOR: of_floor,
+        Idle.HEADROOM: idle - beyond - of_floor,
+        Idle.WARM_POOL: len(look.supply.parked),
+    }
+    return {reason: count * look.scaled.gpus for reason, count in found.items() if count}
+
+
 def _target(look: _VersionScene, pace: Pace, slots: int | None) -> Target:
     supply, now = look.supply, look.now
     cordoned = [one for one in supply.cordoned if one.report.worker in pace.cordoned]
@@ -281,7 +315,7 @@ def _target(look: _VersionScene, pace: Pace, slots: int | None) -> Target:
     return Target(
         version=look.scaled.version,
         workers=pace.workers + max(0, asleep) + staying + supply.overdue(now, look.tracked.start_s),
-        least=look.scaled.bounds.least,
+        least=min(look.scaled.bounds.least, look.scaled.bounds.most),
         cordoned=frozenset(pace.cordoned),
         ended=idle[len(slept) :],
         slept=slept,

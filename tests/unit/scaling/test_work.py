@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.control.autoscaler.work import Curve, Shape, shape_of, speed
 from penstock.domain.fleet.demand import Rate
 from penstock.domain.models.steps import StepModel
+from penstock.scaling.work import Curve, Shape, shape_of, speed
 
 STEPS = StepModel(fixed_s=0.010, token_s=0.0001, context_s=1e-6, sequence_s=0.0005, rides=False)
 SHAPE = Shape(prompt=100.0, output=50.0, context=125.0)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from penstock.control.autoscaler.growth import History, quantile
+from penstock.scaling.growth import History, quantile
 
 LEAD_S = 6 * 10.0
 

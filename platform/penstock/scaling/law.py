@@ -10,14 +10,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.control.autoscaler import constants as c
-from penstock.control.autoscaler.reports import BUYS
-from penstock.control.autoscaler.work import Curve, Shape, Speed, shape_of, speed
 from penstock.domain.fleet.demand import Rate, VersionDemand
 from penstock.domain.fleet.scaling import Signal
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.serving.slo import Indicator, SloTier
 from penstock.domain.tenancy.standing import Standing
+from penstock.scaling import constants as c
+from penstock.scaling.reports import BUYS
+from penstock.scaling.work import Curve, Shape, Speed, shape_of, speed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,11 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from penstock.control.autoscaler.constants import IDLE_S
-from penstock.control.autoscaler.gateways import GatewayBounds
+from penstock.domain.errors import InvalidField
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.spec import SpecReader, SpecRefused
+from penstock.scaling.constants import IDLE_S
+from penstock.scaling.gateways import GatewayBounds
 
 MOST_WORKERS = 1_000
 """As many as a deployment may have (``registry/rules.py``)."""
@@ -24,6 +25,7 @@ _KEYS = ("versions", "least", "most", "idle_s", "parked", "price_per_hour", "clo
 _CLOCK_KEYS = ("start", "end", "zone", "least")
 _GATEWAY_KEYS = ("least", "most")
 _MINUTE_S = 60.0
+_NUMBER = "workers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +51,33 @@ class Bounds:
     idle_s: float = IDLE_S
     parked: int = 0
     """Workers that stay asleep beside those awake; at least one if ``least`` is 0, so that requests can be held."""
-    price_per_hour: float = 0.0
-    """Dollars of one worker; 0 if unknown."""
+    price_per_hour: float | None = None
+    """Dollars of one worker; None if unknown."""
     clock: tuple[ClockFloor, ...] = ()
+    is_hosts: bool = False
+    """``most`` is the host's, which has places for no more."""
 
     def floor(self, now: float) -> int:
         return min(self.most, max((self.least, *(one.least for one in self.clock if one.is_on(now)))))
 
+    def check(self, workers: int) -> None:
+        """Raise ``InvalidField`` for a person's number that the bounds forbid."""
+        if not workers:
+            raise InvalidField("0 takes the version out of service: penstock models scale VERSION 0", param=_NUMBER)
+        if workers < self.least:
+            says = f"the scale file's least is {self.least}: lower it, or override with at least {self.least}"
+            raise InvalidField(says, param=_NUMBER)
+        if workers > self.most:
+            says = f"the scale file's most is {self.most}: raise it, or override with at most {self.most}"
+            raise InvalidField(says, param=_NUMBER)
+
+    def overridden(self, workers: int) -> "Bounds":
+        """Return the bounds that hold a number, whatever the clock says."""
+        return replace(self, least=workers, most=workers, clock=())
+
     def within(self, places: int) -> "Bounds":
-        """Return the bounds, lowered to a host that has only ``places`` workers' places."""
-        return replace(self, least=min(self.least, places), most=min(self.most, places))
+        """Return the bounds for a host that has only ``places`` workers' places."""
+        return replace(self, most=places, is_hosts=True) if places < self.most else self
 
 
 def of(version: VersionId, known: tuple[Bounds, ...]) -> Bounds | None:
@@ -78,7 +97,10 @@ def parse(raw: object, source: str) -> ScaleBounds:
     spec = SpecReader(source, "", raw)
     spec.only(("scale", "gateways"))
     gateways = _gateways(spec.inner("gateways")) if "gateways" in spec.keys else None
-    return ScaleBounds(versions=tuple(_bounds(one) for one in spec.each("scale")), gateways=gateways)
+    is_named = gateways is None or "scale" in spec.keys
+    return ScaleBounds(
+        versions=tuple(_bounds(one) for one in spec.each("scale")) if is_named else (), gateways=gateways
+    )
 
 
 def _gateways(spec: SpecReader) -> GatewayBounds:
@@ -104,7 +126,7 @@ def _bounds(spec: SpecReader) -> Bounds:
         most=most,
         idle_s=spec.number("idle_s", lambda n: n > 0, "seconds above 0") if "idle_s" in keys else IDLE_S,
         parked=max(parked, 1 if least == 0 else 0),
-        price_per_hour=_price(spec) if "price_per_hour" in keys else 0.0,
+        price_per_hour=_price(spec) if "price_per_hour" in keys else None,
         clock=clock,
     )
 
