@@ -134,21 +134,6 @@ def nodes_hold_nothing(view: View) -> Iterator[Breach]:
                 yield policy, f"move {', '.join(touched)} to a pod identity"
 
 
-@book.rule(
-    "boundary-forbids", "The boundary forbids ending the record, minting users and buying capacity", StackKind.GLOBAL
-)
-def boundary_forbids(view: View) -> Iterator[Breach]:
-    wanted = {"iam:CreateUser", "cloudtrail:StopLogging", "kms:ScheduleKeyDeletion", "ec2:PurchaseCapacityBlock"}
-    denied = {
-        str(action)
-        for _, statement in view.statements("aws:iam/policy:Policy")
-        if text(statement, "Effect") == "Deny" and not items(statement, "Condition")
-        for action in items(statement, "Action")
-    }
-    if wanted - denied:
-        yield None, f"deny {', '.join(sorted(wanted - denied))} in the boundary"
-
-
 @book.rule("no-object-deletion", "No policy of ours allows deleting objects or shortening their retention")
 def no_object_deletion(view: View) -> Iterator[Breach]:
     forbidden = ("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObjectRetention", "s3:BypassGovernanceRetention")

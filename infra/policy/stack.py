@@ -144,18 +144,6 @@ def late_starters(view: View) -> Iterator[Breach]:
 
 
 @book.rule(
-    "scaled-number-free",
-    "Who is scaled says no number: a rollout never sets it back",
-    StackKind.SERVING,
-    as_written=True,
-)
-def scaled_number_free(view: View) -> Iterator[Breach]:
-    for node in (*view.objects("Deployment"), *view.objects("StatefulSet")):
-        if text(node.inputs, "metadata.name") != "controller" and "replicas" in mapping(node.inputs, "spec"):
-            yield node, "remove spec.replicas: its ScaledObject owns the number"
-
-
-@book.rule(
     "kubeconfig-clean",
     "The kubeconfig holds no credential: a token is made at each use",
     StackKind.PLATFORM,

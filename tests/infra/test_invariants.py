@@ -125,8 +125,8 @@ def test_the_pack_reports_a_breach(by_label: dict[str, Capture]) -> None:
 
 def test_the_pack_reports_what_was_written(by_label: dict[str, Capture]) -> None:
     """A rule about inputs speaks of what the program wrote, though the provider's answer would hide or excuse it."""
-    graph = by_label["serving-us-east-1"].graph
-    spoiled = put("StatefulSet", "penstock-gateway", "spec/replicas", 3)(graph)
+    graph = by_label["region-us-east-1"].graph
+    spoiled = put("LogGroup", "flow", "name", "Calling __str__ on an Output[T] is not supported.")(graph)
     found = violations(spoiled, as_stored(graph))
-    assert [line.split(":", maxsplit=1)[0] for line in found] == ["scaled-number-free"]
+    assert [line.split(":", maxsplit=1)[0] for line in found] == ["inputs-resolved"]
     assert violations(graph, as_stored(spoiled)) == []
