@@ -118,7 +118,7 @@ EVERYTHING = {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
 
 
 def bounded(captures: Sequence[Capture]) -> Iterator[str]:
-    """Whoever is granted everything under the boundary still can't mint users, end or unlock the record, or buy capacity."""
+    """A role that is granted everything still can't mint users, end or unlock the record, or buy capacity."""
     boundary = next(node for item in captures for node in item.graph.of("aws:iam/policy:Policy"))
     role = "arn:aws:iam::111122223333:role/x"
     document = json.loads(text(boundary.inputs, "policy"))
