@@ -1,4 +1,4 @@
-"""Ends a request whose grammar takes too long for its tokens: the whole batch waits for each request's mask.
+"""Ends a request if its grammar takes too long for each token: the whole batch waits for each request's mask.
 
 The text of an ambiguous grammar (``s ::= s s | "a"``) has more readings with each token, and the compiler follows all.
 A mask of an ordinary grammar takes 0.01 ms; one of such a grammar 276 ms after 55 tokens (xgrammar 0.2, a vocabulary of
