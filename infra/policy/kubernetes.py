@@ -183,8 +183,9 @@ def admission_images(view: View) -> Iterator[Breach]:
     }
     if not bound & enforced:
         yield None, "bind a ValidatingAdmissionPolicy that demands digests"
-    if not any(text(node.inputs, "spec.mode") == "enforce" for node in view.objects("ClusterImagePolicy")):
-        yield None, "enforce a ClusterImagePolicy"
+    judged = {text(node.inputs, "spec.mode") for node in view.objects("ClusterImagePolicy")}
+    if judged != {"enforce"}:
+        yield None, "enforce every ClusterImagePolicy"
 
 
 @book.rule("budget-per-workload", "Every workload has a disruption budget that lets one pod go", StackKind.SERVING)
