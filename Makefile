@@ -164,10 +164,12 @@ loadtest: setup ## Load any OpenAI-compatible endpoint and judge it by slo/ (SCE
 clients: models ## Other people's load generators against a started platform: guidellm, aiperf, vllm bench serve
 	@$(BIN)/python -m loadtests.clients
 
-images: setup ## Build the images (BASE and WORKER_BASE: docker.io/library/python by digest; ENGINE=podman for another engine)
+images: setup ## Build the images, each with its bill of materials in build/bills (BASE and WORKER_BASE: docker.io/library/python by digest; ENGINE=podman for another engine)
 	@[ -n "$(BASE)" ] && [ -n "$(WORKER_BASE)" ] || { echo "images: name both bases by digest:" \
 		"make images BASE=python@sha256:… (3.11-slim) WORKER_BASE=python@sha256:… (3.11, with its C compiler)"; exit 1; }
 	@$(MAKE) wheel
+	@$(foreach image,gateway controller worker,$(BIN)/python -m scripts.bills $(image) \
+		$(if $(filter worker,$(image)),$(WORKER_BASE),$(BASE)) &&) true
 	@$(foreach image,gateway controller worker,$(ENGINE) build --file platform/images/Dockerfile --tag penstock/$(image) \
 		--build-arg IMAGE=$(image) --build-arg BASE=$(if $(filter worker,$(image)),$(WORKER_BASE),$(BASE)) . &&) true
 

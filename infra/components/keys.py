@@ -12,8 +12,9 @@ from infra.config.kinds import DataClass, Purpose
 
 ROTATION_DAYS = 365
 DELETION_DAYS = 30
-MULTI_REGION = (Purpose.ARTIFACTS, Purpose.DATA, Purpose.REGISTRY, Purpose.SIGNING)
+MULTI_REGION = (Purpose.ARTIFACTS, Purpose.DATA, Purpose.REGISTRY, Purpose.SIGNING, Purpose.MODELS)
 """Purposes whose ciphertext or signatures travel between regions; their keys are originals with replicas."""
+SIGNS = (Purpose.SIGNING, Purpose.MODELS)
 
 _USE = (
     "kms:Encrypt",
@@ -105,8 +106,9 @@ def _grant(sid: str, service: str, conditions: Mapping[str, Mapping[str, object]
 
 
 def _alias(purpose: Purpose, site: Site) -> str:
-    """The signing key has one name in all regions, for a signature must be checkable wherever the image is pulled."""
-    return site.environment.signing_alias if purpose is Purpose.SIGNING else f"alias/{site.named(purpose.value)}"
+    """Signing keys have one name in all regions: images and versions are signed in one and checked in all."""
+    named = {Purpose.SIGNING: site.environment.signing_alias, Purpose.MODELS: site.environment.model_signing_alias}
+    return named.get(purpose, f"alias/{site.named(purpose.value)}")
 
 
 class Keyring(Component):
@@ -121,7 +123,7 @@ class Keyring(Component):
         self.register_outputs({})
 
     def _key(self, purpose: Purpose) -> aws.kms.Key:
-        multi_region, signs = purpose in MULTI_REGION, purpose is Purpose.SIGNING
+        multi_region, signs = purpose in MULTI_REGION, purpose in SIGNS
         key = aws.kms.Key(
             f"{purpose}-{self.site.region}",
             description=f"Penstock {self.site.environment.name}: {purpose}",

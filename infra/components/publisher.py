@@ -50,7 +50,7 @@ class ReleasePipeline(Component):
 
 
 class ModelPublisher(Component):
-    """The role that puts versions into a region's artifact store, and can do nothing else there."""
+    """The role that signs versions and puts them into a region's artifact store, and can do nothing else there."""
 
     def __init__(self, name: str, site: Site, granted: Granted, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("ModelPublisher", name, site, opts)
@@ -92,6 +92,11 @@ def _puts(granted: Granted) -> tuple[Statement, ...]:
             sid="SealModels",
             actions=("kms:GenerateDataKey", "kms:Decrypt"),
             resources=(granted.artifact_key_arn,),
+        ),
+        Statement(
+            sid="SignModels",
+            actions=("kms:Sign", "kms:GetPublicKey"),
+            resources=(granted.model_signing_key_arn,),
         ),
     )
 

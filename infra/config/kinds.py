@@ -67,6 +67,7 @@ class Purpose(StrEnum):
     MESSAGES = "messages"
     REGISTRY = "registry"
     SIGNING = "signing"
+    MODELS = "models"
 
 
 class StackKind(StrEnum):

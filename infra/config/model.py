@@ -137,6 +137,11 @@ class Environment:
         return f"alias/{self.organization}-{self.name}-image-signing"
 
     @property
+    def model_signing_alias(self) -> str:
+        """The key that model versions are signed with, under one alias in every region."""
+        return f"alias/{self.organization}-{self.name}-model-signing"
+
+    @property
     def primary(self) -> str:
         """The home of what exists once: the key originals, the registry originals, the record. It serves no request."""
         return self.regions[0]

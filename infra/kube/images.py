@@ -7,6 +7,8 @@ from infra.kube.manifest import Manifest
 from infra.kube.namespaces import NAME, SERVING
 
 POLICY = "images-by-digest"
+BILL = "https://cyclonedx.org/bom"
+"""The type that `cosign attest --type cyclonedx` writes."""
 
 
 def admission(site: Site) -> Iterator[Manifest]:
@@ -57,19 +59,28 @@ def admission(site: Site) -> Iterator[Manifest]:
     )
 
 
-def signatures(site: Site) -> Manifest:
-    """Every image of the serving namespace carries a signature made with the release key."""
+def signatures(site: Site) -> Iterator[Manifest]:
+    """Every image of the serving namespace carries a signature, and a signed bill of materials, by the release key.
+
+    An authority checks attestations in place of signatures, and an image must satisfy all policies that match it:
+    https://github.com/sigstore/policy-controller/blob/v0.13.1/pkg/webhook/validator.go
+    """
     key = site.arn("kms", site.environment.signing_alias)
-    authorities = [{"name": "release", "key": {"kms": f"awskms:///{key}", "hashAlgorithm": "sha256"}}]
-    return Manifest(
-        api_version="policy.sigstore.dev/v1beta1",
-        kind="ClusterImagePolicy",
-        name="signed-by-release",
-        body={
-            "spec": {
-                "mode": "enforce",
-                "images": [{"glob": f"{site.registry}/penstock/**"}],
-                "authorities": authorities,
-            }
-        },
-    )
+    release = {"name": "release", "key": {"kms": f"awskms:///{key}", "hashAlgorithm": "sha256"}}
+    bill = {"name": "bill", "predicateType": BILL}
+    for name, authority in {
+        "signed-by-release": release,
+        "listed-by-release": {**release, "attestations": [bill]},
+    }.items():
+        yield Manifest(
+            api_version="policy.sigstore.dev/v1beta1",
+            kind="ClusterImagePolicy",
+            name=name,
+            body={
+                "spec": {
+                    "mode": "enforce",
+                    "images": [{"glob": f"{site.registry}/penstock/**"}],
+                    "authorities": [authority],
+                }
+            },
+        )

@@ -112,7 +112,7 @@ def _equip(
     Equipment("burst", site, _burst(cluster), after=[releases["karpenter"]], opts=options)
     Equipment("trust", site, trust.authority(), after=[releases["cert-manager"]], opts=options)
     Equipment("admission", site, images.admission(site), opts=options)
-    Equipment("signatures", site, [images.signatures(site)], after=[releases["policy-controller"]], opts=options)
+    Equipment("signatures", site, [*images.signatures(site)], after=[releases["policy-controller"]], opts=options)
     monitors = [
         *observability.rules(sources),
         *observability.dashboards(sources),

@@ -155,6 +155,7 @@ def _granted(base: _Region, artifacts: Bucket, signals: Signals, balancer: LoadB
     return Granted(
         artifact_bucket_arn=artifacts.arn,
         artifact_key_arn=base.key(Purpose.ARTIFACTS),
+        model_signing_key_arn=base.key(Purpose.MODELS),
         data_key_arn=base.key(Purpose.DATA),
         nodes_key_arn=base.key(Purpose.NODES),
         messages_key_arn=base.key(Purpose.MESSAGES),

@@ -124,17 +124,19 @@ def test_what_is_not_there_is_refused_in_words(store: ArtifactStore) -> None:
     assert store.signature(OTHER) is None
 
 
-def test_a_signature_can_be_replaced(store: ArtifactStore) -> None:
-    """The last signature put is the one that counts."""
-    store.put_signature(KEY, b"first")
-    store.put_signature(KEY, b"second")
-    assert store.signature(KEY) == b"second"
+def test_a_signature_and_a_bill_can_be_replaced(store: ArtifactStore) -> None:
+    """The last one put is the one that counts; neither is the other."""
+    for put, read in ((store.put_signature, store.signature), (store.put_bill, store.bill)):
+        assert read(KEY) is None
+        put(KEY, b"first")
+        put(KEY, b"second")
+        assert read(KEY) == b"second"
 
 
 @pytest.mark.parametrize("key", ["", "../../etc/passwd", KEY.upper(), KEY[:-1], KEY + "0", "g" * 64])
 def test_only_digests_are_keys(store: ArtifactStore, key: str) -> None:
     """Anything but 64 lower-case hex digits never becomes a path or an object's key."""
-    for use in (store.has, store.read_small, store.signature):
+    for use in (store.has, store.read_small, store.signature, store.bill):
         with pytest.raises(ArtifactRefused, match="not a SHA-256"):
             use(key)
     with pytest.raises(ArtifactRefused, match="not a SHA-256"):

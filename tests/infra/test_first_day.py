@@ -12,8 +12,10 @@ from botocore import xform_name
 from infra.capture.fleet import REGIONAL
 from infra.capture.run import SECRET_CONFIG
 from infra.components.secrets_manager import WRITTEN
+from infra.components.site import Site
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
+from infra.kube.images import BILL, signatures
 from infra.rendered.checked_in import facts
 from infra.stacks.exports import project_name
 
@@ -29,7 +31,7 @@ COMMANDS = [
     if not line.startswith("cd ")
     for part in line.split(" | ")
 ]
-OF_THE_TOOL = {"region", "query"}
+OF_THE_TOOL = {"region", "query", "output"}
 WITHOUT_A_MODEL = {("ecr", "get-login-password"), ("eks", "update-kubeconfig")}
 """Commands that the tool adds to the service's own."""
 PULUMI = {
@@ -42,7 +44,7 @@ PULUMI = {
     "destroy": set(),
 }
 """https://www.pulumi.com/docs/iac/cli/commands/: the commands and options that the page uses."""
-OTHERS = {"crane": "copy", "cosign": "sign", "helm": "registry", "kubectl": "", "curl": "", "penstock": ""}
+OTHERS = {"crane": "copy", "cosign": "", "helm": "registry", "kubectl": "", "curl": "", "penstock": ""}
 
 
 def of(tool: str) -> list[list[str]]:
@@ -151,5 +153,24 @@ def test_images_are_signed_as_the_admission_controller_reads() -> None:
     """policy-controller 0.13.1 finds signatures of the old format alone, which cosign 3 writes only on request."""
     # https://github.com/sigstore/policy-controller/issues/1899: "no signatures found" with the new bundles.
     assert facts()["policy-controller"]["read"]["app_version"] == "0.13.1"  # of a later one, read its release notes
-    (words,) = of("cosign")
-    assert {"--new-bundle-format=false", "--use-signing-config=false", "--tlog-upload=false", "--yes"} <= set(words)
+    signed, listed = of("cosign")
+    for words in (signed, listed):
+        assert {"--new-bundle-format=false", "--use-signing-config=false", "--tlog-upload=false", "--yes"} <= set(words)
+    assert (signed[0], listed[0]) == ("sign", "attest")
+
+
+def test_the_bill_that_is_signed_is_the_one_that_the_cluster_asks_for(fleet: Fleet) -> None:
+    """The page signs the file that `make images` writes, of the type and with the key of an enforced policy."""
+    (folder,) = re.findall(r'^FOLDER = ROOT / "(.*)"$', (ROOT / "scripts/bills.py").read_text(), re.MULTILINE)
+    _, words = of("cosign")
+    assert words[words.index("--predicate") + 1] == f"{folder}/gateway.cdx.json"
+    assert words[words.index("--type") + 1] == "cyclonedx"
+    site = Site(environment=fleet.environment, region=fleet.environment.primary)
+    alias = fleet.environment.signing_alias
+    attested = [
+        (one["attestations"][0]["predicateType"], one["key"]["kms"].endswith(alias))
+        for policy in signatures(site)
+        for one in policy.body["spec"]["authorities"]  # type: ignore[index]
+        if "attestations" in one
+    ]
+    assert attested == [(BILL, True)]  # cosign's in-toto type of CycloneDX

@@ -11,6 +11,7 @@ class Granted:
 
     artifact_bucket_arn: pulumi.Input[str]
     artifact_key_arn: pulumi.Input[str]
+    model_signing_key_arn: pulumi.Input[str]
     data_key_arn: pulumi.Input[str]
     nodes_key_arn: pulumi.Input[str]
     interruption_queue_arn: pulumi.Input[str]

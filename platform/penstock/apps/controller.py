@@ -7,7 +7,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from secrets import token_hex
 
@@ -47,7 +47,7 @@ from penstock.control.loop import Loop
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
-from penstock.control.registry.registry import Registry
+from penstock.control.registry.registry import LoopActs, Registry
 from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
 from penstock.control.rollout.rollouts import Rollouts
@@ -57,7 +57,6 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.tenancy.audit import Act
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
@@ -139,7 +138,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
 def _compose(
     settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: Hosted, url: str
 ) -> tuple[Control, Runtime]:
-    clock, metrics = SystemClock(), _started()
+    clock, metrics = SystemClock(), Metrics().tell_start()
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
     heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners, awake=AwakeClock())
@@ -150,7 +149,7 @@ def _compose(
     loop = Loop(
         clock=clock,
         registry=registry,
-        rollouts=_advance(rollouts, compared, _InAnAct(database, rules), metrics),
+        rollouts=_advance(rollouts, compared, LoopActs(acts=database.act, rules=rules), metrics),
         leases=heartbeats,
         demand=demand,
         scaler=(scaler := _scaler(fleet, database, rules)),
@@ -214,12 +213,6 @@ def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual:
     return PushScaler(address, numbers, control.runtime, fleet.namespace, mutual).run
 
 
-def _started() -> Metrics:
-    metrics = Metrics()
-    metrics.tell_start()
-    return metrics
-
-
 def _budgets(settings: ControllerSettings, ledger: PostgresLedger, clock: Clock) -> LedgerBudgets:
     recorded = RecordedBudgets(read=partial(observed.heeded_budgets, settings), clock=clock)
     return LedgerBudgets(
@@ -243,32 +236,16 @@ def _rollouts(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _InAnAct:
-    """Applies the loop's change of a deployment as an administrative act, since operators change deployments too."""
-
-    database: Database
-    rules: Registry
-
-    async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> object:
-        async with self.database.act():
-            return await self.rules.put_replicas(version, replicas, act)
-
-    async def end_override(self, version: VersionId, now: float) -> None:
-        async with self.database.act():
-            await self.rules.end_override(version, now)
-
-
 def _scaler(fleet: Hosted, database: Database, rules: Registry) -> Autoscaler:
     stores = ScaleStores(
         curves=PostgresRegistry(database),
         records=PostgresScaleRecords(database),
-        overrides=_InAnAct(database, rules),
+        overrides=LoopActs(acts=database.act, rules=rules),
     )
     return Autoscaler(fleet.scale, stores)
 
 
-def _advance(rollouts: Rollouts, compared: Comparisons, rules: _InAnAct, metrics: Metrics) -> Advance:
+def _advance(rollouts: Rollouts, compared: Comparisons, rules: LoopActs, metrics: Metrics) -> Advance:
     return Advance(
         store=rollouts.store,
         judges=compared,

@@ -1,10 +1,12 @@
 """Packaging, composed with the configured store, signer and folders."""
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.apps import slos, stores
 from penstock.apps.settings import Settings
+from penstock.apps.settings.forms import bucket
 from penstock.connectors.signing.keys import PRIVATE
 from penstock.control.registry.rules import check_name
 from penstock.domain.command_error import CommandError
@@ -29,8 +31,31 @@ async def ensure_demo(settings: Settings, report: Report) -> dict[Alias, Packed]
         return await demo.ensure(models, pins(), await asyncio.to_thread(_publishing, settings, work, report))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """The store and the signing key of one push, in place of the settings'; empty keeps those."""
+
+    store: str = ""
+    signing_key: str = ""
+    """A key in KMS."""
+
+    def applied(self, settings: Settings) -> Settings:
+        try:
+            return settings.model_copy(update={"artifact_store": bucket(self.store)} if self.store else {})
+        except ValueError as error:
+            raise CommandError(f"The store {error}.", do="Give it as --store s3://bucket/prefix.") from error
+
+
+HERE = Destination()
+
+
 async def push(
-    settings: Settings, source: Path, choices: Choices, report: Report, base: ModelVersion | None = None
+    settings: Settings,
+    source: Path,
+    choices: Choices,
+    report: Report,
+    base: ModelVersion | None = None,
+    to: Destination = HERE,
 ) -> Packed:
     """Sign and store ``source``: a model, or an adapter of ``base``.
 
@@ -38,8 +63,10 @@ async def push(
     """
     with in_words(str(source)):
         check_name(choices.name)  # before anything is hashed, signed or stored
-        _check_key(settings)
-        publishing = await asyncio.to_thread(_publishing, settings, settings.paths.cache, report)
+        settings = to.applied(settings)
+        if not to.signing_key:
+            _check_key(settings)
+        publishing = await asyncio.to_thread(_publishing, settings, settings.paths.cache, report, to.signing_key)
         if base is not None:
             return await asyncio.to_thread(adapters.push, source, choices, base, publishing)
         return await push_version(source, choices, publishing)
@@ -51,7 +78,7 @@ def _check_key(settings: Settings) -> None:
     if settings.artifact_store and not key.is_file():
         raise CommandError(
             f"There is no signing key at {key}, and workers of {settings.artifact_store} have the public half of one.",
-            do=f"Put the platform's private key at {key}, with mode 600.",
+            do=f"Name the key in KMS by --signing-key, or put the platform's private key at {key}, with mode 600.",
         )
 
 
@@ -59,6 +86,7 @@ def pins() -> dict[str, Pin]:
     return pins_of(slos.shipped("models.lock", "requirements/models.lock").read_text())
 
 
-def _publishing(settings: Settings, work: Path, report: Report) -> Publishing:
+def _publishing(settings: Settings, work: Path, report: Report, signing_key: str = "") -> Publishing:
+    signer, store = stores.open_signer(settings, signing_key), stores.open_store(settings)
     work.mkdir(parents=True, exist_ok=True)
-    return Publishing(store=stores.open_store(settings), signer=stores.open_signer(settings), work=work, report=report)
+    return Publishing(store=store, signer=signer, work=work, report=report)

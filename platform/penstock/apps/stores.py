@@ -39,7 +39,12 @@ def open_store(settings: ArtifactSettings) -> ArtifactStore:
     return FolderStore(settings.paths.artifacts)
 
 
-def open_signer(settings: Told) -> Signer:
+def open_signer(settings: Told, signing_key: str = "") -> Signer:
+    """Return the signer with the key at ``awskms:///…``; without an address, with the home's key pair."""
+    if signing_key:
+        from penstock.connectors.signing.kms import KmsSigner
+
+        return KmsSigner(signing_key)
     from penstock.connectors.signing.openssf import KeyPairSigner
 
     return KeyPairSigner(settings.paths.signing)

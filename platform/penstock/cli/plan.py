@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.capacity.cold_start import Machine
 from penstock.cli import screen
 from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
 from penstock.cli.terminal import AsJson
@@ -17,6 +18,7 @@ from penstock.views import plans, plots
 
 if TYPE_CHECKING:
     from penstock.capacity.capacity_plan import Demand
+    from penstock.capacity.cold_start import Start
     from penstock.capacity.gpus import Gpu
     from penstock.capacity.memory_plan import Target
     from penstock.capacity.traffic import Traffic
@@ -150,6 +152,40 @@ def capacity(  # noqa: PLR0913  one for each option
         )
         record = _sheet(model, demand, target, known(gpu), curve, price, plot)
         screen.tell(record, lambda: plans.capacity(record), as_json=as_json)
+
+
+@app.command("start")
+def start(
+    model: Model,
+    *,
+    machine: Annotated[Machine, typer.Option(help="The pool's machines when a worker is asked for.")] = Machine.NEW,
+    version: Annotated[str, typer.Option(help="A version as name@digest; the starts of its workers are used.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show the seconds of a cold start, from launching a machine to right golden prompts, and each part's source.
+
+    Parts that a worker of the version has measured replace published ones.
+
+    For example: penstock plan start Llama-3.1-8B --machine warm
+    """
+    from penstock.capacity.cold_start import budget, measured
+    from penstock.cli import planned
+
+    with _planned():
+        name, _, size = planned.shape_of(model)
+        parts = measured(budget(machine, size), _starts(version))
+        rows = [{"part": one.part, "seconds": one.seconds, "source": one.source} for one in parts]
+        record = {"model": name, "machine": machine, "parts": rows, "seconds": sum(one.seconds for one in parts)}
+        screen.tell(record, lambda: plans.start(record), as_json=as_json)
+
+
+def _starts(version: str) -> "list[Start]":
+    """Return the starts of a version's workers that serve; none if no version is named."""
+    from penstock.apps.settings import load
+    from penstock.cli import planned
+    from penstock.local.connections import operator
+
+    return planned.starts_of(operator(load()).get("/workers")["workers"], version) if version else []
 
 
 def _sheet(  # noqa: PLR0913, PLR0917  the parts of a sheet

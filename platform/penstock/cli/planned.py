@@ -9,11 +9,13 @@ from typing import Any
 import msgspec
 
 from penstock.capacity import told
+from penstock.capacity.cold_start import Start
 from penstock.capacity.gpus import gpu as known
 from penstock.capacity.memory_plan import Lengths, Target, plan, stored_bytes
 from penstock.capacity.traffic import Asked, Traffic, busiest
 from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
 from penstock.domain.errors import ArtifactRefused
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.models.architecture import Architecture
 from penstock.domain.models.curves import Curve
 from penstock.packaging.architecture import architecture_of, weight_bytes
@@ -46,6 +48,20 @@ def curve_on(curves: Iterable[Json], gpu: str, gpus: int) -> Curve | None:
         if wanted in name.replace("-", " ").split() and part == str(gpus):
             return curve
     return None
+
+
+def starts_of(workers: Iterable[Json], version: str) -> list[Start]:
+    """Return the measured starts of a version's ready workers; a wake is no start."""
+    found = [
+        Start(
+            machine_s=one["machine_s"],
+            image_s=one["image_s"],
+            phases={WorkerState(timing["phase"]): timing["seconds"] for timing in one["phases"]},
+        )
+        for one in workers
+        if one["version"] == version and one["state"] == WorkerState.READY
+    ]
+    return [one for one in found if WorkerState.WAKING not in one.phases]
 
 
 def traffic_of(rows: Iterable[Json], version: str) -> Traffic:

@@ -22,7 +22,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.demand import Demand
 from penstock.domain.fleet.table import RoutingTable, validate
-from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Seen, Wanted
+from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Wanted
 from penstock.domain.ids import VersionId
 
 
@@ -97,6 +97,7 @@ class Tick:
     """With the numbers of versions that are scaled."""
     plan: FleetPlan
     wanted: tuple[Wanted, ...]
+    running: tuple[Running, ...] = ()
     pinned: Mapping[VersionId, tuple[VersionId, ...]] = field(default_factory=dict)
     """The adapters of each base that its workers never unload."""
     asked: Demand = field(default_factory=Demand)
@@ -150,6 +151,7 @@ class Loop:
             deployments=scaling.applied(catalogue.staffed),
             plan=plan,
             wanted=view.wanted,
+            running=view.running,
             pinned=catalogue.pinned_adapters,
             asked=asked,
             scaling=scaling,

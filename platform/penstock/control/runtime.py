@@ -20,7 +20,8 @@ from penstock.control.loop import Loop, Tick
 from penstock.control.pool.shown import PoolMetrics
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.fleet.table import EMPTY, RoutingTable
-from penstock.domain.fleet.versions import Wanted
+from penstock.domain.fleet.versions import Running, Wanted
+from penstock.domain.ids import WorkerId
 from penstock.telemetry import names, pages
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
@@ -88,6 +89,8 @@ class Runtime:
         self.held_bytes = 0
         """What those held of the pool that were awake, by the last tick."""
         self.waited_for: tuple[Wanted, ...] = ()
+        self.running: Mapping[WorkerId, Running] = {}
+        """The workers with processes, as their host saw them at the last tick."""
         self.unfit: tuple[str, ...] = ()
         """Versions that are larger than the pool, in words."""
         self.leads = False
@@ -202,6 +205,7 @@ class Runtime:
         now = self._parts.loop.clock.now()
         self._shown.show(done.deployments, self._parts.heartbeats.known, now - self._parts.pace.lease_s)
         self.held_bytes, self.waited_for, self.unfit = done.plan.held_bytes, done.wanted, done.plan.unfit
+        self.running = {one.worker: one for one in done.running}
         self._parts.orders.pin(done.pinned)
         self._parts.orders.share({version: one.batch_slots for version, one in done.scaling.targets.items()})
         self._scale.show(done.scaling, done.asked)

@@ -43,6 +43,7 @@ from penstock.formats.contents import (
     check_manifest,
 )
 from penstock.packaging import reading
+from penstock.packaging.bill import bill_of
 from penstock.packaging.ports import ArtifactStore, Report, Signer
 
 TIERS = {Task.GENERATE: Tier.CHAT, Task.EMBED: Tier.EMBEDDING, Task.CLASSIFY: Tier.CLASSIC}
@@ -150,8 +151,11 @@ def _engine(folder: Path, choices: Choices) -> EngineSettings:
 
 
 def publish(folder: Path, manifest: Manifest, publishing: Publishing) -> Packed:
-    """Sign the version and store it, the signature last; quick if it is already stored."""
+    """Sign the version and store it with its bill of materials, the signature last; quick if it is already stored."""
     digest = digest_of(manifest)
+    bill = bill_of(manifest, digest)
+    if publishing.store.bill(digest) != bill:
+        publishing.store.put_bill(digest, bill)
     signature = publishing.store.signature(digest)
     if (
         not signature

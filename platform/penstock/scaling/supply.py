@@ -31,6 +31,8 @@ class Supply:
     """Cordoned workers without a process here that are silent: none is counted on, and none comes back unseen."""
     awake: int = 0
     """Processes that hold or will hold an engine's memory."""
+    brought_s: dict[WorkerId, float] = field(default_factory=dict)
+    """Seconds that a machine and an image took before the worker's first phase."""
     oldest_start: float = math.inf
     """When the process of the oldest worker on its way to serve began."""
 
@@ -43,7 +45,8 @@ class Supply:
     def starts_s(self, since: float) -> Iterator[float]:
         for one in self.ready:
             if one.since > since and one.report.phases and one.report.phases[0].phase is not _WAKING:
-                yield sum(phase.seconds for phase in one.report.phases)
+                brought_s = self.brought_s.get(one.report.worker, 0.0)
+                yield brought_s + sum(phase.seconds for phase in one.report.phases)
 
     def lead_s(self, now: float, start_s: float) -> float:
         """Return the seconds until one more worker would serve: a wake's if one sleeps, else a start's, or the present
@@ -70,6 +73,7 @@ def supplies(
     for process in running:
         state = heard.get(process.worker)
         found[process.version].awake += state is not _SLEEPING
+        found[process.version].brought_s[process.worker] = process.machine_s + process.image_s
         if state is not _READY and not process.draining:
             _count_start(found[process.version], process, state)
     return found

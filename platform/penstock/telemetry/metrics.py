@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import cast
+from typing import Self, cast
 
 from prometheus_client import (
     CollectorRegistry,
@@ -57,9 +57,10 @@ class Metrics:
         kind = Counter if metric.kind is MetricKind.COUNTER else Gauge
         return kind(metric.name, metric.help, labels, registry=self.registry)
 
-    def tell_start(self) -> None:
+    def tell_start(self) -> Self:
         """Export the process's start time; once per page, also if several registries share the page."""
         self.registry.register(_Start())
+        return self
 
     def counter(self, metric: Metric) -> Counter:
         return cast("Counter", self._objects[metric.name])

@@ -64,6 +64,12 @@ def _gib(size: int) -> str:
     return f"{size / GIB:.2f}"
 
 
+def start(found: Record) -> Iterator[Shown]:
+    yield line((found["model"], Style.STRONG), f" on a {found['machine']} machine: {found['seconds']:,.0f} s")
+    rows = [(one["part"], f"{one['seconds']:,.1f}", one["source"]) for one in found["parts"]]
+    yield listing("Cold start", ("part", "seconds", "source"), rows)
+
+
 def capacity(found: Record) -> Iterator[Shown]:
     each = f" of {found['gpus_of_a_replica']} GPUs" if found["gpus_of_a_replica"] > 1 else ""
     yield line((found["model"], Style.STRONG), f" on {found['gpu']}")

@@ -166,7 +166,9 @@ def _load(worker: Record, lease_s: float) -> tuple[str, str]:
 
 
 def _notes(worker: Record) -> str:
-    phases = ", ".join(f"{timing['phase']} {timing['seconds']:.1f}" for timing in worker["phases"])
+    before = [(name, worker[f"{name}_s"]) for name in ("machine", "image") if worker[f"{name}_s"]]
+    timings = [*before, *((timing["phase"], timing["seconds"]) for timing in worker["phases"])]
+    phases = ", ".join(f"{name} {seconds:.1f}" for name, seconds in timings)
     return " · ".join(filter(None, (worker["detail"], phases and f"phases in s: {phases}")))
 
 

@@ -40,6 +40,28 @@ async def test_the_rights_are_just_enough(kube_server: KubeApi, tmp_path: Path) 
     assert asked == {(plural, verb) for plural, verbs in RIGHTS_BY_PLURAL.items() for verb in verbs}
 
 
+async def test_a_new_pod_prefers_a_node_that_holds_its_version(kube_server: KubeApi, tmp_path: Path) -> None:
+    """After an eviction a version's next pod prefers the node that served it; another version's pod does not."""
+    other = VersionId("other@0123456789ab")
+    both = FleetPlan(served=(*(SERVED.served or ()), Served(version=other, least=1, workers=1)))
+    async with following(tmp_path) as fleet:
+        await standing(fleet, kube_server)
+        (first,) = kube_server.names("pods")
+        await until(fleet, SERVED, lambda _: "nodeName" in kube_server.get("pods", first)["spec"])
+        node = kube_server.get("pods", first)["spec"]["nodeName"]
+        kube_server.evict(first)
+
+        def admitted() -> dict[str, Json]:
+            specs = {one: kube_server.get("pods", one) for one in kube_server.names("pods") if one != first}
+            versions = {one["metadata"]["annotations"]["penstock.io/version"]: one["spec"] for one in specs.values()}
+            return {version: spec for version, spec in versions.items() if not spec.get("schedulingGates")}
+
+        await until(fleet, both, lambda _: len(admitted()) == 2)
+    (term,) = admitted()[VERSION]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert term["preference"] == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    assert "affinity" not in admitted()[other]
+
+
 async def test_we_apply_our_fields_alone(kube_server: KubeApi, tmp_path: Path) -> None:
     """Every write is a server-side apply in our name without force; the number of pods is never among our fields."""
     async with following(tmp_path) as fleet:

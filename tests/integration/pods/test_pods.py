@@ -3,11 +3,13 @@
     make test PYTEST_ARGS="-s tests/integration/pods"      # prints what happens, with seconds
 
 Real are the images' trees, Postgres, Redis and S3, TLS to both stores and between processes, every file and probe. The
+first model comes by the commands of the first day (step 9 of `infra/README.md`), signed by KMS (moto's). The
 engine is one on paper (`paper_vllm`), for real ones alone would take longer than all of this. Workers are
 the controller's: it writes them into an API server (a fake one) with the rendered rights, from the pools that it finds
 mounted, and the host starts the pods that come of it. Their number goes over KEDA's protocol (`keda`).
 """
 
+import re
 import ssl
 from collections.abc import Sequence
 
@@ -19,6 +21,7 @@ from tests.support.pods.container import is_possible
 from tests.support.pods.people import Caller, Operator
 from tests.support.pods.pod import Pod
 from tests.support.pods.site import Site
+from tests.support.run_book import Person, commands
 
 pytestmark = [
     pytest.mark.integration,
@@ -72,8 +75,8 @@ class Story:
         return context
 
     def serves(self) -> None:
-        """A version is published and deployed; its workers' pods join, and a chat streams through."""
-        self.first = self._deployed(1)
+        """The first model by the page's commands: its workers' pods join, and a chat streams through."""
+        self.first = self._first_model()
         self.operator.lead("chat", self.first[0])
         self.caller = Caller(url=self.public, key=self.operator.caller("acme"), model="chat")
         self._until_served(self.first[0])
@@ -152,6 +155,59 @@ class Story:
         assert len(found) == len(set(found))
         return set(found)
 
+    def _first_model(self) -> tuple[str, list[Pod]]:
+        """Type step 9, and wait between pushing and asking until the version is served; return it and its pods."""
+        person = Person(said=self._words(), environment=self._environment())
+        version = ""
+        for line in self._typed():
+            if line.startswith("curl") and not version:
+                version = person.said["VERSION"]
+                self.pods.until_ready(*self._standing(version, 1))
+                self._until_served(version, by=1)
+                until("gateways know the model", lambda: all(_sees(person) for _ in range(4)))
+            said = person.type(line).strip()
+            if line.startswith("penstock models push"):
+                person.said["VERSION"] = said.splitlines()[-1]
+            if line.startswith("penstock keys create"):
+                (person.said["KEY"],) = re.findall(r"psk_\w+", said)
+            self.say(f"typed: {line.split(' --')[0]}")
+        self.operator.deploy(version, 2)
+        found = self._standing(version, 2)
+        self.pods.until_ready(*found)
+        return version, found
+
+    @staticmethod
+    def _typed() -> list[str]:
+        """Return step 9 without the commands that ask AWS itself."""
+        found = [line for line in commands(9) if line.split()[0] in {"penstock", "curl"}]
+        assert len(found) == len(commands(9)) - 2
+        return found
+
+    def _words(self) -> dict[str, str]:
+        return {
+            "MODEL_FOLDER": str(self.site.model("chat-8b", 1)),
+            "MODEL": "chat-8b",
+            "TENANT": "first",
+            "ARTIFACT_BUCKET": self.site.bucket,
+            "ORGANIZATION-ENV": "penstock-dev",
+            "https://DOMAIN": self.public,
+        }
+
+    def _environment(self) -> dict[str, str]:
+        """Return the environment of an operator's laptop, as step 7 describes it."""
+        files = self.site.folder / "operator"
+        files.mkdir()
+        for name, content in self.pods.machine.storage.secrets["operator-tls"].items():
+            (files / name).write_text(content)
+        return {
+            "PENSTOCK_HOME": str(files / "home"),
+            "PENSTOCK_URL": self.operator.url,
+            "PENSTOCK_KEY": self.operator.key,
+            "PENSTOCK_TLS_CERT_FILE": str(files / "tls.crt"),
+            "PENSTOCK_TLS_KEY_FILE": str(files / "tls.key"),
+            "PENSTOCK_TLS_CA_FILE": str(files / "ca.crt"),
+        }
+
     def _deployed(self, number: int, pods: int = 2) -> tuple[str, list[Pod]]:
         """Publish a version and deploy two workers: the controller writes them, and the pods with room become ready."""
         version = self.operator.register(self.site.publish("chat-8b", number))
@@ -192,6 +248,10 @@ class Story:
 
     def _leaders(self) -> Sequence[Pod]:
         return [pod for pod in self.controllers if not pod.is_over and _page(pod).get("leader")]
+
+
+def _sees(person: Person) -> bool:
+    return Caller(url=person.said["https://DOMAIN"], key=person.said["KEY"], model=person.said["MODEL"]).sees_it()
 
 
 def _page(pod: Pod) -> dict[str, object]:

@@ -3,14 +3,17 @@
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import psutil
 import pytest
 
 from penstock.apps.settings import Settings
 from penstock.domain.models.model import EngineSettings, GoldenPrompt
+from penstock.domain.tenancy.tenant import PLATFORM
 from tests.support.failures.stopped import stopped
-from tests.support.workers.process import Publisher, WorkerMaker, WorkerProcess, group
+from tests.support.workers.process import Publisher, TicketMaker, WorkerMaker, WorkerProcess, group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -41,6 +44,19 @@ def test_a_killed_engine_core_is_replaced(worker: WorkerProcess) -> None:
     recovers(worker, "crash", hurt=core, number=signal.SIGKILL)
     details = [report["detail"] for report in worker.controller.reports]
     assert any("the engine's core was killed by SIGKILL" in detail for detail in details), "its server ends with code 0"
+
+
+@pytest.mark.drill
+def test_a_server_without_a_core_does_not_wait_for_a_call_that_hangs(worker: WorkerProcess) -> None:
+    """The server never ends a question to a dead core, and its orderly end waits for it: that looked like a hang."""
+    core = psutil.Process(worker.engine_pid).children(recursive=True)[0].pid
+    os.kill(core, signal.SIGSTOP)
+    body = {"model": worker.version, "forget": False, "learned": None}
+    with ThreadPoolExecutor(1) as asking:
+        hangs = asking.submit(worker.post, "/penstock/steps", body, TicketMaker(tenant=PLATFORM))
+        time.sleep(0.5)
+        recovers(worker, "crash", hurt=core, number=signal.SIGKILL)
+        assert isinstance(hangs.exception(), httpx.TransportError), "its connection ends with the server"
 
 
 def test_a_frozen_engine_is_replaced(worker: WorkerProcess) -> None:

@@ -100,9 +100,22 @@ class Cluster:
     def _admit(self, name: str) -> None:
         """Give a pod whose gate was opened a node, as scheduler and kubelet do."""
         self._gated.discard(name)
-        at = self.store.now()
+        at, node = self.store.now(), self._node(self.store.objects["pods", name])
+        self.store.change("pods", name, lambda it: it["spec"].update(nodeName=node), "kube-scheduler")
         self.store.change("pods", name, lambda it: it["status"].update(startTime=at), "kubelet")
         self._heard.append((self.on_start, copy.deepcopy(self.store.objects["pods", name])))
+
+    def _node(self, pod: Json) -> str:
+        """Return the preferred free node, else a new one; each has room for one pod."""
+        terms = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+        preferred = [
+            name
+            for term in terms.get("preferredDuringSchedulingIgnoredDuringExecution", ())
+            for found in term["preference"]["matchFields"]
+            for name in found["values"]
+        ]
+        taken = {one["spec"].get("nodeName") for one in self.store.of("pods")}
+        return next((name for name in preferred if name not in taken), f"node-{secrets.token_hex(3)}")
 
     def stop(self, pod: Json) -> None:
         """Tell a pod to end: it stays until its host says that it has."""

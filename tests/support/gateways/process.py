@@ -21,6 +21,7 @@ from penstock.domain.ids import Alias, TenantId, WorkerId
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
 from tests.support.models import tokenizers
+from tests.support.patience import patient
 from tests.support.samples.calls import VERSION
 
 PLATFORM_KEY = bytes(range(32))
@@ -130,7 +131,7 @@ def started(
 
 
 def _address(home: Home, process: "subprocess.Popen[bytes]", listener: socket.socket | None) -> str:
-    ready, deadline = home.root / f"run/gateway/{process.pid}.ready", time.monotonic() + 20
+    ready, deadline = home.root / f"run/gateway/{process.pid}.ready", time.monotonic() + patient(20)
     while not ready.exists():
         if process.poll() is not None or time.monotonic() > deadline:
             raise AssertionError((home.root / f"gateway-{process.pid}.log").read_text())

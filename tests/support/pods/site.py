@@ -1,4 +1,4 @@
-"""What a cluster of ours finds around it: Postgres and Redis behind TLS, S3, the vault's secrets, a model."""
+"""The surroundings of a cluster of ours: Postgres and Redis behind TLS, S3, KMS, the vault's secrets, a model."""
 
 import asyncio
 import json
@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
@@ -19,8 +20,7 @@ import redis
 
 from penstock.connectors.postgres.embedded import EmbeddedPostgres
 from penstock.connectors.s3.store import S3Store
-from penstock.connectors.signing.keys import PUBLIC, ensure_key_pair
-from penstock.connectors.signing.openssf import KeyPairSigner
+from penstock.connectors.signing.kms import SCHEME, KmsSigner
 from penstock.domain.ids import ModelName
 from penstock.packaging.packing import Packed, Publishing, describe, measure, publish
 from tests.support import tree
@@ -37,8 +37,9 @@ from tests.support.pods.kubelet import Kubelet, kubelet
 from tests.support.pods.network import Network
 from tests.support.pods.pod import Machine
 from tests.support.pods.volumes import Storage
+from tests.support.run_book import public_half
 from tests.support.stores.redis_server import RedisServer
-from tests.support.stores.s3_server import CREDENTIALS, s3_server
+from tests.support.stores.s3_server import CREDENTIALS, new_signing_key, s3_server
 
 PASSWORD = "one of tests"
 KEY, PEPPER = "ab" * 32, "cd" * 32
@@ -46,6 +47,8 @@ KUBERNETES = "kubernetes.internal.test"
 DATABASE, LIMITS = "database.internal.test", "limits.internal.test"
 AUTHORITIES = Path(ssl.get_default_verify_paths().openssl_cafile)
 ENGINE = "/engine"
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL_KMS")
+SIGNING = "alias/penstock-dev-model-signing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,7 @@ class Site:
     keda: Keda
     services: Mapping[str, str]
     store: S3Store
+    bucket: str
     database: EmbeddedPostgres
     folder: Path
     say: Transcript
@@ -82,13 +86,17 @@ class Site:
 
         return asyncio.run(read())
 
-    def publish(self, name: str, number: int) -> Packed:
-        """Put a version into the store: the demo's tokenizer, and weights of no size."""
+    def model(self, name: str, number: int) -> Path:
+        """Return a model's folder: the demo's tokenizer, and weights of no size."""
         source = versions.model_folder(self.folder / f"models/{name}-{number}", size=1000 + number)
         for file in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
             shutil.copy(demo_model() / file, source / file)
-        choices = replace(versions.CHOICES, name=ModelName(name))
-        signer = KeyPairSigner(self.folder / "signing")
+        return source
+
+    def publish(self, name: str, number: int) -> Packed:
+        """Put a version into the store."""
+        source, choices = self.model(name, number), replace(versions.CHOICES, name=ModelName(name))
+        signer = KmsSigner(f"{SCHEME}{SIGNING}")
         publishing = Publishing(store=self.store, signer=signer, work=self.folder, report=lambda _: None)
         return publish(source, describe(source, measure(source), choices), publishing)
 
@@ -114,6 +122,7 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
         vault = _stores(folder, network, trust, database, open_now)
         endpoint = open_now.enter_context(s3_server())
         address = _artifacts(objects)
+        open_now.enter_context(mock.patch.dict(os.environ, dict.fromkeys(ENDPOINTS, endpoint)))
         boto3.client("s3", endpoint_url=endpoint).create_bucket(
             Bucket=urlsplit(address).netloc, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
         )
@@ -138,18 +147,18 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
         network.service(network.name(KUBERNETES), 443, lambda: [api.address])
         open_now.callback(cluster.close)
         running = open_now.enter_context(kubelet(api, cluster))
-        ensure_key_pair(folder / "signing")
         store = S3Store(address, endpoint=endpoint)
         cluster.certificates(trust)
         cluster.configs()
-        cluster.secrets({**vault, **_keys(folder)})
-        say("Postgres and Redis behind TLS, S3 with an empty bucket, secrets as External Secrets makes them")
+        cluster.secrets({**vault, **_keys(public_half(new_signing_key(endpoint, alias=SIGNING)[1], folder))})
+        say("Postgres and Redis behind TLS, S3 with an empty bucket, KMS with a key, secrets by External Secrets")
         yield Site(
             cluster=cluster,
             kubelet=running,
             keda=open_now.enter_context(keda(api, cluster)),
             services=cluster.services(),
             store=store,
+            bucket=urlsplit(address).netloc,
             database=database,
             folder=folder,
             say=say,
@@ -182,10 +191,9 @@ def _stores(
     }
 
 
-def _keys(folder: Path) -> dict[str, str]:
+def _keys(public: Path) -> dict[str, str]:
     """The exchangeable secrets: JSON by file name."""
-    public = (folder / "signing" / PUBLIC).read_text()
-    files = {"platform-key": KEY, "api-key-pepper": PEPPER, "signing-public-key": public}
+    files = {"platform-key": KEY, "api-key-pepper": PEPPER, "signing-public-key": public.read_text()}
     return {name: json.dumps({name: content}) for name, content in files.items()}
 
 

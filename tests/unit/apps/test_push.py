@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.models import push
+from penstock.apps.models import Destination, push
 from penstock.apps.settings import Settings
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import ModelName
@@ -28,4 +28,15 @@ async def test_a_shared_store_takes_no_new_key(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="no signing key") as refused:
         await push(Settings(home=home, artifact_store="s3://bucket/models"), tmp_path / "model", choices, print)
     assert str(home / "signing/private.pem") in refused.value.do
+    assert "--signing-key" in refused.value.do
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("to", [Destination(store="bucket"), Destination(store="s3://b/c", signing_key="alias/models")])
+async def test_a_bad_destination_is_refused_before_anything_is_stored(to: Destination, tmp_path: Path) -> None:
+    """A store or a key that is no address ends the push before any folder is made."""
+    choices = Choices(name=ModelName("chat"), price=None, licence="", origin="")
+    home = tmp_path / "home"
+    with pytest.raises(CommandError, match=r"s3://bucket/prefix|names no key in KMS"):
+        await push(Settings(home=home), tmp_path / "model", choices, print, to=to)
     assert not home.exists()

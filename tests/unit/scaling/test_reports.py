@@ -200,7 +200,9 @@ def test_the_cpu_of_a_request_is_of_all_gateways_and_of_the_last_minute() -> Non
     found.take(report(2, 100, cpu_s=0.2), 1.0)
     found.take(report(2, 300, gateway="h", cpu_s=1.2), 1.0)
     assert found.demand(1.0).request_cpu_s == pytest.approx(1.4 / 400)
-    assert found.demand(61.5).request_cpu_s == 0.0
+    found.take(report(3, 200, cpu_s=0.3), 2.0)
+    assert found.demand(61.0).request_cpu_s == pytest.approx(0.1 / 100), "of the minute's requests alone"
+    assert found.demand(63.5).request_cpu_s == 0.0
 
 
 def test_a_restarted_gateways_cpu_counts_from_zero() -> None:

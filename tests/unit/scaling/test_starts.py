@@ -42,6 +42,16 @@ def test_a_worker_that_never_reports_is_replaced_in_the_number() -> None:
     assert version.target.workers == 2
 
 
+def test_a_start_begins_with_its_machine() -> None:
+    """A worker's machine and image are part of its start: the next one is looked ahead for by all of it."""
+    version = Version()
+    one = fleet(1, 10.0, since=9.0, start_s=30.0)
+    process = Running(worker=one[0].report.worker, version=V, started_at=0.0, machine_s=200.0, image_s=50.0)
+    version.tick(0.0, asked(0.1), *fleet(1, 0.0))
+    version.tick(10.0, asked(0.1), *one, running=(process,))
+    assert version.state.versions[V].start_s == 280.0
+
+
 def test_the_longest_known_start_is_expected() -> None:
     """Starts are measured when they end; wakes are none; before the first, the default."""
     version = Version()

@@ -229,8 +229,7 @@ def _degrader(crowd: Crowd, shared: Shared) -> PressureDegrader:
 
 
 def _counted() -> tuple[Metrics, Background]:
-    metrics = Metrics()
-    metrics.tell_start()
+    metrics = Metrics().tell_start()
     failures = metrics.counter(names.BACKGROUND_FAILURES)
     return metrics, Background(lambda task: failures.labels(task=task).inc())
 

@@ -1,4 +1,4 @@
-"""Artifacts in a folder: ``blobs/<sha256>`` and ``signatures/<digest>``.
+"""Artifacts in a folder: ``blobs/<sha256>``, ``signatures/<digest>``, ``bills/<digest>``.
 
 Implements ``ArtifactSource`` of the worker, ``ArtifactStore`` of packing and ``BlobSource`` of the gateway. A blob is
 stored whole or not at all: written to a temporary file, hashed meanwhile, then renamed.
@@ -47,13 +47,16 @@ class FolderStore:
         return True
 
     def put_signature(self, digest: str, signature: bytes) -> None:
-        with _explained(self._root, digest), self._appearing(self._signature(digest)) as out:
-            out.write(signature)
+        self._put_record("signatures", digest, signature)
 
     def signature(self, digest: str) -> bytes | None:
-        path = self._signature(digest)
-        with _explained(self._root, digest):
-            return path.read_bytes() if path.is_file() else None
+        return self._record("signatures", digest)
+
+    def put_bill(self, digest: str, bill: bytes) -> None:
+        self._put_record("bills", digest, bill)
+
+    def bill(self, digest: str) -> bytes | None:
+        return self._record("bills", digest)
 
     def signed(self, prefix: str) -> tuple[str, ...]:
         with _explained(self._root, prefix):
@@ -77,6 +80,15 @@ class FolderStore:
     async def read(self, sha256: str) -> bytes:
         return await asyncio.to_thread(self.read_small, sha256)
 
+    def _put_record(self, kind: str, digest: str, content: bytes) -> None:
+        with _explained(self._root, digest), self._appearing(self._root / kind / _checked(digest)) as out:
+            out.write(content)
+
+    def _record(self, kind: str, digest: str) -> bytes | None:
+        path = self._root / kind / _checked(digest)
+        with _explained(self._root, digest):
+            return path.read_bytes() if path.is_file() else None
+
     @contextmanager
     def _appearing(self, place: Path) -> Iterator[IO[bytes]]:
         """Yield a temporary file that is renamed to its path if the block succeeds."""
@@ -93,9 +105,6 @@ class FolderStore:
 
     def _blob(self, sha256: str) -> Path:
         return self._root / "blobs" / _checked(sha256)
-
-    def _signature(self, digest: str) -> Path:
-        return self._root / "signatures" / _checked(digest)
 
 
 def _checked(sha256: str) -> str:

@@ -24,10 +24,11 @@ Pods = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admit:
-    """The step that opens a pod's gate, for the nodes of one scaler."""
+    """The step that opens a pod's gate, for the nodes of one scaler, with an affinity for nodes that hold its files."""
 
     name: str
     scaler: str
+    affinity: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)

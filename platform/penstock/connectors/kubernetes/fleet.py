@@ -7,15 +7,17 @@ passes the plan to the background writer: both return at once, so that an unresp
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from penstock.connectors.kubernetes import names
 from penstock.connectors.kubernetes.admission import Admission
 from penstock.connectors.kubernetes.backoff import Backoff
+from penstock.connectors.kubernetes.cached import CachingNodes
 from penstock.connectors.kubernetes.client import NamespaceApi
 from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD
 from penstock.connectors.kubernetes.mirror import Mirror
 from penstock.connectors.kubernetes.placing import Placed, place
-from penstock.connectors.kubernetes.pods import Deaths, running, version_of
+from penstock.connectors.kubernetes.pods import Deaths, Json, running, version_of
 from penstock.connectors.kubernetes.pools import Pools
 from penstock.connectors.kubernetes.scaling import unfollowed
 from penstock.connectors.kubernetes.steps import Delete, Step, not_placed, steps, stuck, told_numbers
@@ -37,7 +39,8 @@ class KubernetesFleet:
     ) -> None:
         self._pools, self._clock, self._pace = pools, clock, pace
         self._deaths, self._admission = Deaths(clock), Admission(devices=pools.devices)
-        self._pods = Mirror(api, POD, names.OURS, self._deaths.note, Backoff(first_s=first_wait_s))
+        self._caching = CachingNodes()
+        self._pods = Mirror(api, POD, names.OURS, self._note, Backoff(first_s=first_wait_s))
         self._workloads = Mirror(api, DEPLOYMENT, names.OURS, lambda *_: None, Backoff(first_s=first_wait_s))
         self._writer = Writer(
             api=api,
@@ -102,7 +105,12 @@ class KubernetesFleet:
         for name in self._admission.overdue(pods, now):
             logger().warning("worker_got_no_machine", worker=name)
             yield Delete(kind=POD, name=name, uid=pods[name]["metadata"]["uid"])
-        yield from self._admission.admitted(pods, now)
+        for step in self._admission.admitted(pods, now):
+            yield replace(step, affinity=self._caching.preferred(version_of(pods[step.name])))
+
+    def _note(self, before: Json | None, after: Json | None) -> None:
+        self._deaths.note(before, after)
+        self._caching.note(after)
 
     def _is_fresh(self) -> bool:
         is_known = self._pods.is_known and self._workloads.is_known

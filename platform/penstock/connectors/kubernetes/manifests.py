@@ -15,7 +15,6 @@ from penstock.connectors.kubernetes.placing import Placed, place
 from penstock.connectors.kubernetes.pools import Pools
 from penstock.domain.fleet.versions import Served
 
-MAIN = "worker"
 GATES = [{"name": names.SCALER}]
 SPARE = "20%"
 """The share of a version's workers on node groups that planned work may take at once: they are scaled for a load of
@@ -85,7 +84,7 @@ def _deployment(placed: Placed, select: dict[str, str], filling: Mapping[str, st
         **({names.RENEWED: f"{served.renew_before:.3f}"} if served.renew_before else {}),
     }
     containers = [
-        {**one, "resources": placed.size.resources} if one["name"] == MAIN else one
+        {**one, "resources": placed.size.resources} if one["name"] == names.MAIN else one
         for one in template["spec"]["containers"]
     ]
     spec = {**template["spec"], "containers": containers, "schedulingGates": GATES}

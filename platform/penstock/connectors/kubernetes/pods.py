@@ -25,8 +25,7 @@ def is_told_to_go(pod: Json) -> bool:
 
 
 def is_ready(pod: Json) -> bool:
-    conditions = pod.get("status", {}).get("conditions", [])
-    return any((one.get("type"), one.get("status")) == ("Ready", "True") for one in conditions)
+    return bool(_conditions(pod, "Ready"))
 
 
 def counts(pod: Json) -> bool:
@@ -44,12 +43,46 @@ def running(pod: Json) -> Running | None:
     if not version_of(pod) or status.get("phase") in _OVER:
         return None
     began = status.get("startTime") or meta["creationTimestamp"]
+    machine_s, image_s = _brought_s(pod)
     return Running(
         worker=WorkerId(meta["name"]),
         version=version_of(pod),
-        started_at=datetime.fromisoformat(began).timestamp(),
+        started_at=_at(began),
         draining=is_told_to_go(pod),
+        machine_s=machine_s,
+        image_s=image_s,
     )
+
+
+def _brought_s(pod: Json) -> tuple[float, float]:
+    """Return the seconds from the open gate to a node, and from there to the worker's first process; 0 if not known.
+
+    The scheduler takes a node once its device is allocatable: launch, boot and device plugin lie before.
+    """
+    admitted = float(pod["metadata"].get("annotations", {}).get(names.ADMITTED, 0.0))
+    scheduled = next(
+        (_at(one["lastTransitionTime"]) for one in _conditions(pod, "PodScheduled") if "lastTransitionTime" in one), 0.0
+    )
+    process = next(
+        (
+            _at(one["state"]["running"]["startedAt"])
+            for one in pod.get("status", {}).get("containerStatuses", [])
+            if one.get("name") == names.MAIN and not one.get("restartCount") and "running" in one.get("state", {})
+        ),
+        0.0,
+    )
+    machine_s = max(0.0, scheduled - admitted) if scheduled and admitted else 0.0
+    return machine_s, max(0.0, process - scheduled) if scheduled and process else 0.0
+
+
+def _conditions(pod: Json, kind: str) -> list[Json]:
+    """Return the pod's conditions of a kind that hold."""
+    found = pod.get("status", {}).get("conditions", [])
+    return [one for one in found if (one.get("type"), one.get("status")) == (kind, "True")]
+
+
+def _at(moment: str) -> float:
+    return datetime.fromisoformat(moment).timestamp()
 
 
 class Deaths:

@@ -91,9 +91,10 @@ class Writer:
         match step:
             case Apply(written=written):
                 await self._apply(written)
-            case Admit(name=name, scaler=scaler):
+            case Admit(name=name, scaler=scaler, affinity=affinity):
                 mark = {"annotations": {names.ADMITTED: f"{self.clock.now():.3f}"}, "labels": {names.SCALER: scaler}}
                 opened = {"schedulingGates": [], "nodeSelector": {names.SCALER: scaler}}
+                opened |= {"affinity": affinity} if affinity else {}
                 await self.api.patch(POD, name, {"metadata": mark, "spec": opened})
                 logger().info("worker_admitted", worker=name, object=scaler)
             case Drain(name=name):

@@ -7,31 +7,25 @@ Trade-off: a notification holds at most 8,000 bytes, so a report of many version
 missing part is dropped: the next report repeats its counters.
 """
 
-import asyncio
 import zlib
 from base64 import b85decode, b85encode
 from collections.abc import Callable
-from contextlib import suppress
 
-import asyncpg
 import msgspec
 
-from penstock.connectors.postgres.database import CONNECT_WITHIN_S, QUERY_WITHIN_S, Database, translated, way
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.listening import Channel
 from penstock.connectors.postgres.queries import load
-from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.demand import GatewayReport
-from penstock.telemetry.logs import logger
 
-CHANNEL = "penstock_demand"
+_NAME = "demand"
+CHANNEL = f"penstock_{_NAME}"
 PART_BYTES = 7_000
 """Characters of one notification, within the 8,000 of Postgres with its head."""
 MOST_PARTS = 64
 MOST_REPORT_BYTES = 4 << 20
 """Bytes of an unpacked report: 5,000 counters are one megabyte."""
 _SQL = load("demand")
-_LOOK_S = 2.0
-"""Seconds between checks of a silent connection."""
-_RETRY_S = 0.5
 _REPORT = msgspec.json.Decoder(GatewayReport)
 
 
@@ -84,41 +78,13 @@ class Assembly:
 
 class PostgresDemand:
     def __init__(self, dsn: str) -> None:
-        self._way = way(dsn)
-        self._broken = asyncio.Event()
+        self._channel = Channel(dsn, _NAME)
         self.assembly = Assembly()
 
     async def run(self, on_report: Callable[[GatewayReport], None]) -> None:
-        is_away = False
-        while True:
-            try:
-                with translated():
-                    await self._listen(on_report)
-            except StoreUnavailable as error:
-                if not is_away:
-                    logger().warning("source_is_away", table="demand", reason=str(error.__cause__ or error))
-                is_away = True
-            else:
-                is_away = False
-            await asyncio.sleep(_RETRY_S)
+        def told(payload: str) -> None:
+            report = self.assembly.take(payload)
+            if report is not None:
+                on_report(report)
 
-    async def _listen(self, on_report: Callable[[GatewayReport], None]) -> None:
-        connection = await asyncpg.connect(
-            self._way.dsn, password=self._way.password, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S
-        )
-        try:
-            self._broken.clear()
-            connection.add_termination_listener(lambda _: self._broken.set())
-            await connection.add_listener(CHANNEL, lambda *told: self._take(str(told[-1]), on_report))
-            while not self._broken.is_set():
-                await connection.execute(_SQL["still_here"])
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_S):
-                        await self._broken.wait()
-        finally:
-            connection.terminate()
-
-    def _take(self, payload: str, on_report: Callable[[GatewayReport], None]) -> None:
-        report = self.assembly.take(payload)
-        if report is not None:
-            on_report(report)
+        await self._channel.follow(lambda connection: connection.execute(_SQL["still_here"]), told)

@@ -1,13 +1,12 @@
-"""The gateways' sources of routing table and keys, each a loop that survives outages of the database.
+"""The gateways' sources of routing table and keys.
 
-``LISTEN`` on a separate connection delivers changes at once; polling covers lost notifications. A value is validated
-before use. The last good value stays on disk and is served while the database is unavailable.
+A value is validated before use. The last good value stays on disk and is served while the database is unavailable.
 """
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -15,18 +14,15 @@ import asyncpg
 import msgspec
 
 from penstock.connectors.postgres import table_slices
-from penstock.connectors.postgres.database import CONNECT_WITHIN_S, QUERY_WITHIN_S, translated, way
+from penstock.connectors.postgres.listening import Channel
 from penstock.connectors.postgres.queries import load
 from penstock.domain.clock import Clock, SystemClock
-from penstock.domain.errors import StoreUnavailable, TableRefused
+from penstock.domain.errors import TableRefused
 from penstock.domain.fleet.table import RoutingTable, validate
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.telemetry.logs import logger
 
 _SQL = load("sources")
-_POLL_S = 2.0
-_FIRST_RETRY_S = 0.1
-_MAX_RETRY_S = 2.0
 
 T = TypeVar("T")
 
@@ -45,15 +41,14 @@ class _Source(Generic[T]):
         decode: Callable[[bytes], Awaitable[T]],
         clock: Clock | None = None,
     ) -> None:
-        self._way = way(dsn)
+        self._channel = Channel(dsn, name)
         self._path = snapshot_path
         self._name = name
         self._decode = decode
         self._clock = clock or SystemClock()
         self._stamp = -1
         self._confirmed_at: float | None = None
-        self._is_away = self._is_restored = False
-        self._changed = asyncio.Event()
+        self._is_restored = False
         self.refused = 0
         """How many values were not valid and not used."""
 
@@ -72,43 +67,14 @@ class _Source(Generic[T]):
         if not self._is_restored:
             self._is_restored = True
             await self._restore(on_change)
-        retry_s = _FIRST_RETRY_S
-        while True:
-            try:
-                with translated():
-                    await self._follow(on_change)
-            except (StoreUnavailable, asyncpg.PostgresError) as error:  # the latter: not migrated yet, for example
-                self._note_away(error)
-            if self.age_s < _POLL_S * 2:
-                retry_s = _FIRST_RETRY_S
-            await asyncio.sleep(retry_s)
-            retry_s = min(_MAX_RETRY_S, retry_s * 2)
+        await self._channel.follow(partial(self._read, on_change))
 
-    async def _follow(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        connection = await asyncpg.connect(
-            self._way.dsn, password=self._way.password, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S
-        )
-        try:
-            connection.add_termination_listener(lambda _: self._changed.set())
-            await connection.add_listener(f"penstock_{self._name}", lambda *_: self._changed.set())
-            while True:
-                self._changed.clear()
-                await self._read(connection, on_change)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL_S):
-                        await self._changed.wait()
-        finally:
-            connection.terminate()
-
-    async def _read(self, connection: asyncpg.Connection, on_change: Callable[[T], Awaitable[None]]) -> None:
+    async def _read(self, on_change: Callable[[T], Awaitable[None]], connection: asyncpg.Connection) -> None:
         stamp = await connection.fetchval(_SQL[f"{self._name}_stamp"])
         row = None
         if stamp != self._stamp:
             row = await connection.fetchrow(_SQL[f"{self._name}_read"])
         self._confirmed_at = self._clock.monotonic()
-        if self._is_away:
-            self._is_away = False
-            logger().info("source_is_back", table=self._name)
         if row is not None:
             self._stamp = row["stamp"]
             await self._take(row["body"].encode(), on_change)
@@ -138,11 +104,6 @@ class _Source(Generic[T]):
             return False
         await on_change(value)
         return True
-
-    def _note_away(self, error: Exception) -> None:
-        if not self._is_away:
-            self._is_away = True
-            logger().warning("source_is_away", table=self._name, reason=str(error.__cause__ or error))
 
 
 class TableSource(_Source[RoutingTable]):

@@ -1,4 +1,4 @@
-"""Artifacts in S3: ``<prefix>/blobs/<sha256>`` and ``<prefix>/signatures/<digest>``.
+"""Artifacts in S3: ``<prefix>/blobs/<sha256>``, ``<prefix>/signatures/<digest>`` and ``<prefix>/bills/<digest>``.
 
 Implements the folder store's ports. A put never overwrites a blob: it carries ``If-None-Match: *`` and the SHA-256,
 which S3 checks against the content. Credentials come from boto3's own chain.
@@ -82,13 +82,25 @@ class S3Store:
         return True
 
     def put_signature(self, digest: str, signature: bytes) -> None:
-        with self._explained(digest):
-            self._client.put_object(Bucket=self._bucket, Key=self._signature(digest), Body=signature)
+        self._put_record("signatures", digest, signature)
 
     def signature(self, digest: str) -> bytes | None:
+        return self._record("signatures", digest)
+
+    def put_bill(self, digest: str, bill: bytes) -> None:
+        self._put_record("bills", digest, bill)
+
+    def bill(self, digest: str) -> bytes | None:
+        return self._record("bills", digest)
+
+    def _put_record(self, kind: str, digest: str, content: bytes) -> None:
+        with self._explained(digest):
+            self._client.put_object(Bucket=self._bucket, Key=self._key(kind, digest), Body=content)
+
+    def _record(self, kind: str, digest: str) -> bytes | None:
         with self._explained(digest):
             try:
-                answer = self._client.get_object(Bucket=self._bucket, Key=self._signature(digest))
+                answer = self._client.get_object(Bucket=self._bucket, Key=self._key(kind, digest))
             except ClientError as error:
                 if _code(error) in _ABSENT:
                     return None
@@ -151,9 +163,6 @@ class S3Store:
 
     def _blob(self, sha256: str) -> str:
         return self._key("blobs", sha256)
-
-    def _signature(self, digest: str) -> str:
-        return self._key("signatures", digest)
 
     def _key(self, kind: str, sha256: str) -> str:
         if not is_sha256(sha256):

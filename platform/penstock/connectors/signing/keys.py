@@ -35,7 +35,11 @@ def fingerprint(public_key: Path) -> str:
 
     Raises ``ValueError`` for a file without a public key.
     """
-    return hashlib.sha256(_public_pem(serialization.load_pem_public_key(public_key.read_bytes()))).hexdigest()
+    return fingerprint_of(serialization.load_pem_public_key(public_key.read_bytes()))
+
+
+def fingerprint_of(key: PublicKeyTypes) -> str:
+    return hashlib.sha256(_public_pem(key)).hexdigest()
 
 
 def _public_pem(key: PublicKeyTypes) -> bytes:

@@ -1,7 +1,7 @@
 """Signs and verifies a version's folder: OpenSSF Model Signing v1 with a key pair, no network.
 
-Implements the ports ``Signer`` and ``SignatureVerifier``, which take folders and bundles: a signer with its key in a
-KMS can replace it. The library needs bundle files, hence the temporary folders.
+Implements the ports ``Signer`` and ``SignatureVerifier``, which take folders and bundles. The
+library needs bundle files, hence the temporary folders.
 """
 
 import json
@@ -28,7 +28,7 @@ class KeyPairSigner:
             return path.read_bytes()
 
     def has_signed(self, bundle: bytes) -> bool:
-        return _named_key(bundle) == self._fingerprint
+        return named_key(bundle) == self._fingerprint
 
 
 class PublicKeyVerifier:
@@ -53,7 +53,7 @@ class PublicKeyVerifier:
     def _key_of(self, signature: bytes) -> Path:
         if not self._public_key.is_file():
             raise ArtifactRefused(f"there is no public key at {self._public_key} to verify versions with")
-        named, ours = _named_key(signature), _fingerprint(self._public_key)
+        named, ours = named_key(signature), _fingerprint(self._public_key)
         if self._before is not None and self._before.is_file() and named == _fingerprint(self._before):
             return self._before
         if named != ours:
@@ -71,7 +71,8 @@ def _fingerprint(public_key: Path) -> str:
         raise ArtifactRefused(f"{public_key} is no public key in PEM: {error}") from error
 
 
-def _named_key(bundle: bytes) -> str:
+def named_key(bundle: bytes) -> str:
+    """Return the fingerprint of the key that a bundle names; empty if it names none."""
     try:
         hint = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
     except (ValueError, KeyError, TypeError, RecursionError):

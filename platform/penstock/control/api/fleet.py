@@ -29,7 +29,9 @@ router = APIRouter(tags=["fleet"], route_class=ActRoute)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerShown:
-    """A worker as its last heartbeat reported; ``age_s`` is how long ago that was."""
+    """A worker as its last heartbeat reported; ``age_s`` is how long ago that was. ``machine_s`` and ``image_s`` are
+    the seconds before its first phase, as its host measured them; 0 if it measures none.
+    """
 
     id: WorkerId
     version: VersionId
@@ -38,6 +40,8 @@ class WorkerShown:
     zone: str
     pid: int
     load: Load
+    machine_s: float
+    image_s: float
     phases: tuple[PhaseTiming, ...]
     detail: str
     ready_in_s: float
@@ -239,7 +243,7 @@ def _pool(control: Control) -> PoolShown | None:
 
 
 def _worker(control: Control, one: Seen) -> WorkerShown:
-    report = one.report
+    report, process = one.report, control.runtime.running.get(one.report.worker)
     return WorkerShown(
         id=report.worker,
         version=report.version,
@@ -248,6 +252,8 @@ def _worker(control: Control, one: Seen) -> WorkerShown:
         zone=report.zone,
         pid=report.pid,
         load=report.load,
+        machine_s=process.machine_s if process else 0.0,
+        image_s=process.image_s if process else 0.0,
         phases=report.phases,
         detail=report.detail,
         ready_in_s=report.ready_in_s,

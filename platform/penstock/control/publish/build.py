@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from penstock.capacity.memory import crowded_out
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
-from penstock.domain.fleet.versions import Catalogue, FleetView, Seen
+from penstock.domain.fleet.versions import Catalogue, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.models.adapter import bases_of
@@ -45,7 +45,7 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
     """
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
     reports = _by_version(_heard(catalogue, seen, before, now - silence_s, view))
-    starts = {version.id: version.start_s for version in latest.versions} | starts_s(seen)
+    starts = {version.id: version.start_s for version in latest.versions} | starts_s(seen, view.running)
     restarts = {version.id: version.restart_s for version in latest.versions} | restarts_s(seen)
     named = {share.version for route in catalogue.routes for share in route.shares}
     wanted = {deployment.version for deployment in catalogue.deployments if deployment.replicas}
@@ -89,12 +89,13 @@ def _autos(catalogue: Catalogue) -> tuple[Auto, ...]:
     return sound(catalogue.autos, {*(one.alias for one in catalogue.routes), *(one.id for one in catalogue.versions)})
 
 
-def starts_s(seen: Iterable[Seen]) -> dict[VersionId, float]:
+def starts_s(seen: Iterable[Seen], running: Iterable[Running]) -> dict[VersionId, float]:
     """Return each version's longest complete start, since several starts at once take longer than one."""
+    brought_s = {one.worker: one.machine_s + one.image_s for one in running}
     longest: dict[VersionId, float] = {}
     for report in (one.report for one in seen):
         if report.phases and report.phases[-1].phase is WorkerState.WARMING and not _is_wake(report):
-            start_s = sum([phase.seconds for phase in report.phases])
+            start_s = brought_s.get(report.worker, 0.0) + sum([phase.seconds for phase in report.phases])
             if start_s > longest.get(report.version, 0.0):
                 longest[report.version] = start_s
     return {version: round(start_s, 1) for version, start_s in longest.items()}

@@ -1,6 +1,8 @@
 """The registry for operators: it checks each change by the rules, then stores it."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
 
 from penstock.control.registry import adapters, auto_rules, rules
 from penstock.control.registry.operators import PLATFORM
@@ -202,3 +204,19 @@ class Registry:
 
     async def _known(self) -> frozenset[VersionId]:
         return frozenset(version.id for version in await self._store.versions())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopActs:
+    """Applies the loop's changes of deployments as administrative acts, since operators change deployments too."""
+
+    acts: Callable[[], AbstractAsyncContextManager[None]]
+    rules: Registry
+
+    async def put_replicas(self, version: VersionId, replicas: int, act: Act) -> object:
+        async with self.acts():
+            return await self.rules.put_replicas(version, replicas, act)
+
+    async def end_override(self, version: VersionId, now: float) -> None:
+        async with self.acts():
+            await self.rules.end_override(version, now)

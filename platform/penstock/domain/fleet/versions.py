@@ -106,6 +106,10 @@ class Running:
     version: VersionId
     started_at: float
     draining: bool = False
+    machine_s: float = 0.0
+    """Seconds from the request for a node to one with a free device; 0 if the host measures none."""
+    image_s: float = 0.0
+    """Seconds from the node to the process: volumes, and the image's pull; 0 if the host measures none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -236,14 +236,14 @@ class Running:
     async def _numbers(self, timeout_s: float) -> EngineNumbers | None:
         try:
             if not await self.client.is_healthy(timeout_s):
-                raise EngineLost(Cause.CRASH, self._how_its_core_ended())
+                raise EngineLost(Cause.CRASH, "the engine says that its core is dead")
             return await self.client.numbers(timeout_s)
+        except (
+            ConnectionRefusedError
+        ) as refused:  # a server that shuts down waits for its requests, for ever if one hangs
+            raise EngineLost(Cause.CRASH, "the engine's server accepts no connections") from refused
         except OSError:
             return None
-
-    def _how_its_core_ended(self) -> str:
-        code = self._log.core_code()
-        return "the engine says that its core is dead" if code is None else f"the engine's core {how_it_ended(code)}"
 
     async def _tell(self, numbers: EngineNumbers, hooks: Hooks, timeout_s: float, *, still: bool) -> bool:
         try:

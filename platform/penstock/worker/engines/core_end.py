@@ -1,15 +1,17 @@
-"""Logs the exit code of an engine's core: vLLM's server notices the loss and exits normally.
+"""Ends an engine's server after its core has ended, and logs the core's exit code, which only this process knows.
 
-The server's exit code is then 0, and only this process knows the core's. Written for vLLM 0.32; an engine without these
-functions does not start.
+vLLM's server would shut down in order: it waits for all requests, for ever if one waits for the dead core, and then
+exits with code 0. Written for vLLM 0.32; an engine without these functions does not start.
 """
 
 import logging
+import os
 import re
 from collections.abc import Callable
 from typing import Any
 
 _SAYS = "engine core ended with code"
+EXIT_WITHOUT_CORE = 1
 _SAID = re.compile(rf"^{_SAYS} (-?\d+)$")
 
 
@@ -20,13 +22,14 @@ def install() -> None:
 
 
 def saying(monitor: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Wrap the monitor of the core's processes: it logs the exit code of a core that ended unexpectedly."""
+    """Wrap the monitor of the core's processes: a core that ended unexpectedly ends this process."""
 
     def monitor_engine_liveness(self: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         monitor(self)
         code = self.finished_procs().get(self.failed_proc_name)
         if code is not None:
             logging.getLogger(__name__).error("%s %d", _SAYS, code)
+            os._exit(EXIT_WITHOUT_CORE)
 
     return monitor_engine_liveness
 

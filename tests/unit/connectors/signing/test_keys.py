@@ -1,8 +1,6 @@
 """The signing key pair is made once, private, and the same for everybody who starts at the same time."""
 
-import shlex
 import stat
-import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +12,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from penstock.connectors.signing.keys import PRIVATE, PUBLIC, ensure_key_pair
 from penstock.connectors.signing.openssf import KeyPairSigner, PublicKeyVerifier
 from penstock.domain.errors import ArtifactRefused
-from tests.support import tree
 from tests.support.models.versions import model_folder
 
 
@@ -53,24 +50,12 @@ def test_simultaneous_first_starts_agree(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {PRIVATE, PUBLIC}
 
 
-README = tree.ROOT / "infra/README.md"
-
-
 @pytest.mark.parametrize("change", [lambda pem: pem, lambda pem: pem.rstrip(), lambda pem: pem.replace("\n", "\r\n")])
-def test_a_pair_by_the_run_book_serves(tmp_path: Path, change: Callable[[str], str]) -> None:
-    """Finding N5: what a key made as the page says has signed, its public half verifies, however a secret ends it."""
-    folder = tmp_path / "signing"
-    folder.mkdir()
-    commands = [
-        shlex.split(line) for line in README.read_text().splitlines() if line.startswith("openssl") and "pem" in line
-    ]
-    assert len(commands) == 2
-    for words in commands:
-        subprocess.run(words, cwd=folder, check=True, capture_output=True)
-    public = tmp_path / "signing-public-key"
-    public.write_bytes(change((folder / PUBLIC).read_text()).encode())
-    model = model_folder(tmp_path / "model")
-    bundle = KeyPairSigner(folder).sign(model)
+def test_a_public_key_verifies_however_its_lines_end(tmp_path: Path, change: Callable[[str], str]) -> None:
+    """A secret store that cuts or changes line ends leaves the key valid; a file without a key is refused."""
+    signer, model = KeyPairSigner(tmp_path / "signing"), model_folder(tmp_path / "model")
+    bundle, public = signer.sign(model), tmp_path / "signing-public-key"
+    public.write_bytes(change((tmp_path / "signing" / PUBLIC).read_text()).encode())
     PublicKeyVerifier(public).verify(model, bundle)
     public.write_text("no key")
     with pytest.raises(ArtifactRefused, match="is no public key in PEM"):

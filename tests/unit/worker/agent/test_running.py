@@ -1,4 +1,4 @@
-"""When an engine that starts is given up: by its work, with real processes in virtual time."""
+"""When an engine is given up: by its work while it starts, by its shut port afterwards; with real processes."""
 
 import asyncio
 import os
@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import cast
 
 import pytest
 
+from penstock.domain.ids import VersionId
+from penstock.worker.agent import wire
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
 from penstock.worker.agent.running import EngineLost, Hooks, RunIntervals, Running
@@ -22,6 +24,9 @@ from tests.support.samples import control_plane as things
 SPINS = "print(flush=True)\nwhile True: pass"
 SLEEPS = "import time; print(flush=True); time.sleep(60)"
 STILL_S = 10.0
+HOOKS = Hooks(
+    compiling=lambda: None, load=lambda *_: None, probed=lambda _: None, oom_kills=lambda: 0, learned=lambda _: None
+)
 
 
 class Gate:
@@ -55,19 +60,12 @@ async def given_up(tmp_path: Path, clock: ManualClock, program: str, lines: list
     log = tmp_path / "engine.log"
     log.touch()
     gate = Gate(clock, log, lines)
-    hooks = Hooks(
-        compiling=lambda: None,
-        load=lambda *_: None,
-        probed=lambda _: None,
-        oom_kills=lambda: 0,
-        learned=lambda _: None,
-    )
     with process(program) as pid:
         engine = EngineProcess(pid, lambda: None, -1)
         pace = RunIntervals(start_still_s=STILL_S)
         running = Running(engine, cast("GateClient", gate), log, clock=clock, pace=pace)
         with pytest.raises(EngineLost, match="not up: no progress") as caught:
-            await running.warm(things.version().manifest, hooks, lambda: None)
+            await running.warm(things.version().manifest, HOOKS, lambda: None)
     return caught.value, 4.0 * gate.asked
 
 
@@ -80,3 +78,15 @@ async def test_an_engine_that_does_nothing_is_given_up_first(tmp_path: Path, clo
     assert STILL_S < still_s < 2 * STILL_S
     assert working_s >= 6 * STILL_S
     assert telling_s >= 20 * 4.0 + 6 * STILL_S
+
+
+async def test_a_server_that_refuses_connections_is_lost_at_once(tmp_path: Path, clock: ManualClock) -> None:
+    """It shut its port to end, and waits for a request that hangs: it took the time of a hung engine to be found."""
+    log = tmp_path / "engine.log"
+    log.touch()
+    with closing(wire.reserve("127.0.0.1", 0)) as nobody, process(SLEEPS) as pid:
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        gate = GateClient(url=url, version=VersionId("toy@1"), ticket_key=b"k" * 32, clock=clock)
+        running = Running(EngineProcess(pid, lambda: None, -1), gate, log, clock=clock, pace=RunIntervals())
+        lost = await running.watch(things.version().manifest, HOOKS)
+    assert (lost.cause, lost.message) == (Cause.CRASH, "the engine's server accepts no connections")

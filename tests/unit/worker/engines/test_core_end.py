@@ -1,5 +1,6 @@
-"""How an engine's core ended: said in the engine's log, read there by its agent."""
+"""How an engine's core ended: said in the engine's log, read there by its agent; its server ends with it."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,15 +29,21 @@ class Cores:
     [(Cores({"core-0": -9, "core-1": -15}, "core-0"), -9), (Cores({"core-0": -15}), None), (Cores({}, "core-0"), None)],
     ids=["killed", "asked to end", "nobody knows"],
 )
-def test_what_a_core_died_of_is_said_and_read(
-    cores: Cores, code: int | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_the_server_of_a_killed_core_says_its_code_and_ends_at_once(
+    cores: Cores,
+    code: int | None,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server whose core was killed ends with code 0: the worker told that nothing had happened."""
-    log = tmp_path / "engine.log"
+    """A server that shuts down in order waits for requests that hang, and ends with code 0: all seemed well."""
+    log, exits = tmp_path / "engine.log", list[int]()
     tail = LogTail(log)
+    monkeypatch.setattr(os, "_exit", exits.append)
     core_end.saying(Cores.monitor_engine_liveness)(cores)
     log.write_text("".join(f"{line}\n" for line in ("before", *caplog.messages, "after")))
     assert tail.core_code() == code
+    assert exits == ([] if code is None else [core_end.EXIT_WITHOUT_CORE])
 
 
 def test_a_caller_can_not_say_it(tmp_path: Path) -> None:

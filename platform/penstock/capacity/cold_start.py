@@ -1,0 +1,103 @@
+"""The seconds of a cold start, part by part: published ones until a start was measured, each with its source. Pure.
+
+The published ones are of one start, the only one of which every part was found: another cloud, GPU and model. They size
+floors and warm machines before a platform has run; the first measured start replaces them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.domain.fleet.worker import WorkerState
+
+PUBLISHED = "https://github.com/kaito-project/kaito/issues/2325"
+"""vLLM 0.25.1 with Qwen3.8-27B (51.75 GiB) on one A100 80 GB, an image of 5.6 GB, one run: 966 s (2026-09-07)."""
+MEASURED = "measured"
+GIB = 1 << 30
+PUBLISHED_BYTES_PER_S = 51.75 * GIB / 62
+"""That start's weights over the seconds in which they came from the store and went to the GPU."""
+
+
+class Part(StrEnum):
+    """The parts of a start, in order."""
+
+    NODE = "node"
+    DRIVER = "driver"
+    IMAGE = "image"
+    WEIGHTS = "weights"
+    ENGINE = "engine"
+    GOLDEN = "golden prompts"
+
+
+class Machine(StrEnum):
+    """The state of a pool's machines when a worker is asked for."""
+
+    NEW = "new"
+    """None: one is launched."""
+    WARM = "warm"
+    """Stopped, with its image: a warm pool."""
+    HELD = "held"
+    """It runs, with its image: a floor, or another version's place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartBudget:
+    part: Part
+    seconds: float
+    source: str
+
+
+_PUBLISHED_S = {Part.NODE: 284.0, Part.DRIVER: 126.0, Part.IMAGE: 111.0, Part.ENGINE: 290.0, Part.GOLDEN: 93.0}
+"""Node: created; driver: until its GPU can be asked for; image: preparation 7, pull 101, start 3; engine: framework 74,
+before loading 21, memory, compilation and warm-up 195; golden prompts: its benchmark 92, readiness 1.
+"""
+_SPARED = {Machine.NEW: (), Machine.WARM: (Part.NODE, Part.IMAGE), Machine.HELD: (Part.NODE, Part.DRIVER, Part.IMAGE)}
+_PHASES = {
+    Part.WEIGHTS: (WorkerState.FETCHING, WorkerState.VERIFYING),
+    Part.ENGINE: (WorkerState.LOADING, WorkerState.COMPILING),
+    Part.GOLDEN: (WorkerState.WARMING,),
+}
+
+
+def budget(machine: Machine, weight_bytes: int) -> tuple[PartBudget, ...]:
+    """Return a start's parts for weights that are not on the node, by published seconds."""
+    seconds = {**_PUBLISHED_S, Part.WEIGHTS: weight_bytes / PUBLISHED_BYTES_PER_S}
+    return tuple(
+        PartBudget(part=part, seconds=0.0, source=f"a {machine} machine has it")
+        if part in _SPARED[machine]
+        else PartBudget(part=part, seconds=seconds[part], source=PUBLISHED)
+        for part in Part
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """One worker's start, as host and agent measured it; 0 and missing phases were not measured."""
+
+    machine_s: float = 0.0
+    image_s: float = 0.0
+    phases: Mapping[WorkerState, float]
+
+
+def measured(published: Sequence[PartBudget], starts: Sequence[Start]) -> tuple[PartBudget, ...]:
+    """Replace each part that some start measured by the longest of its measurements.
+
+    The host measures node and driver together: the driver's seconds are in the node's.
+    """
+    longest: dict[Part, float] = {}
+    for start in starts:
+        for part, seconds in _parts_of(start).items():
+            longest[part] = max(longest.get(part, 0.0), seconds)
+    return tuple(
+        PartBudget(part=one.part, seconds=longest[one.part], source=MEASURED) if one.part in longest else one
+        for one in published
+    )
+
+
+def _parts_of(start: Start) -> dict[Part, float]:
+    found = {Part.NODE: start.machine_s, Part.DRIVER: 0.0} if start.machine_s else {}
+    found |= {Part.IMAGE: start.image_s} if start.image_s else {}
+    for part, phases in _PHASES.items():
+        if any(phase in start.phases for phase in phases):
+            found[part] = sum(start.phases.get(phase, 0.0) for phase in phases)
+    return found
