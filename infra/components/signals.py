@@ -128,13 +128,14 @@ class Signals(Component):
     def _alarm(
         self, label: str, namespace: str, metric: str, dimensions: dict[str, str], *, threshold: int, period: int
     ) -> None:
+        counted = metric == "MatchedEvents"  # each event is a datum of 1: only their sum says how many
         aws.cloudwatch.MetricAlarm(
             label,
             name=self.site.named(label),
             namespace=namespace,
             metric_name=metric,
             dimensions=dimensions,
-            statistic="Maximum",
+            statistic="Sum" if counted else "Maximum",
             comparison_operator="GreaterThanOrEqualToThreshold",
             threshold=threshold,
             period=period,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pulumi
 
 from infra.components.labels import ROLE
+from infra.components.load_balancer import IDLE_S
 from infra.components.site import Site
 from infra.config.model import ContainerImage, Workload
 from infra.contract import process
@@ -17,6 +18,8 @@ from infra.kube.workloads import account, disruption_budget, labels_of, service
 
 UNLISTED_S = 15
 """Time between leaving the endpoints and SIGTERM: the load balancer needs it to hear that a pod is gone."""
+KEPT_LONGER_S = 60
+"""Seconds that a gateway keeps an idle connection beyond the load balancer, which else sends a request into its end."""
 
 SPOOL = Claim(name="home", path="/var/lib/penstock", each=True)
 """Ledger rows that the database has not yet: a replica that comes up elsewhere finds and delivers them."""
@@ -69,6 +72,7 @@ def gateway(
         told=(
             pods.plain("PENSTOCK_DRAIN_GRACE_S", str(size.drain_s)),
             pods.plain("PENSTOCK_GATEWAYS", str(size.min_replicas)),
+            pods.plain("PENSTOCK_KEEP_ALIVE_S", str(IDLE_S + KEPT_LONGER_S)),
             artifact_store(artifact_bucket),
         ),
         annotations=pods.NOT_AWAITED,  # ready only with a routing table, which comes with the controller

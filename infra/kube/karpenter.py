@@ -16,7 +16,10 @@ from infra.kube.manifest import Manifest
 CALM = "5m"
 """How long a node stands empty before it goes: shorter would chase every dip in traffic with a cold start."""
 
-MAX_LIFE = "336h"
+MAX_LIFE = "Never"
+"""An expiry takes nodes with their streams, past every budget; a new image release replaces them by drift, within
+budgets: karpenter.sh/docs/concepts/disruption.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from infra.graph.nodes import Graph, Node, Options
@@ -16,14 +16,8 @@ POOLS = "penstock-worker-pools"
 """The config map that ships the pools."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Breach:
-    """A rule, the stack to spoil, how, and the name of the node the rule must point at (empty: any)."""
-
-    rule: str
-    stack: str
-    spoil: Spoil
-    where: str = ""
+BY_NAME = ("option", "statement", "twin", "plant")
+"""Ways to spoil that take the values by name."""
 
 
 def matching(graph: Graph, kind: str, name: str) -> list[Node]:
@@ -76,6 +70,19 @@ def shipped(device: str, path: str, value: object) -> Spoil:
         return replace(node, inputs={**node.inputs, "data": {"pools.json": json.dumps(told)}})
 
     return lambda graph: _each(graph, "ConfigMap", POOLS, change)
+
+
+def env(name: str, variable: str, value: str) -> Spoil:
+    """Tell a workload's process another value of a variable."""
+
+    def change(node: Node) -> Node:
+        inputs: Any = copy.deepcopy(dict(node.inputs))
+        (held,) = (one for one in inputs["spec"]["template"]["spec"]["containers"][0]["env"] if one["name"] == variable)
+        held["value"] = value
+        return replace(node, inputs=inputs)
+
+    kind = "StatefulSet" if name.endswith("gateway") else "Deployment"
+    return lambda graph: _each(graph, kind, name, change)
 
 
 def drop(kind: str, name: str = "") -> Spoil:

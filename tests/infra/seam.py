@@ -6,6 +6,7 @@ It shares no code with what makes the manifests but the reading of plain values.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import jsonschema
@@ -105,11 +106,17 @@ def _value(setting: Json, given: Json, kept: Kept) -> Iterator[str]:
             yield f"{name} comes from no secret"
     elif value is not None:
         schema = {key: dig(setting, key) for key in ("type", "minimum", "maximum", "exclusiveMinimum", "enum")}
-        try:
-            number_of = {"integer": int, "number": float}.get(kind, str)
-            jsonschema.validate(number_of(str(value)), {key: one for key, one in schema.items() if one is not None})
-        except (ValueError, jsonschema.ValidationError):
+        if not _takes(json.dumps({key: one for key, one in schema.items() if one is not None}), kind, str(value)):
             yield f"{name} can't be {value!r}"
+
+
+@cache
+def _takes(schema: str, kind: str, value: str) -> bool:
+    try:
+        jsonschema.validate({"integer": int, "number": float}.get(kind, str)(value), json.loads(schema))
+    except (ValueError, jsonschema.ValidationError):
+        return False
+    return True
 
 
 def _is_address(value: str) -> bool:

@@ -10,6 +10,7 @@ from infra.config.load import load
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
 from infra.graph.values import items, mapping, text
+from infra.kube import observability
 from infra.kube.gpu import CHECK
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -39,21 +40,43 @@ def test_grafana_waits_for_its_account(by_label: dict[str, Capture], releases: d
 SECRET = "aws:secretsmanager/secret:Secret"
 
 
+def test_one_of_two_replicas_reconciles(releases: dict[str, Node]) -> None:
+    """Finding N15: external-secrets' replicas elect a leader, which its chart leaves off."""
+    values = mapping(releases["external-secrets"].inputs, "values")
+    assert (values["replicaCount"], values["leaderElect"]) == (2, True)
+
+
+def test_files_that_are_not_built_are_an_error(tmp_path: Path) -> None:
+    """Finding N12: a cluster without rules or boards would look like one that is well."""
+    for load_ in (observability.rules, observability.dashboards):
+        with pytest.raises(FileNotFoundError, match="make alerts dashboards"):
+            list(load_(observability.Sources(rules=tmp_path, dashboards=tmp_path)))
+
+
+def test_the_signature_check_needs_no_public_mirror(releases: dict[str, Node]) -> None:
+    """policy-controller ends itself if Sigstore's TUF mirror can't be reached, unless it is told to do without."""
+    values = mapping(releases["policy-controller"].inputs, "values.webhook")
+    assert mapping(values, "extraArgs")["disable-tuf"] is True
+
+
+def test_a_shifted_zone_gets_no_nodes(releases: dict[str, Node]) -> None:
+    """Finding N14: the cluster takes part in zonal shift, so Karpenter does, too."""
+    assert mapping(releases["karpenter"].inputs, "values.settings")["enableZonalShift"] is True
+
+
+def test_silences_outlive_their_pods(releases: dict[str, Node]) -> None:
+    """Each Alertmanager has a volume; of Grafana there is one, since replicas would each have their own boards."""
+    values = mapping(releases["kube-prometheus-stack"].inputs, "values")
+    assert mapping(values, "alertmanager.alertmanagerSpec.storage.volumeClaimTemplate")
+    assert text(values, "grafana.replicas") in ("", "1")
+
+
 def test_slices_are_offered_as_they_are_asked_for(by_label: dict[str, Capture], releases: dict[str, Node]) -> None:
     """A worker asks for a slice by its profile, and the device plugin names it so under one strategy alone."""
     # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html
     (shipped,) = [node for node in by_label["serving-us-east-1"].graph.nodes if node.name.endswith("worker-pools")]
     assert '"nvidia.com/mig-' in str(mapping(shipped.inputs, "data")["pools.json"])
     assert text(releases["gpu-operator"].inputs, "values.mig.strategy") == "mixed"
-
-
-def test_alerts_reach_people(by_label: dict[str, Capture], releases: dict[str, Node]) -> None:
-    """Finding P8: what is not routed elsewhere goes to the region's alarm topic, by the account's own identity."""
-    config = mapping(releases["kube-prometheus-stack"].inputs, "values.alertmanager.config")
-    receivers = {text(item, "name"): item for item in items(config, "receivers")}
-    topics = [text(item, "topic_arn") for item in items(receivers[text(config, "route.receiver")], "sns_configs")]
-    made = by_label["region-us-east-1"].graph.of("aws:sns/topic:Topic")
-    assert topics == [text(node.outputs, "arn") for node in made if node.name == "alarms"]
 
 
 @pytest.mark.parametrize(("cache", "wanted"), [("same", 1), ("/dev/shm", 0)])

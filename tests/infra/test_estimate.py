@@ -11,7 +11,7 @@ from infra.config.model import Fleet
 from infra.estimate.lines import HOURS, lines, prices
 from infra.estimate.report import Estimate, budget_of, ending, estimate, render
 from infra.graph.captured import Capture
-from infra.policy.pools import ec2_types
+from tests.infra.model.machines import ec2_types
 
 
 def east(fleet: Fleet, by_label: dict[str, Capture]) -> Estimate:

@@ -170,7 +170,7 @@ def test_the_bill_that_is_signed_is_the_one_that_the_cluster_asks_for(fleet: Fle
     attested = [
         (one["attestations"][0]["predicateType"], one["key"]["kms"].endswith(alias))
         for policy in signatures(site)
-        for one in policy.body["spec"]["authorities"]
+        for one in policy.body["spec"]["authorities"]  # type: ignore[index]
         if "attestations" in one
     ]
     assert attested == [(BILL, True)]  # cosign's in-toto type of CycloneDX

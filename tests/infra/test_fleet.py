@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from infra.config.model import Fleet
 from infra.graph.captured import Capture
-from infra.policy import fleet as rules
 from tests.infra.edits import drop, put
+from tests.infra.model import fleet as rules
 
 
 def spoiled(captures: tuple[Capture, ...], label: str, **change: object) -> list[Capture]:

@@ -209,23 +209,6 @@ def _brought() -> Iterator[tuple[str, Mapping[str, str]]]:
             yield "rule", found["alerts"]["labels"]
 
 
-def test_the_sign_of_life_is_missed(by_label: dict[str, Capture], releases: dict[str, Node]) -> None:
-    """The alert that always fires goes to a topic, more often than the alarm on that topic's silence looks."""
-    config = mapping(releases["kube-prometheus-stack"].inputs, "values.alertmanager.config")
-    (route,) = [one for one in items(config, "route.routes") if 'alertname = "Watchdog"' in items(one, "matchers")]
-    (receiver,) = [one for one in items(config, "receivers") if text(one, "name") == text(route, "receiver")]
-    region = by_label["region-us-east-1"].graph
-    (alarm,) = [node for node in region.of(ALARM) if text(node.inputs, "metricName") == "NumberOfMessagesPublished"]
-    topic = text(items(receiver, "sns_configs")[0], "topic_arn")
-    (made,) = [node for node in region.of("aws:sns/topic:Topic") if text(node.outputs, "arn") == topic]
-    assert text(made.inputs, "name") == text(alarm.inputs, "dimensions.TopicName")
-    assert text(alarm.inputs, "treatMissingData") == "breaching"
-    assert 60 * int(text(route, "repeat_interval").removesuffix("m")) * 2 < int(str(dig(alarm.inputs, "period")))
-
-
-ALARM = "aws:cloudwatch/metricAlarm:MetricAlarm"
-
-
 # -- calls by a Service's cluster address --------------------------------------------------------
 
 

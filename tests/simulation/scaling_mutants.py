@@ -24,7 +24,20 @@ from tests.support import tree
 ROOM = "penstock.scaling"
 FOLDER = tree.ROOT / "platform" / "penstock" / "scaling"
 TESTS = [str(tree.ROOT / "tests" / "unit" / room) for room in ("scaling", "control/autoscaler")]
-LAW = ("constants", "law", "pace", "scale_in", "supply", "growth", "work", "stage", "reports")
+LAW = (
+    "constants",
+    "law",
+    "pace",
+    "scale_in",
+    "supply",
+    "growth",
+    "work",
+    "stage",
+    "reports",
+    "gateways",
+    "room",
+    "bounds",
+)
 FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,

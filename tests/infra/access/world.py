@@ -51,6 +51,7 @@ class World:
     captures: tuple[Capture, ...]
     region: str
     _nodes: dict[str, list[Node]] = field(default_factory=dict)
+    _policies: dict[str, Document] = field(default_factory=dict)
 
     def nodes(self, token: str) -> Iterator[Node]:
         """The nodes of a type, over all stacks."""
@@ -136,25 +137,18 @@ class World:
 
     def resource_policy(self, arn: str) -> Document | None:
         """The policy that stands on the resource itself; a bucket's speaks for its objects too."""
-        whole = arn.split("/", maxsplit=1)[0] if arn.startswith("arn:aws:s3:::") else arn
-        for token, prop in ON_THE_RESOURCE.items():
-            for node in self.nodes(token):
-                if whole in self._policed(node, prop):
-                    document: Document = json.loads(
-                        text(node.inputs, "assumeRolePolicy" if token == ROLE else "policy")
-                    )
-                    return document
-        return None
+        if not self._policies:
+            self._policies.update(self._policed())
+        return self._policies.get(arn.split("/", maxsplit=1)[0] if arn.startswith("arn:aws:s3:::") else arn)
 
-    def _policed(self, node: Node, prop: str) -> set[str]:
-        """The ARNs that a policy node speaks for; a bucket's objects are named by their bucket."""
-        own = {text(node.outputs, "arn")}
-        if not prop or node.type == ROLE:
-            return own
-        owners = node.references.get(prop, ())
-        return {
-            text(other.outputs, "arn") for item in self.captures for other in item.graph.nodes if other.urn in owners
-        }
+    def _policed(self) -> Iterator[tuple[str, Document]]:
+        """Every resource's ARN with its own policy; a bucket's objects are named by their bucket."""
+        owned = {node.urn: text(node.outputs, "arn") for item in self.captures for node in item.graph.nodes}
+        for token, prop in reversed(ON_THE_RESOURCE.items()):
+            for node in reversed([*self.nodes(token)]):
+                document = json.loads(text(node.inputs, "assumeRolePolicy" if token == ROLE else "policy"))
+                urns = (node.urn,) if not prop or token == ROLE else node.references.get(prop, ())
+                yield from ((owned.get(urn, ""), document) for urn in urns)
 
     def endpoint_policy(self, service: str) -> Document | None:
         """The policy of the region's endpoint of a service; most have none of their own, which allows everything."""

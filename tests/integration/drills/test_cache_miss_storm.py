@@ -28,7 +28,8 @@ from tests.support.stores.s3_server import CREDENTIALS, new_bucket
 
 pytestmark = [pytest.mark.integration, pytest.mark.drill]
 NODES, WORKERS = 5, 2
-WEIGHTS_BYTES, LINK_BYTES_PER_S = 24_000_000, 12_000_000
+WEIGHTS_BYTES, LINK_BYTES_PER_S = 24_000_000, 6_000_000
+"""So that the link takes twenty seconds, and hashing for ten workers on a core or two a small part of that."""
 WITHIN_TIMES = 1.2
 """Times bytes over bandwidth within which all workers have their files: what verifying and small requests may add."""
 OVERHEAD_RATIO = 1.02

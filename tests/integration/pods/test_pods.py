@@ -198,6 +198,7 @@ class Story:
         files = self.site.folder / "operator"
         files.mkdir()
         for name, content in self.pods.machine.storage.secrets["operator-tls"].items():
+            (files / name).touch(mode=0o600)
             (files / name).write_text(content)
         return {
             "PENSTOCK_HOME": str(files / "home"),

@@ -23,11 +23,14 @@ AHEAD = {"json": {"type": "string", "pattern": f"^{SECRET}(?!x)$"}}
 """Compiled, with a warning that quotes it."""
 DEAD_END = "root ::= [a-z ]{6} x\nx ::= x"
 """Compiled, and after six letters without a way on."""
+AMBIGUOUS = "root ::= s\ns ::= s s | s s s | s s s s | [a-z ] | [a-y ]"
+"""Compiled, and dearer with each letter."""
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "chat": (CHAT, {**SAY, "structured_outputs": LETTERS}),
     "a prompt": (COMPLETIONS, {"prompt": "hi", "max_tokens": 4, "structured_outputs": LETTERS}),
     "no first token": (CHAT, {**SAY, "structured_outputs": {"grammar": "root ::= root"}}),
     "no further token": (CHAT, {**SAY, "max_tokens": 30, "structured_outputs": {"grammar": DEAD_END}}),
+    "too many readings": (CHAT, {**SAY, "max_tokens": 400, "structured_outputs": {"grammar": AMBIGUOUS}}),
     "messages": (MESSAGES, {**SAY, "thinking": {"type": "enabled", "budget_tokens": 1024}}),
 }
 

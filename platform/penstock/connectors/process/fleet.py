@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import IO, cast
 
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import ProcessRecord, Records
@@ -98,8 +99,7 @@ class LocalFleet:
             start=identity.started(child.pid),
             started_at=self._clock.now(),
         )
-        assert child.stdin is not None  # noqa: S101  a pipe
-        with suppress(BrokenPipeError), child.stdin as go:
+        with suppress(BrokenPipeError), cast("IO[bytes]", child.stdin) as go:
             self._records.write(record)
             go.write(b"\n")
         logger().info("worker_started", worker=worker, version=version, pid=child.pid)

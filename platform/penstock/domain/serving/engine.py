@@ -10,3 +10,10 @@ HANDLER_FAILED = "handler"
 def is_dead(answer: bytes) -> bool:
     """Tell whether this error, a body or an event's data, says that the whole engine has failed."""
     return any(mark in answer for mark in _DEAD)
+
+
+GRAMMAR_ENDED = (
+    "the grammar that response_format, structured_outputs or tools ask for allows no further token here, or takes too "
+    "long for each: a rule that can be read in many ways does"
+)
+"""An engine's refusal in the middle of an answer: the caller's grammar is at fault, and its tokens are billed."""

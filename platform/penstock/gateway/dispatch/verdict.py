@@ -30,7 +30,7 @@ from penstock.domain.errors import (
     WorkerLost,
 )
 from penstock.domain.outcome import ADAPTER_LOADING, OWN_QUEUE, TENANT_KV, TENANT_QUEUE
-from penstock.domain.serving.engine import HANDLER_FAILED, is_dead
+from penstock.domain.serving.engine import GRAMMAR_ENDED, HANDLER_FAILED, is_dead
 from penstock.domain.serving.transport import is_own_shortage
 from penstock.gateway.answers.engine_words import sentence
 from penstock.gateway.dispatch.records import FailureEvidence
@@ -113,7 +113,7 @@ def unformed() -> FailedAttempt:
 
 def of_answer(status: int, refused: bytes, body: bytes, *, has_run: bool = False) -> FailedAttempt:
     """Judge an answer other than a 200; ``has_run``: its gate has counted output tokens."""
-    if has_run and status in _CLIENT_ERRORS and not refused:
+    if has_run and status in _CLIENT_ERRORS and not refused and GRAMMAR_ENDED.encode() not in body:
         return unformed()
     return _of_refusal(status, refused, body)
 

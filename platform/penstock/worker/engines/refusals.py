@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
 from typing import Any
 
+from penstock.domain.serving.engine import GRAMMAR_ENDED
 from penstock.worker.meter import current
 
 NO_GRAMMAR = "the engine can't make a grammar of what response_format, structured_outputs or tools ask for"
-DEAD_END = "the grammar that response_format, structured_outputs or tools ask for allows no further token here"
 _ERROR = 'data: {"error"'
 _EVENT = "event: error"
 
@@ -35,15 +35,15 @@ def install() -> None:
 
 
 def _raising(raise_if_error: Any, refused: Callable[[str], Exception]) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the end of a generation: a rejected grammar, or one that allows no further token, becomes a caller's mistake
-    (400).
+    """Wrap the end of a generation: a rejected grammar, one that allows no further token, or one that takes too long
+    (``mask_time``) becomes a caller's mistake (400).
 
-    vLLM's scheduler ends a single request with an error only in these two cases; a failing engine ends all of them.
+    vLLM's scheduler ends a single request with an error only in these cases; a failing engine ends all of them.
     """
 
     def looked(self: Any, finish_reason: str | None, request_id: str) -> None:  # noqa: ANN401
         if finish_reason == "error" and (meter := current.get()) is not None and meter.has_grammar:
-            raise refused(NO_GRAMMAR if meter.lacks_grammar else DEAD_END)
+            raise refused(NO_GRAMMAR if meter.lacks_grammar else GRAMMAR_ENDED)
         raise_if_error(self, finish_reason, request_id)
 
     return looked

@@ -1,11 +1,13 @@
 import errno
 import socket
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.errors import Asleep, EngineError, EngineRefused, PenstockError, WorkerLost
+from penstock.domain.errors import AnswerUnformed, Asleep, EngineError, EngineRefused, PenstockError, WorkerLost
+from penstock.domain.serving.engine import GRAMMAR_ENDED
 from penstock.gateway.answers import engine_words
 from penstock.gateway.dispatch import verdict
 from penstock.gateway.dispatch.records import FailureEvidence
@@ -108,3 +110,10 @@ def test_what_a_connection_that_was_not_made_says(error: OSError, evidence: Fail
     """The kernel's refusal proves, silence is a suspicion, and want on this machine says nothing of the worker."""
     judged = verdict.no_connection(error)
     assert (judged.evidence, judged.retry) == (evidence, True)
+
+
+def test_a_grammar_that_ends_an_answer_is_the_callers() -> None:
+    """Also after tokens were made; any other refusal then is the engine's fault."""
+    for message, kind in ((GRAMMAR_ENDED, EngineRefused), ("no call of the tool", AnswerUnformed)):
+        body = msgspec.json.encode({"error": {"message": message, "code": 400}})
+        assert type(verdict.of_answer(400, b"", body, has_run=True).error) is kind

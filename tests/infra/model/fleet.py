@@ -1,5 +1,6 @@
 """What no single stack can see: contracts between stacks, symmetry of regions, names that must not vanish."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -7,6 +8,7 @@ from infra.config.kinds import StackKind
 from infra.config.model import Fleet
 from infra.graph.captured import Capture
 from infra.graph.values import mapping, text
+from tests.infra.access.evaluate import Actor, Call, decide
 
 REFERENCE = "pulumi:pulumi:StackReference"
 IN_CHARTS = frozenset(
@@ -102,3 +104,27 @@ def failover(captures: Sequence[Capture], fleet: Fleet) -> Iterator[str]:
     for lost in fleet.environment.regions:
         if not [region for region in records if region != lost]:
             yield f"without {lost} nobody answers {fleet.environment.domain}"
+
+
+FORBIDDEN = (
+    "iam:CreateUser",
+    "iam:CreateAccessKey",
+    "cloudtrail:StopLogging",
+    "kms:ScheduleKeyDeletion",
+    "ec2:PurchaseCapacityBlock",
+    "s3:PutBucketObjectLockConfiguration",
+)
+EVERYTHING = {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}}
+
+
+def bounded(captures: Sequence[Capture]) -> Iterator[str]:
+    """A role that is granted everything still can't mint users, end or unlock the record, or buy capacity."""
+    boundary = next(node for item in captures for node in item.graph.of("aws:iam/policy:Policy"))
+    role = "arn:aws:iam::111122223333:role/x"
+    document = json.loads(text(boundary.inputs, "policy"))
+    delegated = {"Statement": {**EVERYTHING["Statement"], "Principal": {"AWS": "arn:aws:iam::111122223333:root"}}}
+    near = {"aws:requestedregion": (boundary.region,), "aws:principalaccount": ("111122223333",)}
+    for action in FORBIDDEN:
+        call = Call(action=action, resource="*", context=near, resource_policy=delegated)
+        if decide(Actor(arn=role, identity=(EVERYTHING,), boundary=document), call).allowed:
+            yield f"a role under the boundary may {action}"

@@ -1,11 +1,10 @@
-"""Rights: named actions on named things, under one boundary, for pods and services alone."""
+"""Policy documents: named actions on named things, for principals that are named, as AWS reads them."""
 
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
 from infra.config.kinds import StackKind
-from infra.graph.nodes import Node
 from infra.graph.values import UNKNOWN, items, parsed, text
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import DOCUMENTS, View, allowed_actions
@@ -13,10 +12,9 @@ from infra.policy.view import DOCUMENTS, View, allowed_actions
 book = Book()
 
 ROLE = "aws:iam/role:Role"
-ADDON = "aws:eks/addon:Addon"
-NEEDED_BY_NODES = ("vpc-cni", "eks-pod-identity-agent")
-"""A node is ready once pods get addresses, which takes the role that the agent hands out.
-https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html"""
+EVENTS = "events.amazonaws.com"
+SOURCELESS = {"EventsUsesKey": "EventBridge names no source when it publishes to a topic, so no condition could hold"}
+"""Statements of key policies that let a service in without a condition, and why."""
 
 IDENTITY_DOCUMENTS = ("aws:iam/rolePolicy:RolePolicy", "aws:iam/policy:Policy")
 
@@ -110,26 +108,6 @@ def pods_by_identity(view: View) -> Iterator[Breach]:
             yield None, f"{namespace}/{account} has {count} identities; keep one"
 
 
-@book.rule("nodes-get-addresses", "The pod network has its rights before any node group stands", StackKind.REGION)
-def nodes_get_addresses(view: View) -> Iterator[Breach]:
-    granted = {urn for node in view.of(ADDON) if _named(node, "vpc-cni") for urn in _roles_given(node)}
-    if not granted:
-        yield None, "give the vpc-cni add-on a role: without it no node ever becomes ready"
-    for addon in NEEDED_BY_NODES:
-        first = {node.urn for node in view.of(ADDON) if _named(node, addon)}
-        for group in view.of("aws:eks/nodeGroup:NodeGroup"):
-            if not first & set(group.dependencies):
-                yield group, f"make it wait for the {addon} add-on"
-
-
-def _named(node: Node, addon: str) -> bool:
-    return text(node.inputs, "addonName") == addon
-
-
-def _roles_given(addon: Node) -> tuple[str, ...]:
-    return addon.references.get("podIdentityAssociations", ())
-
-
 def _trusts_pods(document: object) -> bool:
     statements = items(parsed(document if isinstance(document, str) else None), "Statement")
     if isinstance(document, str) and UNKNOWN in document:
@@ -156,30 +134,21 @@ def nodes_hold_nothing(view: View) -> Iterator[Breach]:
                 yield policy, f"move {', '.join(touched)} to a pod identity"
 
 
-@book.rule("under-boundary", "Every role stands under the boundary")
-def under_boundary(view: View) -> Iterator[Breach]:
-    for node in view.of(ROLE):
-        if not text(node.inputs, "permissionsBoundary").endswith("-boundary"):
-            yield node, "set permissionsBoundary"
+@book.rule("no-object-deletion", "No policy of ours allows deleting objects or shortening their retention")
+def no_object_deletion(view: View) -> Iterator[Breach]:
+    forbidden = ("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObjectRetention", "s3:BypassGovernanceRetention")
+    for node, statement in view.statements():
+        held = [action for action in allowed_actions(statement) if action in forbidden]
+        if held:
+            yield node, f"remove {', '.join(held)} from {text(statement, 'Sid')}"
 
 
-@book.rule("no-people", "There are no users and no access keys")
-def no_people(view: View) -> Iterator[Breach]:
-    people = ("aws:iam/user:User", "aws:iam/accessKey:AccessKey", "aws:iam/userLoginProfile:UserLoginProfile")
-    for node in view.of(*people):
-        yield node, "remove it: people come through the account's identity provider"
-
-
-@book.rule(
-    "boundary-forbids", "The boundary forbids ending the record, minting users and buying capacity", StackKind.GLOBAL
-)
-def boundary_forbids(view: View) -> Iterator[Breach]:
-    wanted = {"iam:CreateUser", "cloudtrail:StopLogging", "kms:ScheduleKeyDeletion", "ec2:PurchaseCapacityBlock"}
-    denied = {
-        str(action)
-        for _, statement in view.statements("aws:iam/policy:Policy")
-        if text(statement, "Effect") == "Deny" and not items(statement, "Condition")
-        for action in items(statement, "Action")
-    }
-    if wanted - denied:
-        yield None, f"deny {', '.join(sorted(wanted - denied))} in the boundary"
+@book.rule("keys-closed", "No key policy names everybody, and services use a key only under a condition")
+def keys_closed(view: View) -> Iterator[Breach]:
+    for node, statement in view.statements("aws:kms/key:Key", "aws:kms/replicaKey:ReplicaKey"):
+        principal = items(statement, "Principal")
+        if "*" in principal or "*" in items(statement, "Principal.AWS"):
+            yield node, f"name the principals of {text(statement, 'Sid')}"
+        sourceless = text(statement, "Sid") in SOURCELESS and items(statement, "Principal.Service") == [EVENTS]
+        if items(statement, "Principal.Service") and not items(statement, "Condition") and not sourceless:
+            yield node, f"add a condition to {text(statement, 'Sid')}"

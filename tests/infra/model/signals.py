@@ -1,0 +1,123 @@
+"""Who hears: alarm to emitter and person, event to queue, the cluster's alerts to a topic."""
+
+from collections.abc import Iterator
+
+from infra.config.rules_pools import PAID_AHEAD
+from infra.graph.nodes import Node
+from infra.graph.values import Json, items, mapping, number, parsed, text
+from tests.infra.model.world import World, when
+
+EMITTED = {
+    ("AWS/SNS", "NumberOfMessagesPublished"): ("TopicName", {"Sum"}, 3600, (1, 1)),
+    ("AWS/SQS", "ApproximateAgeOfOldestMessage"): ("QueueName", {"Maximum"}, 120, (1, 120)),
+    ("AWS/Events", "MatchedEvents"): ("RuleName", {"Sum"}, 3600, (1, 10)),
+    ("AWS/EC2CapacityReservations", "AvailableInstanceCount"): ("CapacityReservationId", {"Maximum"}, 3600, (1, 1)),
+    ("AWS/ApplicationELB", "HTTPCode_ELB_5XX_Count"): ("LoadBalancer", {"Sum"}, 300, (1, 1000)),
+    ("AWS/Route53", "HealthCheckStatus"): ("HealthCheckId", {"Minimum"}, 300, (1, 1)),
+}
+"""What each service emits: its dimension, the statistics that say anything, the longest useful window in seconds, and
+thresholds that are seen. From each service's page of metrics, as docs.aws.amazon.com/eventbridge/latest/userguide/
+eb-monitoring.html: of counted events, the sum."""
+LOW_IS_BAD = ("NumberOfMessagesPublished", "HealthCheckStatus")
+NAMED_BY = {"TopicName": "Topic", "QueueName": "Queue", "RuleName": "EventRule", "HealthCheckId": "HealthCheck"}
+EVENTS = {
+    "EC2 Spot Instance Interruption Warning": "aws.ec2",
+    "EC2 Instance Rebalance Recommendation": "aws.ec2",
+    "EC2 Instance State-change Notification": "aws.ec2",
+    "AWS Health Event": "aws.health",
+    "Capacity Block Reservation Expiration Warning": "aws.ec2",
+}
+"""docs.aws.amazon.com/eventbridge/latest/ref/events-ref-ec2.html, and karpenter.sh/docs/concepts/disruption: Karpenter
+reads the first four; the last two are for people."""
+NEEDED = ("SpotReclaims", "InterruptionsUnread", "AlertingSilent", "ClientsSuffer")
+
+
+def alarms(world: World) -> Iterator[str]:
+    """Each alarm reads what something of ours emits, can fire, and ends at a person."""
+    found = world.of("MetricAlarm")
+    for node in found:
+        yield from (f"alarm {node.name}: {fault}" for fault in heard(world, node))
+    names = {node.name.split("-")[0] for node in found}
+    yield from (f"nobody is told of {name}" for name in NEEDED if name not in names)
+    watched = {str(one) for node in found for one in mapping(node.inputs, "dimensions").values()}
+    paid = [pool for pool in world.plan.pools if pool.capacity in PAID_AHEAD and pool.reservation]
+    yield from (f"{pool.name}: paid capacity may stand idle" for pool in paid if pool.reservation.id not in watched)  # type: ignore[union-attr]
+    if world.region == world.fleet.environment.primary:
+        checks = world.everywhere("HealthCheck")
+        yield from (f"{one.name} leaves the name unheard" for one in checks if one.outputs["id"] not in watched)
+
+
+def heard(world: World, node: Node) -> Iterator[str]:
+    emitter, metric = text(node.inputs, "namespace"), text(node.inputs, "metricName")
+    if (emitter, metric) not in EMITTED:
+        yield f"AWS emits no {metric} in {emitter}"
+        return
+    dimension, statistics, longest_s, (low, high) = EMITTED[emitter, metric]
+    value, below = text(node.inputs, f"dimensions.{dimension}"), metric in LOW_IS_BAD
+    window = number(node.inputs, "period") * number(node.inputs, "evaluationPeriods")
+    told = [arn for way in ("alarmActions", "okActions") for arn in items(node.inputs, way)]
+    lost = [arn for arn in told if arn not in topics(world) or f":{node.region}:" not in str(arn)]
+    yield from when(
+        (not emits(world, dimension, value), f"nothing of ours is the {dimension} {value or 'of it'}"),
+        (text(node.inputs, "statistic") not in statistics, f"{text(node.inputs, 'statistic')} of it says nothing"),
+        (text(node.inputs, "comparisonOperator").startswith("Less") != below, "fires when all is well, or never"),
+        (text(node.inputs, "treatMissingData") != ("breaching" if below else "notBreaching"), "misreads silence"),
+        (not 0 < window <= longest_s or number(node.inputs, "period") % 60, f"looks at {window:g} s: too late"),
+        (not low <= number(node.inputs, "threshold") <= high, "its threshold is beyond what is seen"),
+        (lost or not items(node.inputs, "alarmActions"), f"tells {lost or 'nobody'}, which nobody reads"),
+    )
+
+
+def emits(world: World, dimension: str, value: str) -> bool:
+    if dimension == "CapacityReservationId":
+        return value in [pool.reservation.id for pool in world.plan.pools if pool.reservation]
+    if dimension == "LoadBalancer":
+        return value in [text(one.outputs, "arn").partition("loadbalancer/")[2] for one in world.of("LoadBalancer")]
+    every = world.everywhere(NAMED_BY[dimension])
+    return bool(value) and any(value in (text(one.inputs, "name"), one.outputs.get("id")) for one in every)
+
+
+def topics(world: World) -> dict[Json, Node]:
+    """The topics that a person reads, by ARN."""
+    read = {text(node.inputs, "topic") for node in world.everywhere("TopicSubscription")}
+    return {node.outputs["arn"]: node for node in world.everywhere("Topic") if node.outputs["arn"] in read}
+
+
+def people(world: World) -> Iterator[str]:
+    """A person reads the topic, and the cluster's alerts come there; the sign of life goes where it is missed."""
+    wanted = world.fleet.environment.alert_email
+    readers = [(text(one.inputs, "protocol"), text(one.inputs, "endpoint")) for one in world.of("TopicSubscription")]
+    config = mapping(world.the("Release", "kube-prometheus-stack").inputs, "values.alertmanager.config")
+    receivers = {text(one, "name"): text(one, "sns_configs.0.topic_arn") for one in items(config, "receivers")}
+    alive = next((one for one in items(config, "route.routes") if "Watchdog" in str(items(one, "matchers"))), None)
+    silent = world.the("MetricAlarm", "AlertingSilent")
+    name = text(silent.inputs, "dimensions.TopicName")
+    kept = [one.outputs["arn"] for one in world.of("Topic") if text(one.inputs, "name") == name]
+    every_s = 60 * int(text(alive, "repeat_interval").removesuffix("m") or 0)
+    yield from when(
+        (readers != [("email", wanted)], f"alarms go to {readers}, not to {wanted}"),
+        (receivers.get(text(config, "route.receiver")) not in topics(world), "alerts of the cluster reach nobody"),
+        (receivers.get(text(alive, "receiver")) not in kept, "the sign of life goes elsewhere than it is missed"),
+        (not 0 < 2 * every_s < number(silent.inputs, "period"), "the sign of life is missed between two of them"),
+    )
+
+
+def events(world: World) -> Iterator[str]:
+    """What AWS announces comes to Karpenter's queue and to people."""
+    queue, read = world.the("Queue"), {node.urn for node in topics(world).values()}
+    got: dict[str, set[str]] = {kind: set() for kind in EVENTS}
+    for rule in world.of("EventRule"):
+        pattern = parsed(rule.inputs.get("eventPattern"))
+        aims = [one for one in world.of("EventTarget") if rule in world.at(one, "rule")]
+        for kind in map(str, items(pattern, "detail-type")):
+            if items(pattern, "source") != [EVENTS.get(kind)] or text(rule.inputs, "state") == "DISABLED":
+                yield f"{rule.name}: AWS sends no {kind}, or nobody listens"
+            got.setdefault(kind, set()).update(node.urn for one in aims for node in world.at(one, "arn"))
+    kinds = list(EVENTS)
+    yield from (f"Karpenter does not hear of {kind}" for kind in kinds[:4] if queue.urn not in got[kind])
+    yield from (f"nobody hears of {kind}" for kind in kinds[3:] if not got[kind] & read)
+    if not 60 <= number(queue.inputs, "messageRetentionSeconds") <= 3600:
+        yield "a notice is lost, or heeded when its machine is long gone"
+    release = world.the("Release", "karpenter")
+    if text(release.inputs, "values.settings.interruptionQueue") != text(queue.inputs, "name"):
+        yield "Karpenter reads another queue"
