@@ -63,8 +63,9 @@ class MayEnter:
         return Fit.YES if fit in _FULL and is_owed and self._preempts(work) else fit
 
     def is_over_kv(self, work: Work, waiting: float = 0.0) -> bool:
-        """Tell whether the request would exceed its tenant's part of the KV blocks, beside ``waiting`` blocks of its own
-        queue; alone it may.
+        """Tell whether the request would exceed its tenant's part of the KV blocks; alone it may.
+
+        ``waiting``: blocks of its tenant's queue that count as held.
         """
         if not work.kv_part:
             return False
