@@ -115,10 +115,10 @@ def test_messages_refuse_with_the_path(claude: Anthropic, finding: str, changes:
 def test_a_beginning_of_the_answer_is_continued(claude: Anthropic, client: OpenAI) -> None:
     """As chat continues it when asked; chat tells a beginning that it does not continue."""
     turns: Any = [SAY, {"role": "assistant", "content": "1 2 3"}]
-    greedy: Any = {"model": MODEL, "messages": turns, "max_tokens": 8, "temperature": 0}
+    greedy: Any = {"model": MODEL, "messages": turns, "max_tokens": 8, "extra_body": {"temperature": 0}}
     begun = claude.messages.create(**greedy)
-    on = {"continue_final_message": True, "add_generation_prompt": False}
-    chat = client.chat.completions.with_raw_response.create(**greedy, extra_body=on)
+    on = {"temperature": 0, "continue_final_message": True, "add_generation_prompt": False}
+    chat = client.chat.completions.with_raw_response.create(**{**greedy, "extra_body": on})
     assert [getattr(one, "text", "") for one in begun.content] == [chat.parse().choices[0].message.content]
     counted = claude.messages.count_tokens(model=MODEL, messages=turns)
     usage = chat.parse().usage
