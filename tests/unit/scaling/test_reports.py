@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from penstock.domain.fleet.demand import Counted, Demand, GatewayReport, HeldNow, Rate, VersionDemand
 from penstock.domain.ids import VersionId
 from penstock.domain.tenancy.standing import Standing
-from penstock.scaling.constants import MOST_COUNTED
 from penstock.scaling.reports import Reports
 
 V = VersionId("m@000000000000")
@@ -256,7 +255,7 @@ def test_cached_prompts_lower_the_part_that_engines_compute() -> None:
 
 def test_a_report_of_too_many_versions_counts_nothing() -> None:
     """Its sender fills no memory."""
-    many = tuple(HeldNow(version=VersionId(str(one)), requests=1, tokens=1) for one in range(MOST_COUNTED))
+    many = tuple(HeldNow(version=VersionId(str(one)), requests=1, tokens=1) for one in range(5_000))
     reports = Reports()
     assert not reports.take(report(1, held=many), 0.0)
     assert reports.take(report(1, held=many[1:]), 0.0)
