@@ -31,6 +31,7 @@ def worker(**changes: Any) -> dict[str, Any]:  # noqa: ANN401  any field
     phases = [{"phase": name, "seconds": 12.3} for name in ("fetch", "verify", "start", "load", "compile", "warm up")]
     load = {"running": 12, "waiting": 34, "kv_used_ratio": 0.5}
     plain = {"id": WORKER, "state": "ready", "phases": phases, "load": load, "restarts": 1, "age_s": 0.4}
+    plain |= {"machine_s": 0.0, "image_s": 0.0}
     return {**plain, "detail": "", "draining": False, **changes}
 
 
