@@ -97,7 +97,7 @@ class AdmissionQueue:
         """Take a request: exactly one callback is called, now or later, unless the request leaves before."""
         self._see(work, now)
         forecast = self.forecast
-        if not work.kv_waits and self.rules.is_over_kv(work):
+        if not work.kv_waits and self.rules.is_over_kv(work, sum(map(self._blocks_of, self.fair.waiting_beside(work)))):
             reject(Shed.KV_PART, forecast.wait_s(work, now))
             return
         wait_s = self.expected_wait_s(work, now)
@@ -268,6 +268,9 @@ class AdmissionQueue:
         return self.rules.active.share_of(work) * self.slots.places_for(work)
 
     # -- books -------------------------------------------------------------------------------
+
+    def _blocks_of(self, work: Work) -> float:
+        return self.slots.need(work).blocks
 
     def _see(self, work: Work, now: float) -> None:
         if self.adapters is not None and work.adapter:

@@ -185,6 +185,10 @@ class FairQueue:
         others = [one for one in self._shared if one is not level]
         return ahead + sum(min(one.cost, ahead * one.weight / level.weight) for one in others)
 
+    def waiting_beside(self, work: Work) -> Iterable[Work]:
+        flow = self._levels[work.standing].flows.get(work.tenant)
+        return flow.queue.values() if flow is not None else ()
+
     def waiting_of(self, work: Work) -> float:
         flow = self._levels[work.standing].flows.get(work.tenant)
         return flow.cost if flow is not None else 0.0

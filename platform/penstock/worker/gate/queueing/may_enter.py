@@ -62,12 +62,15 @@ class MayEnter:
             return Fit.OVER_SHARE
         return Fit.YES if fit in _FULL and is_owed and self._preempts(work) else fit
 
-    def is_over_kv(self, work: Work) -> bool:
-        """Tell whether the request would exceed its tenant's part of the KV blocks; alone in there it may."""
+    def is_over_kv(self, work: Work, waiting: float = 0.0) -> bool:
+        """Tell whether the request would exceed its tenant's part of the KV blocks; alone it may.
+
+        ``waiting``: blocks of its tenant's queue that count as held.
+        """
         if not work.kv_part:
             return False
         held, most = self.slots.held_by(work.tenant), work.kv_part * self.slots.whole.blocks
-        return bool(held.slots) and held.blocks + self.slots.need(work).blocks > most
+        return bool(held.slots or waiting) and held.blocks + waiting + self.slots.need(work).blocks > most
 
     def enters_past_full(self, work: Work) -> bool:
         """Tell whether the request may enter although all slots are full: up to its tenant's share, if tenants share by

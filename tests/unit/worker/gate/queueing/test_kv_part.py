@@ -133,6 +133,14 @@ def test_a_tenant_that_would_rather_be_degraded_is_refused_at_once() -> None:
     assert house.inside[-1] == "fits"
 
 
+def test_requests_of_its_own_that_wait_for_a_step_count_too() -> None:
+    """A burst that arrives in one step would wait for its part as soon as its first prompts are read."""
+    house = House(replace(SIZE, prefill_tokens=BLOCKS * 16))
+    for number in range(6):
+        house.arrive(work(f"a{number}", "a", kv_part=0.25, kv_waits=False))
+    assert [name for name, _, _ in house.refused] == ["a4", "a5"]
+
+
 def test_its_wait_is_that_of_its_own_requests() -> None:
     """Its queue gets the part of the engine's pace that its running requests are: four times the wait at a quarter."""
     house = House()
