@@ -22,7 +22,6 @@ AUTHENTICATION = "penstock-scaler"
 
 
 def spec(placed: Placed, target: dict[str, str], pools: Pools) -> dict[str, object]:
-    """Return a version's ScaledObject's spec."""
     least, most = placed.served.least, max(placed.size.most, placed.served.least)
     bounds = {"least": least, "most": most, "held": max(1, least)}
     return written(target, bounds, pools.scaler, pools.prometheus) | {"cooldownPeriod": COOLDOWN_S}
