@@ -19,6 +19,7 @@ from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.fleet.versions import FleetView
 from penstock.domain.ids import VersionId
 from penstock.domain.tenancy.tenant import Role
+from penstock.scaling.bounds import Bounds
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import new_model
 from tests.support.controllers.on_postgres import StoredRoom
@@ -81,7 +82,7 @@ class World:
 
 @pytest.fixture
 async def world(database: Database, clock: ManualClock) -> AsyncIterator[World]:
-    room = StoredRoom(clock, database)
+    room = StoredRoom(clock, database, bounds=(Bounds(versions="*", least=1, most=4),))
     async with room.client(await room.key(Role.ADMIN)) as operator:
         yield await _filled(World(room=room, database=database, operator=operator))
 
@@ -108,6 +109,7 @@ def acts(world: World) -> list[tuple[str, str, str, Body]]:
     """Return a call of each route that may change something: method, path of the route, address, body."""
     known, led = world.named, {"shares": [{"version": world.named["a"], "weight": 10_000}]}
     deployment, key = f"/deployments/{known['a']}", f"/keys/{known['key']}"
+    override = f"/scale/{known['a']}/override"
     return [
         ("POST", "/models", "/models", new_model(things.manifest(seed="d")) | {"tenants": ["acme"]}),
         ("PUT", "/aliases/{alias}", "/aliases/new", led),
@@ -118,6 +120,8 @@ def acts(world: World) -> list[tuple[str, str, str, Body]]:
         ("DELETE", "/deployments/{version}/pin", f"{deployment}/pin", None),
         ("POST", "/deployments/{version}/restart", f"{deployment}/restart", None),
         ("POST", "/workers/{worker}/restart", f"/workers/{known['worker']}/restart", None),
+        ("PUT", "/scale/{version}/override", override, {"workers": 3, "for_s": 3600, "reason": "a launch"}),
+        ("DELETE", "/scale/{version}/override", override, None),
         ("POST", "/orgs", "/orgs", {"id": "more"}),
         ("PATCH", "/orgs/{org}/plan", "/orgs/retail/plan", {"requests_per_min": 5}),
         ("POST", "/tenants", "/tenants", {"id": "beta"}),

@@ -9,6 +9,7 @@ from penstock.connectors.postgres.rollouts import PostgresRollouts
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.control.registry.registry import Registry
+from penstock.scaling.bounds import Bounds
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import Room
 
@@ -16,8 +17,8 @@ from tests.support.controllers.in_memory import Room
 class StoredRoom(Room):
     """``Room`` with the operators' stores in a database."""
 
-    def __init__(self, clock: ManualClock, database: Database) -> None:
-        super().__init__(clock)
+    def __init__(self, clock: ManualClock, database: Database, *, bounds: tuple[Bounds, ...] = ()) -> None:
+        super().__init__(clock, bounds=bounds)
         registry = PostgresRegistry(database)
         self.tenancy = PostgresTenancy(database)  # type: ignore[assignment]
         self.tables = PostgresTables(database)  # type: ignore[assignment]

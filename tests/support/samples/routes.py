@@ -91,6 +91,8 @@ CONTROLLER: Mapping[Route, For] = {
             ("GET", f"{ADMIN}/decisions"),
             ("GET", f"{ADMIN}/scale"),
             ("GET", f"{ADMIN}/scale/history"),
+            ("PUT", f"{ADMIN}/scale/{{version}}/override"),
+            ("DELETE", f"{ADMIN}/scale/{{version}}/override"),
         ],
         For.OPERATORS,
     ),
