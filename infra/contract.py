@@ -131,6 +131,8 @@ class Process:
     roles: Mapping[str, str]
     rights: tuple[Right, ...]
     beyond_s: float
+    scaler: Json = None
+    """The spec of its ScaledObject, with placeholders."""
 
     def setting(self, name: str) -> Setting:
         """The setting of that name. Raises `ContractError` if the process reads no such variable."""
@@ -219,6 +221,7 @@ def _process(told: Json) -> Process:
         roles={text(one, "to"): text(one, "role") for one in items(told, "calls") if text(one, "role")},
         rights=tuple(_right(one) for one in items(told, "rights")),
         beyond_s=number(told, "ending.beyond_s"),
+        scaler=dig(told, "scaler"),
     )
 
 

@@ -1,11 +1,11 @@
 """How many gateways and workers: the controller says it, KEDA asks for it and holds it, the HPA passes it through.
 
-Workers' scalers are the controller's own; a test holds the gateways' against theirs.
+Workers' scalers are the controller's own; the gateways' is of the same shape, which the contract carries.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from infra.config.model import Workload
 from infra.contract import process
@@ -75,55 +75,31 @@ def way_in() -> Iterator[Manifest]:
 
 
 def gateways(size: Workload, server: object) -> Manifest:
-    """The gateways' scaler. Replicas in `fallback` are needed: with none, KEDA takes an error for no load."""
-    told = 'penstock_scale_replicas{object="gateway"}'
-    rules = {
-        "stabilizationWindowSeconds": 0,
-        "tolerance": "0",
-        "policies": [{"type": "Pods", "value": size.max_replicas, "periodSeconds": 15}],
+    """The gateways' scaler: the platform's own shape of one, as the contract carries it, filled in."""
+    given = {
+        "{KIND}": "StatefulSet",
+        "{NAME}": "gateway",
+        "{LEAST}": size.min_replicas,
+        "{MOST}": size.max_replicas,
+        "{HELD}": max(1, size.min_replicas),
+        "{SCALER}": address(),
+        "{PROMETHEUS}": server,
     }
-    triggers = [
-        {
-            "type": "external-push",
-            "name": "controller",
-            "metricType": "AverageValue",
-            "metadata": {"scalerAddress": address(), "enableTLS": "true"},
-            "authenticationRef": {"name": AUTHENTICATION},
-        },
-        {
-            "type": "prometheus",
-            "name": "last-number",
-            "metricType": "AverageValue",
-            "metadata": {
-                "serverAddress": server,
-                "query": f"max({told}) or max(last_over_time({told}[1h]))",
-                "threshold": "1",
-                "activationThreshold": "0",
-                "ignoreNullValues": "false",
-            },
-        },
-    ]
     return Manifest(
         api_version="keda.sh/v1alpha1",
         kind="ScaledObject",
         name="gateway",
         namespace=SERVING,
-        body={
-            "spec": {
-                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "gateway"},
-                "minReplicaCount": size.min_replicas,
-                "maxReplicaCount": size.max_replicas,
-                "pollingInterval": 10,
-                "fallback": {
-                    "failureThreshold": 3,
-                    "replicas": size.min_replicas,
-                    "behavior": "currentReplicasIfHigher",
-                },
-                "advanced": {
-                    "restoreToOriginalReplicaCount": False,
-                    "horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": rules, "scaleDown": rules}},
-                },
-                "triggers": triggers,
-            }
-        },
+        body={"spec": filled(process("gateway").scaler, given)},
     )
+
+
+def filled(shape: object, given: Mapping[str, object]) -> object:
+    """Put values in the place of names: a whole text becomes its value, a name inside a text its words."""
+    if isinstance(shape, Mapping):
+        return {key: filled(one, given) for key, one in shape.items()}
+    if isinstance(shape, list):
+        return [filled(one, given) for one in shape]
+    if isinstance(shape, str) and shape in given:
+        return given[shape]
+    return shape.replace("{NAME}", str(given["{NAME}"])) if isinstance(shape, str) else shape

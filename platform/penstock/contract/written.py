@@ -8,12 +8,20 @@ from dataclasses import fields, is_dataclass
 from penstock import __version__
 from penstock.apps.settings import SettingKind, Told
 from penstock.apps.settings.told import PREFIX
+from penstock.connectors.kubernetes.scaling import written as written_scaler
 from penstock.contract.controller import CONTROLLER
 from penstock.contract.gateway import GATEWAY
 from penstock.contract.init import INIT
 from penstock.contract.nouns import Process
 from penstock.contract.worker import WORKER
 
+SCALED = written_scaler(
+    {"apiVersion": "apps/v1", "kind": "{KIND}", "name": "{NAME}"},
+    {"least": "{LEAST}", "most": "{MOST}", "held": "{HELD}"},
+    "{SCALER}",
+    "{PROMETHEUS}",
+)
+"""A ScaledObject's spec with placeholders: infrastructure fills it for gateways, as connectors do for versions."""
 EDITION = 1
 """A format number, raised whenever a reader of the previous format would misread something."""
 PROCESSES = (GATEWAY, CONTROLLER, WORKER, INIT)
@@ -42,6 +50,7 @@ def written(process: Process) -> Json:
         "needed": [variable(name) for name in process.needed],
         "probes": {name: _plain(probe) for name, probe in process.probes},
         "metrics": {"port": port, "path": path} if port else None,
+        "scaler": SCALED if process is GATEWAY else None,
     }
 
 

@@ -22,33 +22,37 @@ AUTHENTICATION = "penstock-scaler"
 
 
 def spec(placed: Placed, target: dict[str, str], pools: Pools) -> dict[str, object]:
-    """Return a ScaledObject's spec.
+    least, most = placed.served.least, max(placed.size.most, placed.served.least)
+    bounds = {"least": least, "most": most, "held": max(1, least)}
+    return written(target, bounds, pools.scaler, pools.prometheus) | {"cooldownPeriod": COOLDOWN_S}
+
+
+def written(target: dict[str, str], bounds: Mapping[str, object], scaler: str, server: str) -> dict[str, object]:
+    """Return a ScaledObject's spec; the contract carries it with placeholders, for the infrastructure's gateways.
 
     ``fallback`` must have replicas: with none, KEDA takes an error for no load and scales to zero (2.19,
     ``scale_scaledobjects.go``).
     """
-    most = max(placed.size.most, placed.served.least)
     rules = {
         "stabilizationWindowSeconds": 0,
         "tolerance": "0",
-        "policies": [{"type": "Pods", "value": most, "periodSeconds": HPA_S}],
+        "policies": [{"type": "Pods", "value": bounds["most"], "periodSeconds": HPA_S}],
     }
     return {
         "scaleTargetRef": target,
-        "minReplicaCount": placed.served.least,
-        "maxReplicaCount": most,
+        "minReplicaCount": bounds["least"],
+        "maxReplicaCount": bounds["most"],
         "pollingInterval": POLL_S,
-        "cooldownPeriod": COOLDOWN_S,
         "fallback": {
             "failureThreshold": FAILURES,
-            "replicas": max(1, placed.served.least),
+            "replicas": bounds["held"],
             "behavior": "currentReplicasIfHigher",
         },
         "advanced": {
             "restoreToOriginalReplicaCount": False,
             "horizontalPodAutoscalerConfig": {"behavior": {"scaleUp": rules, "scaleDown": rules}},
         },
-        "triggers": [_pushed(pools.scaler), _floor(pools.prometheus, target["name"])],
+        "triggers": [_pushed(scaler), _floor(server, target["name"])],
     }
 
 
