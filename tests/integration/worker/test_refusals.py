@@ -30,7 +30,10 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "a prompt": (COMPLETIONS, {"prompt": "hi", "max_tokens": 4, "structured_outputs": LETTERS}),
     "no first token": (CHAT, {**SAY, "structured_outputs": {"grammar": "root ::= root"}}),
     "no further token": (CHAT, {**SAY, "max_tokens": 30, "structured_outputs": {"grammar": DEAD_END}}),
-    "too many readings": (CHAT, {**SAY, "max_tokens": 400, "structured_outputs": {"grammar": AMBIGUOUS}}),
+    "too many readings": (
+        CHAT,
+        {**SAY, "min_tokens": 400, "max_tokens": 400, "structured_outputs": {"grammar": AMBIGUOUS}},
+    ),
     "messages": (MESSAGES, {**SAY, "thinking": {"type": "enabled", "budget_tokens": 1024}}),
 }
 
