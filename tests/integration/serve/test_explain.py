@@ -8,8 +8,9 @@ import pytest
 from tests.support.platforms.local import Platform
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
-MANY = 48
-"""More than an engine decodes at once: some wait at its door."""
+MANY = 40
+"""More than an engine decodes at once: some wait in its queue, for less than its timeout on a busy machine, too."""
+TOKENS = 12
 
 
 def test_a_request_that_waited_is_told_with_who_went_before_it(platform: Platform) -> None:
@@ -17,7 +18,7 @@ def test_a_request_that_waited_is_told_with_who_went_before_it(platform: Platfor
     body = {
         "model": "smollm2",
         "messages": [{"role": "user", "content": "Count."}],
-        "max_tokens": 24,
+        "max_tokens": TOKENS,
         "ignore_eos": True,
     }
 
@@ -34,9 +35,9 @@ def test_a_request_that_waited_is_told_with_who_went_before_it(platform: Platfor
     assert waited
     assert any(door["predicted_s"] > 0 and door["ahead"] for door in waited)
     assert {ahead["others"] for door in waited for ahead in door["ahead"]} == {0}
-    assert all(one["output_tokens"] == 24 and one["exact"] for one in found)
-    assert all(one["steps"] == 24 <= one["beside"] for one in found)
-    assert max(one["beside"] for one in found) > 48
+    assert all(one["output_tokens"] == TOKENS and one["exact"] for one in found)
+    assert all(one["steps"] == TOKENS <= one["beside"] for one in found)
+    assert max(one["beside"] for one in found) > 2 * TOKENS
     told = platform.run("explain", str(found[-1]["id"])).stdout
     assert "steps of the engine, shared with" in told
     assert "decode" in told
