@@ -123,7 +123,8 @@ def test_a_beginning_of_the_answer_is_continued(claude: Anthropic, client: OpenA
     counted = claude.messages.count_tokens(model=MODEL, messages=turns)
     usage = chat.parse().usage
     assert usage is not None
-    assert begun.usage.input_tokens + (begun.usage.cache_read_input_tokens or 0) == usage.prompt_tokens
+    cached = (begun.usage.cache_read_input_tokens or 0) + (begun.usage.cache_creation_input_tokens or 0)
+    assert begun.usage.input_tokens + cached == usage.prompt_tokens
     assert counted.input_tokens == usage.prompt_tokens
     assert IGNORED not in chat.headers
     closed = client.chat.completions.with_raw_response.create(**greedy)
