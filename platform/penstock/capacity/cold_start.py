@@ -1,7 +1,7 @@
 """The seconds of a cold start, part by part: published ones until a start was measured, each with its source. Pure.
 
 The published ones are of one start, the only one of which every part was found: another cloud, GPU and model. They size
-floors and warm machines before a platform has run; the first measured start replaces them.
+floors and warm machines before a platform has run.
 """
 
 from collections.abc import Mapping, Sequence

@@ -4,7 +4,7 @@ Each time that a worker becomes busy counts 1, which halves every ``HALF_S`` (LR
 used worker is probably in a conversation and counts more.
 
 Trade-off: with LRU alone one use of each model evicts all others, with LFU alone a model is evicted during a
-conversation. ``tests/simulation/test_pool.py`` compares their sum with Belady's bound.
+conversation.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The leader's loop: it ticks periodically, and at once when something changed.
 
-A failed tick is counted and publishes no table. If the store is unavailable no controller leads, nothing is started or
-stopped, and heartbeats are still accepted and kept in memory.
+If the store is unavailable no controller leads, nothing is started or stopped, and heartbeats are still accepted and
+kept in memory.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ The first rule that fits decides. The prompt is rendered in any case, so trying 
 more. A prompt that was too long is counted again only for a different tokenizer or template.
 
 If only the engine can count (images, stored conversations), a bound from bytes decides; if no bound proves that a
-prompt fits, the last possible model is chosen, which is the operator's largest.
+prompt fits, the last possible model is chosen.
 """
 
 from collections.abc import Awaitable, Callable

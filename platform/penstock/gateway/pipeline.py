@@ -1,4 +1,4 @@
-"""The pipeline of a request, stage by stage. Stages depend only on the ports below, and are joined here.
+"""The pipeline of a request, stage by stage. Stages depend only on the ports below.
 
 listener → identify → resolve (name → version) → preprocess → admit (one lease) → hold → route → dispatch → relay →
 settle

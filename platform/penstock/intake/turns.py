@@ -5,8 +5,7 @@ before another caller's next token. So a request waits if this turn of the loop 
 waiting requests, one per tenant in rotation, until its time is used up.
 
 Refused callers may retry at once, and a refusal costs a third of a millisecond: beyond a burst, refusals are sent at a
-fixed rate. Requests that end without an answer, all at once if a client with a thousand bodies on their way leaves,
-end in turns, too.
+fixed rate. Requests that end without an answer end in turns, too: a client may leave a thousand at once.
 
 Trade-off: requests of one burst start some iterations later than possible. The first neighbour after a quiet time may
 wait for one of the longer turns.

@@ -155,10 +155,7 @@ def _check_labels(said: _Description, folder: Path) -> None:
 
 
 def check_code(folder: Path) -> None:
-    """Raise ``ArtifactRefused`` if the handler is not Python or imports files outside the version.
-
-    Without the check its worker would fail minutes later.
-    """
+    """Raise ``ArtifactRefused`` if the handler is not Python or imports files outside the version."""
     path = folder / HANDLER
     if not path.is_file():
         return

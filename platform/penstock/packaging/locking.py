@@ -1,6 +1,6 @@
 """A file lock between processes that names its holder; the kernel releases it at the holder's death.
 
-A waiting process names the holder, can be interrupted, and gives up in time.
+A waiting process can be interrupted, and gives up in time.
 """
 
 import asyncio

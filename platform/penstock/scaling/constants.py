@@ -1,4 +1,4 @@
-"""The constants of scaling, each with its unit and its reason. A mutation test changes each of them in turn.
+"""The constants of scaling, each with its unit and its reason.
 
 What differs by version (bounds, idle time, price) is data: ``bounds.py``. Objectives come from ``slo/specs``.
 """

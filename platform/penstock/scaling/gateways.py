@@ -2,9 +2,9 @@
 delay. Pure.
 
 A gateway is one event loop, so one core: its rate is what its own CPU seconds a request leave of that. Gateways report
-them, prompts' preprocessing among them, so no rate is set by hand and another machine's is not believed.
+them, so no rate is set by hand.
 
-Gateways are scaled apart from engines: they have no GPU, start within seconds, and are bound by their event loops.
+Gateways are scaled apart from engines: they have no GPU and start within seconds.
 """
 
 import math

@@ -1,7 +1,7 @@
 """From needs to a number over time: more workers at once, fewer slowly, never fewer on missing numbers. Pure.
 
-Trade-off: the largest need of the last five minutes sets the number, so a peak's workers stay, and cost, for five
-minutes after it. Without that the next peak of the same size would wait for starts.
+Trade-off: the largest need of the last five minutes sets the number, so the next peak of the same size waits for no
+start, and idle workers cost five minutes.
 """
 
 import math

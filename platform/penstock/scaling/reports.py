@@ -1,7 +1,7 @@
 """Merges gateways' reports into demand: increments of counters by second, and the names of silent gateways.
 
 Seconds are the controller's: a gateway's clock can't place its requests in the past or the future. Counters that begin
-anew count from zero; a report that is not newer counts nothing. Increments of a gap are spread over it.
+anew count from zero. Increments of a gap are spread over it.
 
 Trade-off: nothing is stored. A new leader's rates are too low for ``RATE_S``; it removes no worker for longer than
 that.

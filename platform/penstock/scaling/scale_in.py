@@ -1,6 +1,6 @@
 """The two phases of scale-in: cordon a worker (it leaves the routing table), then end it once no request runs. Pure.
 
-A worker with a running stream is never ended, however long its stream is: a cordoned worker costs its price until then.
+A worker with a running stream is never ended: it costs its price until then.
 """
 
 from collections import Counter

@@ -1,7 +1,6 @@
 """The autoscaler's stage of a tick: from state, demand and workers to state, targets and records. Pure.
 
-It adds workers in one step, and removes them slowly, in two phases. If numbers are missing, the known ones may add
-workers, and none is removed.
+If numbers are missing, the known ones may add workers, and none is removed.
 """
 
 import math

@@ -2,10 +2,8 @@
 
 A step costs what the step model says of its batch. Prompts are read in chunks (chunked prefill, as in vLLM and
 Sarathi-Serve). Decodes go first, then prompts in order; beside other requests a prompt takes a bounded part of a step,
-as in vLLM. Requests beyond the batch wait first come, first served.
-Between steps only sums change: simulating a step takes time for the requests that begin, end or are reported in it,
-however many sequences decode.
-Trade-off: scheduler, tokenizer and HTTP are part of the fixed seconds.
+as in vLLM. Requests beyond the batch wait first come, first served. Trade-off: scheduler, tokenizer and HTTP are part
+of the fixed seconds.
 """
 
 import heapq

@@ -1,8 +1,7 @@
 """OpenTelemetry's metrics of generative AI (``gen_ai.*``), as Prometheus writes them; part of the catalogue.
 
-A test compares names, units and labels with the installed ``opentelemetry-semantic-conventions``. Buckets are those
-that the conventions recommend. The platform's own metrics have more labels (tenant, tier, stage); these are for boards
-that read any gateway.
+Buckets are those that the conventions recommend. The platform's own metrics have more labels (tenant, tier, stage);
+these are for boards that read any gateway.
 """
 
 from penstock.telemetry.definitions import Label, Metric, MetricKind

@@ -1,8 +1,7 @@
 """The catalogue of every metric and label that the platform exports.
 
-Dashboards, alerts, autoscaling and tests read it; no other module spells a metric's name. Parts of the catalogue are in
-neighbouring modules and imported here. Labels are bounded: closed enums, registered names, or the top N tenants and
-``other``.
+Dashboards, alerts, autoscaling and tests read it; no other module spells a metric's name. Labels are bounded: closed
+enums, registered names, or the top N tenants and ``other``.
 """
 
 from penstock.telemetry.accounting_names import *  # noqa: F403

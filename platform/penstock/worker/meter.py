@@ -1,8 +1,7 @@
 """A request's real use of its engine, counted independently of its API's answer, also after its caller has left.
 
 The engine's side first declares that it fills meters (``fill``): without that, a count of 0 means "not counted". The
-engine's side adds to the meter once for each prompt and once for each step of each sequence. The two sides don't import
-each other.
+engine's side adds to the meter once for each prompt and once for each step of each sequence.
 """
 
 from collections.abc import Callable

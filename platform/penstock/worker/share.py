@@ -1,7 +1,6 @@
 """A request's share of its engine: a number of concurrent sequences; its other prompts wait until those have ended.
 
-An engine would take all prompts of a list at once, and the next request would wait behind all of them. The gate sets
-the share; the engine's side asks before each prompt.
+An engine would take all prompts of a list at once, and the next request would wait behind all of them.
 """
 
 import asyncio

@@ -3,8 +3,7 @@
 A request that fails on a reused connection before any byte of an answer is sent once more on a new one: the worker
 closed the idle connection at the same time (RFC 9112, section 9.3.1).
 
-If the worker refuses a connection, the error is raised at once. A connection attempt without an answer is repeated
-once: a lost packet, or a full backlog, looks the same.
+A refused connection is an error at once; an attempt without an answer, perhaps a lost packet, is repeated once.
 """
 
 import asyncio

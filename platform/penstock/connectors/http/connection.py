@@ -1,7 +1,7 @@
 """One connection to a worker, and one request on it.
 
 Bytes go from the socket through the parser into the receiver's callbacks within one iteration of the event loop: no
-queue, no task switch, no copy. So a streamed token costs microseconds.
+queue, no task switch, no copy.
 """
 
 import asyncio

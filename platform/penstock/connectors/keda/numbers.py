@@ -1,7 +1,6 @@
 """The replicas that KEDA gets, by ScaledObject: those of this controller's last tick while it leads.
 
-Trade-off: nothing is stored. A new leader has no numbers until its first tick; meanwhile KEDA keeps the present
-replicas.
+Trade-off: a new leader has no numbers until its first tick; meanwhile KEDA keeps the present replicas.
 """
 
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ class ToldNumbers:
             self._gauge.labels(name).set(number)
 
     def forget(self) -> None:
-        """Forget all numbers, since another controller decides now; their metric is removed, since 0 would be wrong."""
+        """Forget all numbers and remove their metric: another controller decides now."""
         known = {name for numbers in self._sources.values() for name in numbers}
         self._sources = {}
         self._remove(known)

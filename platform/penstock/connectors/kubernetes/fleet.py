@@ -1,7 +1,7 @@
 """The Kubernetes fleet: observes workers and applies plans; fits `control.fleet.orders.Host`.
 
-It sets no replicas: KEDA asks it for the number of each Deployment. ``view`` reads the mirrored state and ``apply``
-passes the plan to the background writer: both return at once, so that an unresponsive cluster delays no routing table.
+``view`` reads the mirrored state and ``apply`` passes the plan to the background writer: both return at once, so that
+an unresponsive cluster delays no routing table.
 """
 
 import asyncio

@@ -63,10 +63,8 @@ def steps(
 
 
 def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterator[Step]:
-    """Yield the drained pods to delete, without those that a smaller number of replicas removes anyway.
-
-    A Deployment with more replicas than its number will lose its cheapest pods, the drained ones. Deleted here, each
-    would be started anew.
+    """Yield the drained pods to delete, without those that a smaller number of replicas removes anyway: deleted here,
+    each would be started anew.
     """
     spare = Counter(workload_of(pod) for pod in pods.values() if counts(pod))
     spare.subtract(numbers)

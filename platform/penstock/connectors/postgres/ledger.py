@@ -20,7 +20,6 @@ class PostgresLedger:
         self._database = database
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        """One statement writes all rows; a request that has a row keeps it."""
         if rows:
             columns = [[getattr(row, column) for row in rows] for column in _COLUMNS]
             await self._database.rows(_SQL["append"], *columns)

@@ -58,11 +58,7 @@ class _Source(Generic[T]):
         return float("inf") if self._confirmed_at is None else self._clock.monotonic() - self._confirmed_at
 
     async def run(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Deliver the copy on disk, then each new value. While the database is unavailable it retries; any other error
-        ends it.
-
-        A second run does not deliver the copy again.
-        """
+        """Deliver the copy on disk, then each new value. A second run does not deliver the copy again."""
         self._stamp = -1
         if not self._is_restored:
             self._is_restored = True

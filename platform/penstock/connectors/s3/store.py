@@ -64,9 +64,6 @@ class S3Store:
             return self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256))["ContentLength"]
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob, also in place of a damaged one; False if it is there already. Content with another digest is
-        refused.
-        """
         key = self._blob(sha256)
         size = _checked_size(sha256, content)
         with self._explained(sha256):

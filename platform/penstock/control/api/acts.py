@@ -1,7 +1,5 @@
-"""Administrative acts: each runs alone, and completely or not at all.
-
-Two concurrent acts on one name run one after the other. An act that fails leaves nothing, also no audit row. The
-control loop is notified after an act is stored.
+"""Administrative acts: each runs alone, and completely or not at all; a failed one leaves no audit row. The control
+loop is notified after an act is stored.
 """
 
 from collections.abc import Awaitable, Callable, Collection

@@ -1,7 +1,7 @@
 """The autoscaler's stage of the loop: bounds, curves and demand in; targets, cordoned workers and records out.
 
-Only it changes a scaled version's number of workers, from zero on. A new state counts only once its tick's table is
-published (``keep``): decisions of a failed tick are made again, and no worker ends that the table still offers.
+A new state counts only once its tick's table is published (``keep``): decisions of a failed tick are made again, and no
+worker ends that the table still offers.
 
 Trade-off: the state is in memory. A new leader uncordons the workers, and removes none for a window.
 """

@@ -1,6 +1,6 @@
 """Merges gateways' reports into the present demand; in memory, in seconds in which this process ran.
 
-Trade-off: nothing is stored. A new leader learns held requests within a second, and rates within ``RATE_S``.
+Trade-off: a new leader learns held requests within a second, and rates within ``RATE_S``.
 """
 
 from collections.abc import Callable

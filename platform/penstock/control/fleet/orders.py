@@ -1,8 +1,7 @@
 """Orders to workers, sent in the answers to their heartbeats; drains are also sent by the host's signals.
 
-The answer to a heartbeat is the only way to order a worker that another host started, and a second way to reach one
-that missed a signal. A drain is never withdrawn. Sleep and wake orders hold while the controller that decided them
-leads; any other controller lets each worker keep its state.
+A worker that another host started can be ordered in no other way. A drain is never withdrawn. Sleep and wake orders
+hold while the controller that decided them leads; any other controller lets each worker keep its state.
 """
 
 from collections.abc import Mapping
@@ -40,7 +39,6 @@ class Orders:
         self._since = now
 
     def forget(self) -> None:
-        """Forget orders and pins: another controller decides them now."""
         self._told, self._pinned, self._batch_slots = {}, None, {}
 
     def pin(self, adapters: Mapping[VersionId, tuple[VersionId, ...]]) -> None:

@@ -2,7 +2,7 @@
 
 Trade-off: replacing a lost worker at once is right after one accident and wrong for a version that can't start. So the
 first death is replaced at once and each further one within the window waits twice as long. A replacement needs room for
-one more worker (the surge): the new one is ready before the old one drains.
+one more worker (the surge).
 """
 
 import math

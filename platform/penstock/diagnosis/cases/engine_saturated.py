@@ -1,8 +1,7 @@
 """CPU idle and GPUs saturated: requests queue for full engines, while the stages before have room.
 
 The gate bounds slots, prompt tokens in prefill, booked KV blocks and the tenants' shares. So a queue at the gate is
-evidence by itself if requests are refused, or wait longer than promised. Similar cases: a batch that is full because it
-is small, or a KV cache that is full before the batch is.
+evidence by itself if requests are refused, or wait longer than promised.
 """
 
 from dataclasses import replace

@@ -3,8 +3,6 @@
 An API key reads ``psk_<key id>_<secret><checksum>``: prefix and checksum let secret scanners find a leaked one offline;
 the id finds the stored record; only an HMAC of the whole is stored. The secret is 256 random bits, so a fast keyed hash
 suffices (a slow one protects guessable passwords and would cost 100 ms a request).
-
-``secrets`` is the only source of randomness: a repeatable key is no key.
 """
 
 import hashlib

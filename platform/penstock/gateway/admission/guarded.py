@@ -6,7 +6,7 @@ treatment, and a background loop tests whether the store is back. If the store r
 closed until they are counted from the ledger. A closed limit lets requests wait through a short outage, ``grace_s`` at
 most.
 
-Trade-off: while gateways return, for about a second, both counts must agree, which may refuse a request that fits.
+Trade-off: while gateways return, both counts must agree, which may refuse a request that fits.
 """
 
 import asyncio

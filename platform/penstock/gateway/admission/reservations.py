@@ -214,7 +214,6 @@ class Reservations:
         return await self._store.reserve(lease, wanted, HOLD_S) if wanted else FREE
 
     def move(self, opening: Opening) -> None:
-        """Change the version of an open reservation; raises ``StoreUnavailable``."""
         reservation = self._living[opening.request]
         moved = replace(opening, opened_at=reservation.opening.opened_at)
         self._journal.opened(moved)

@@ -1,7 +1,6 @@
 """Words an engine's refusal of a body as one sentence that names the field. Pure.
 
-vLLM returns its validation library's output: every branch of every union, types, and the value, which is the caller's
-text.
+vLLM returns its validation library's output, with the caller's text.
 
 Trade-off: for an unreadable message the caller learns only that the engine refused.
 """

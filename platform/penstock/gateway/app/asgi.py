@@ -1,7 +1,7 @@
 """The hot path: an inference request from its headers to the last byte of the answer, in pure ASGI.
 
-The credential is checked before the body is read; then come body, parsing and pipeline. An error before the first byte
-becomes a row of the error table, a later one an in-band event.
+The credential is checked before the body is read. An error before the first byte becomes a row of the error table, a
+later one an in-band event.
 """
 
 from collections.abc import Callable, Coroutine

@@ -4,7 +4,7 @@
 * Any other failure causes a probe of the worker. If the probe fails, the circuit opens; if it passes, the engine's
   error is charged to its tenant and shape (``charges.py``).
 
-An open circuit closes when a probe passes or the worker was restarted. Zones and versions are in ``fault_domains.py``.
+An open circuit closes when a probe passes or the worker was restarted.
 
 Trade-off: each gateway learns by itself, at the cost of some retries and probes, and can't be misled by another.
 """
@@ -95,10 +95,7 @@ class Breakers:
     # -- whom to ask -----------------------------------------------------------------------
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Return the workers to skip; of a full list the one with the soonest probe stays.
-
-        A sample of workers may be skipped entirely.
-        """
+        """Return the workers to skip; of a full list the one with the soonest probe stays."""
         del now
         if not self._open and not self._stalled and not self._doubted:
             return frozenset()

@@ -246,7 +246,6 @@ class WorkerDispatcher:
             self.breakers.charges.clear(_origin_of(call))
 
     def _note(self, call: Admitted, worker: WorkerId, failure: FailedAttempt) -> None:
-        """Record a failed attempt's evidence on its worker and on the request."""
         if failure.reason == verdict.NO_ADAPTER:
             self.loads.turned_away(worker, call.version.id, failure.error.retry_after_s or verdict.WITHOUT_S)
         elif failure.is_own_queue and call.demand.tenant and call.lease.over_quota is None:

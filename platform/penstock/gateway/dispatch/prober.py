@@ -1,8 +1,8 @@
 """Sends the breakers' probes to workers, through the same gate as all requests.
 
-Probes have a client of their own, with an open connection to each worker. A late answer proves nothing, since a probe
-waits behind a full engine like any request. So meanwhile the gate is asked how long its engine has made no progress: a
-hung engine is found early, and a full one is not ejected.
+Probes have a client of their own, with an open connection to each worker. A probe waits behind a full engine like any
+request. So meanwhile the gate is asked how long its engine has made no progress: a hung engine is found, and a full one
+is not ejected.
 """
 
 import asyncio
@@ -90,7 +90,6 @@ class Prober:
             return
 
     async def _settle(self, probe: Probe, woken: asyncio.Event) -> None:
-        """Probe a worker, count and log the result, and report it to the breakers."""
         began = self.clock.monotonic()
         place = self.breakers.place_of(probe.worker)
         url = self.breakers.url_of(probe.worker)

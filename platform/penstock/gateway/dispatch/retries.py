@@ -86,7 +86,6 @@ class Doors:
         self._said[worker] = error
 
     def shut(self, workers: frozenset[WorkerId], now: float) -> frozenset[WorkerId]:
-        """Return those of the workers that are to be asked later than ``now``."""
         return frozenset(worker for worker in workers if self._opens_at.get(worker, now) > now)
 
     def soonest(self, workers: frozenset[WorkerId]) -> PenstockError | None:

@@ -1,11 +1,6 @@
-"""The path of evidence: ended request → arm → a second → the store → the judge. This module covers the path up to
-the
-store.
+"""The path of evidence: ended request → arm → a second → the store → the judge.
 
-* ``ended`` counts a request for its arm, if versions share its alias (``answers.py``: times, price, usability).
-* ``differed`` and ``compared`` count the findings of shadow copies and comparisons (``gateway/shadow/``).
-* ``take`` returns the counts of one second (``totals.py``); ``tell`` stores them, once a second.
-* ``control/rollout/evidence.py`` reads each second once, and its judge decides.
+Requests count if versions share their alias. ``control/rollout/evidence.py`` reads each second once for the judge.
 
 No single caller can decide. Outcomes count once per sticky key in ten seconds; times and answers once per tenant in a
 second; outcomes that callers caused, and requests that name a version, not at all. A shadow copy counts as its

@@ -1,4 +1,4 @@
-"""The published table of errors over HTTP and gRPC, in one place (A10). This module only renders errors.
+"""The published table of errors over HTTP and gRPC, in one place (A10).
 
 Shapes are OpenAI's with the platform's fields, Anthropic's for ``/v1/messages``, the Open Inference Protocol's for
 ``/v2``, and in-band events.

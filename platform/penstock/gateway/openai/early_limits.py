@@ -1,7 +1,7 @@
 """Decides whether limits are checked before a request is read; issues passes for recorded answers. Pure.
 
 Large bodies are always checked against the limits first, small ones if their key was refused lately: parsing and
-tokenising costs up to a hundred times as much as the check.
+tokenising costs up to a hundred times more.
 
 A caller over its limits may still get a recorded answer under an idempotency key, which is free. If a request with a
 pass is refused after all, its tenant gets no passes for a while.

@@ -220,7 +220,6 @@ class RequestExchange(ABC):
         return self._ignored if prepared is None else self._ignored + prepared.told
 
     def _deadline_s(self) -> float:
-        """Return the caller's deadline in seconds; 0 if absent."""
         return head.deadline_s(self._headers)
 
     def _told(self) -> Headers:

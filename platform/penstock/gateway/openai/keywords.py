@@ -1,9 +1,8 @@
 """JSON Schema keywords that the engine's grammar holds; any other would change nothing, in silence. Pure.
 
 Engines compile grammars with xgrammar alone. It reads one form of each schema: a reference, fixed values, alternatives
-or a type. A test compiles each keyword and looks whether violating text passes. Trade-off: what the grammar holds more
-strictly than the schema says passes here: patterns match whole texts, objects have only the properties that are
-described.
+or a type. Trade-off: what the grammar holds more strictly than the schema says passes here: patterns match whole texts,
+objects have only the properties that are described.
 """
 
 import re

@@ -1,7 +1,6 @@
 """Parses a body into a request: the only place that accepts or drops a client's field.
 
-The fields that are served are listed in ``verdicts``. Beyond their types, only the fields that the platform relies on
-are checked. It knows no tenants, models or sockets.
+Served fields are listed in ``verdicts``. It knows no tenants, models or sockets.
 
 A repeated key keeps its last value, and the engine gets the decoded object encoded again, so that no second parser can
 read the bytes differently.

@@ -3,8 +3,7 @@
 A large body's small fields are returned as values, the others as JSON encoded again: the engine gets the decoded object
 either way.
 
-Trade-off: a large body is decoded twice, to be checked and to be counted. That costs a tenth of its tokenising, and
-leaves no state in the child.
+Trade-off: a large body is decoded twice, which costs a tenth of its tokenising, and leaves no state in the child.
 """
 
 import hashlib

@@ -1,10 +1,9 @@
 """Bounds of structured outputs: a grammar compiler's work grows with properties, values and repeats. Pure.
 
 The bounds are OpenAI's published ones. A ``$ref`` that leads back to itself only through references and alternatives
-describes no value: engines loop forever, or fail.
-Trade-off: nested repeats are added, not multiplied, since engines keep them as counters. Source:
-https://platform.openai.com/docs/guides/structured-outputs (supported schemas, limits); vLLM 0.32,
-``StructuredOutputsParams`` and the validators of its request classes.
+describes no value: engines loop forever, or fail. Trade-off: nested repeats are added, not multiplied, since engines
+keep them as counters. Source: https://platform.openai.com/docs/guides/structured-outputs; vLLM 0.32,
+``StructuredOutputsParams``.
 """
 
 import re

@@ -26,8 +26,6 @@ class Offload(Protocol):
 
 
 class Preparing(Protocol):
-    """Counts and hashes a prompt in this process."""
-
     async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
         """Return the prompt's counts and hashes; raises ``BadRequest``."""
         ...

@@ -3,8 +3,7 @@
 The text contains all of the caller's text as JSON, the tools if the template shows them, and the template's own text
 once per message.
 
-Trade-off: the bound is two to five times the true count for plain text; the excess is returned once the engine has
-counted.
+Trade-off: the bound is two to five times the true count for plain text, until the engine has counted.
 """
 
 import json

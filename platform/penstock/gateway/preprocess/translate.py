@@ -94,7 +94,6 @@ def _use(block: Said) -> Said:
 
 
 def from_responses(body: Body) -> list[object]:
-    """Return instructions and input as a chat."""
     _check(body, _RESPONSES_UNKNOWN)
     said: list[Said] = [{"role": "system", "content": body["instructions"]}] if body.get("instructions") else []
     given = body.get("input")

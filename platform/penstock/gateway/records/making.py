@@ -1,7 +1,5 @@
 """Makes a request's record: from its call and answer if it reached the pipeline, else from its refusal.
 
-It runs once per request, on the event loop.
-
 A tenant's records of free requests are kept at a bounded rate; further ones go to a separate folder, so that a flood
 pushes no other records off the disk.
 """

@@ -104,8 +104,7 @@ class RequestLedger:
     def refused(
         self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
     ) -> None:
-        """Count an error by code; requests refused before the pipeline are logged here, and the platform's faults count
-        against SLOs.
+        """Requests refused before the pipeline are logged here.
 
         Without a version the API determines the tier; for other routes the tier that pages first is charged.
         """
@@ -134,8 +133,6 @@ class RequestLedger:
 
 
 class _Children:
-    """Label children of one model, tier, tenant and API."""
-
     def __init__(self, metrics: Metrics, model: str, tier: str, tenant: str, api: str) -> None:
         stage = metrics.histogram(names.STAGE_SECONDS)
         self.stages = {s: Observed(stage.labels(stage=s.value, model=model)) for s in Stage}

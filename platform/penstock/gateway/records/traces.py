@@ -60,7 +60,6 @@ class RequestTraces:
         self._now, self._monotonic = now, monotonic
 
     def finished(self, call: Call, answer: Answer) -> None:
-        """Export the spans of a sampled request."""
         request = call.request
         if not is_sampled(request.traceparent):
             return

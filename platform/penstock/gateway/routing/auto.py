@@ -1,8 +1,7 @@
 """Matches the rules of an auto alias with a request, and words the refusal if no rule fits. Pure.
 
 A rule fits if its conditions hold and its version's manifest allows the request. Load and availability are ignored:
-they would change the model within a conversation. The tested properties only grow within a conversation, so it only
-ever moves to later rules.
+they would change the model within a conversation. A conversation only ever moves to later rules (``asked.py``).
 """
 
 from collections.abc import Sequence

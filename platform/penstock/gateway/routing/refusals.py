@@ -20,8 +20,7 @@ class RoutingRefusals:
     def nobody(self, version: VersionEntry) -> NoCapacity:
         """Return the refusal with the expected end of the first start, else the usual time of a start.
 
-        A worker lost a moment ago and still in the table is restarted on its node, which is quicker. If that fails, the
-        next request gets the time of a new start.
+        A worker lost a moment ago and still in the table is restarted on its node, which is quicker.
         """
         if version.is_crowded_out and not any(worker.state in _COMES for worker in version.workers):
             says = "no worker of this model can start: pinned models hold the memory that it needs"

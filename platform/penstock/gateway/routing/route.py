@@ -150,10 +150,7 @@ class WorkerRouter:
         return _noted(index, prepared.affinity, chosen)
 
     def wait_s(self, version: VersionEntry) -> float:
-        """Return the seconds of work at the least busy worker; infinite if no worker would take a request.
-
-        Of a large version a random sample is read; all workers only if none of the sample would take one.
-        """
+        """Of a large version a random sample is read; all workers only if none of the sample would take one."""
         ask = _Ask(self._clock.monotonic())
         version = self._table.version(version.id) or version
         if self._health.shut_for_s(version.base or version.id, ask.now) or self.refuses(version.id):

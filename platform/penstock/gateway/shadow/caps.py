@@ -103,8 +103,7 @@ class Taken:
 class ComparisonCaps:
     """The caps on comparisons of one rule: a rate, few at once, one of each tenant at a time, tenants in turn.
 
-    A tenant with few requests would otherwise find the rate used up by tenants with many. So the tenant with the oldest
-    turn may overdraw the rate by one; the others wait until that is compensated.
+    The tenant with the oldest turn may overdraw the rate by one, else tenants with many requests would use it up.
     """
 
     __slots__ = ("_level", "_running", "_tokens", "_turns")

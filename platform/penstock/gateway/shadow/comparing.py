@@ -3,7 +3,7 @@
 Answers with a form (requested JSON, labels) agree if they are equal. Texts agree if both models find the same token
 likeliest at each position of the caller's answer, so sampling has no effect. Both models need the same tokenizer.
 
-Copies are sent like those to candidates: after the answer, unseen, at the lowest standing, billed to the platform.
+Copies are sent like those to candidates (``shadows.py``).
 """
 
 import asyncio

@@ -2,8 +2,8 @@
 Pure.
 
 Each version gets the request as its own engine renders it, followed by the incumbent's answer, and returns the
-likeliest token at each position of the answer. The score is the share of positions with different tokens. It says that
-the versions differ, not which one is better.
+likeliest token at each position of the answer. The score is the share of positions with different tokens. It does not
+say which one is better.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
 """Sends copies of answered requests to a candidate, and has both versions score the answer.
 
 A copy is sent after its caller's answer, as the platform's own request at the lowest standing, only if the candidate is
-no busier than the incumbent. If the incumbent is much busier, further copies bring both to the same load; these are no
-evidence.
+no busier than the incumbent. If the incumbent is much busier, further copies, which are no evidence, balance the load.
 
 Trade-off: bodies stay in memory while their copies run, at most ``at_once``, each up to a megabyte.
 """

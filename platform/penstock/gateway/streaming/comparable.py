@@ -1,9 +1,8 @@
 """Turns an answer into a form that can be compared with another answer: sorted JSON, or labels. Pure.
 
-Free texts have no such form: two good answers hardly ever have the same words. The engine's grammar makes requested
-JSON, whatever the prompt says. Other fields can still break it (a stop word, a forbidden token), so only requests count
-that leave the answer's end to the model, apart from bound and form. Trade-off: unknown formats, long answers and
-several choices give no evidence.
+Free texts have no such form. The engine's grammar makes requested JSON, whatever the prompt says. Other fields can
+still break it (a stop word, a forbidden token), so only requests count that leave the answer's end to the model, apart
+from bound and form. Trade-off: unknown formats, long answers and several choices give no evidence.
 """
 
 from functools import partial

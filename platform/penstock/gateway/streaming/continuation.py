@@ -149,8 +149,8 @@ def cut(pieces: Sequence[str], said: str, stops: Sequence[str], *, is_greedy: bo
     """Return the cut; ``pieces[i]`` is the text that token ``i`` completes, ``said`` the caller's text.
 
     The cut is never inside a character (a token without text may have begun one), nor inside a possible stop string,
-    the beginning of which the next engine would not know. Tokens after the cut are generated again: greedy ones give
-    the same text, sampled ones may be dropped only if the caller has received none of their text.
+    the beginning of which the next engine would not know. Tokens after the cut are generated again: sampled ones only
+    if the caller has received none of their text.
     """
     whole = "".join(pieces)
     most_held = max((len(stop) for stop in stops), default=0)

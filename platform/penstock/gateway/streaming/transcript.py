@@ -1,7 +1,7 @@
 """The transcript of a stream: token ids of prompt and answer, text, and the common beginning of its events.
 
 The token ids are removed from each event, because no caller requested them. Events are kept and decoded in batches, so
-that a token costs one byte search and a list entry.
+that a token costs little.
 """
 
 import re

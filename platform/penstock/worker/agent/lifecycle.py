@@ -1,7 +1,7 @@
 """A worker's life as a pure state machine: transitions, phase durations, expected readiness.
 
 A sleeping worker keeps name and files and frees its engine's memory; a wake is short. This module knows neither
-processes nor HTTP; time is an argument. The agent (``agent.py``) drives it.
+processes nor HTTP; time is an argument.
 """
 
 from collections.abc import Mapping

@@ -8,7 +8,7 @@ Without progress the tolerated seconds depend on the engine's activity:
 * unknown (first reading, a server working without its core, a starved watchdog): like work.
 
 Seconds in which the agent itself did not run (a suspended machine) do not count. Trade-off: an endless loop looks like
-work, and is found later than a deadlock.
+work.
 """
 
 from dataclasses import dataclass

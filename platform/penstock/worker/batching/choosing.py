@@ -1,7 +1,7 @@
 """Orders waiting items, and selects a batch if not all can meet their deadlines. Of a few batch sizes it takes the
 one with which most items meet theirs, those of later batches included.
 
-Items that can't meet their deadline are refused at once, and cost the others nothing.
+Items that can't meet their deadline are refused at once.
 
 Trade-off: it looks a few batches ahead at eight sizes, not at all 2^n partitions.
 """

@@ -1,7 +1,7 @@
 """Predicts a batch's compute time, in quantiles by bucket and size, from measurements. Pure.
 
 A prediction is the product of a curve per bucket, which changes slowly and never falls with size, and the device's
-present pace, shared by all buckets. A device that slows to half is noticed within some batches of any size.
+present pace, shared by all buckets.
 
 Trade-off: jitter is assumed proportional for all sizes; quantiles per size would need more measurements than a few
 seconds give.

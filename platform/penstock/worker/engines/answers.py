@@ -4,7 +4,7 @@
 * Messages: a stream's first event counts cached tokens like its last. A truncated tool call stays a tool call and is
   never sent as markup; a tool's input is an object, or the engine fails. Ids begin with ``msg_`` and ``toolu_``.
 
-Written for vLLM 0.32; an engine without these functions does not start.
+Written for vLLM 0.32.
 """
 
 import json

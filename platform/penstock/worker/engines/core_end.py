@@ -1,7 +1,7 @@
 """Ends an engine's server after its core has ended, and logs the core's exit code, which only this process knows.
 
 vLLM's server would shut down in order: it waits for all requests, for ever if one waits for the dead core, and then
-exits with code 0. Written for vLLM 0.32; an engine without these functions does not start.
+exits with code 0. Written for vLLM 0.32.
 """
 
 import logging

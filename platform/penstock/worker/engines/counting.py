@@ -2,8 +2,7 @@
 
 Every API uses vLLM's ``OutputProcessor``: a request enters it in the context of its HTTP request, and each step's new
 token ids pass before detokenisation, so that the engine's own ids are counted. Before that, each prompt of a list waits
-in ``AsyncLLM.add_request`` for a slot of its request's share. Written for vLLM 0.32; an engine without these functions
-does not start.
+in ``AsyncLLM.add_request`` for a slot of its request's share. Written for vLLM 0.32.
 """
 
 import logging

@@ -3,7 +3,6 @@
     python -m penstock.worker.engines.gguf MODEL.gguf FOLDER
 
 Quantised weights are expanded to bfloat16, which the CPU kernels need; a version's bytes must not depend on its device.
-The same file and libraries give the same bytes.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 xgrammar (C++) writes warnings with patterns and rule names to file descriptor 2. While it compiles, the descriptor
 leads to /dev/null and Python's log uses another one. Trade-off: other native output is lost in the milliseconds of each
-new grammar's compilation. Written for xgrammar 0.2; an engine without these functions does not start.
+new grammar's compilation. Written for xgrammar 0.2.
 """
 
 import inspect

@@ -1,7 +1,7 @@
 """Removes callers' text and control characters from an engine's log, in the engine's process.
 
-The agent reads the end of the log for the reason of an exit; operators read all of it. The engine core works for all
-requests at once, so log records of its schema, pattern and token code are assumed to quote requests.
+The engine core works for all requests at once, so log records of its schema, pattern and token code are assumed to
+quote requests.
 """
 
 import logging

@@ -2,7 +2,7 @@
 server.
 
 A grammar that the compiler rejects is found after admission and would end as 500; an error in a stream of the Messages
-API would lose its status. Written for vLLM 0.32; an engine without these functions does not start.
+API would lose its status. Written for vLLM 0.32.
 """
 
 import json

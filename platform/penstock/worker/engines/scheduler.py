@@ -1,9 +1,9 @@
 """vLLM's scheduler with tenants: ``stepping`` selects the tenants of a step, vLLM plans the step.
 
 Paused tenants' requests are hidden from vLLM while it plans the step and then appended behind the others; if the engine
-is full they are preempted for a prompt of the tenant below its share. vLLM loads it by name (``--scheduler-cls``) in
-its core's process. The cache salt, set by the gateway, identifies the tenant; the priority, set by the gate, carries
-its weight. Written for vLLM 0.32; an engine without these functions does not start.
+is full they are preempted for a prompt of the tenant below its share. vLLM loads it by name (``--scheduler-cls``). The
+cache salt, set by the gateway, identifies the tenant; the priority, set by the gate, carries its weight. Written for
+vLLM 0.32.
 """
 
 from collections.abc import Iterator

@@ -2,7 +2,7 @@
 
 vLLM samples for each prompt in each step and discards draws before prefill ends, resetting the seeded generator by an
 offset, which a CPU generator lacks: the engine's core dies. Here the generator's whole state is saved before such a
-draw and restored after it. Written for vLLM 0.32; an engine without these functions does not start.
+draw and restored after it. Written for vLLM 0.32.
 """
 
 from collections.abc import Callable

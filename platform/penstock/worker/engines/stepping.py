@@ -1,8 +1,7 @@
 """Selects the tenants of an engine's next step: a tenant above its share pauses while a prompt of a tenant below its
 share is prefilled.
 
-A decoding sequence lengthens each step, and a prompt takes the rest of the step. The gate's queue decides admission;
-this module decides steps inside the engine. Pure.
+A decoding sequence lengthens each step, and a prompt takes the rest of the step. Pure.
 
 Trade-off: a paused tenant makes no tokens. So a pause lasts at most ``MOST_STILL`` steps in a row. It applies only to
 tenants above their share of sequences and of recent service, and only for a tenant below its own.

@@ -1,7 +1,7 @@
 """Counts of requests in the engine, the source of ``Load``.
 
 Trade-off: running and waiting requests are estimated from the batch size. If the engine itself counts more waiting
-ones, for lack of KV blocks, its count is used. Asking it per request would cost more than the rest of the gate.
+ones, for lack of KV blocks, its count is used.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 
 A gateway that lost an answer can query its usage. A repeated request reuses its name.
 
-Trade-off: a flood of short requests forgets earlier ones, but gateways ask within milliseconds.
+Trade-off: a flood of short requests forgets earlier ones.
 """
 
 import asyncio

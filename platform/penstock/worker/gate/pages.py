@@ -1,7 +1,6 @@
 """The gate's own pages: load, metrics, the platform's orders and queries.
 
-Orders (drain, rest, sleep, usage, adapters …) need the platform's ticket; metrics are for this machine only. Sleep is
-called inside the engine's process: the gate forwards no request to its endpoint.
+Orders (drain, rest, sleep, usage, adapters …) need the platform's ticket; metrics are for this machine only.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Waits for a call's message; a refusal can end the wait before the message is complete.
 
-The relay ends waits that last too long when it looks at its clients: a timer for each call cost 4 % of a short one.
+The relay ends waits that last too long: a timer for each call cost 4 % of a short one.
 """
 
 import asyncio

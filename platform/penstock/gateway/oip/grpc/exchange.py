@@ -31,8 +31,6 @@ from penstock.intake.types import Headers
 
 
 class RpcExchange(RequestExchange):
-    """The common parts of whole and streamed answers."""
-
     __slots__ = ("_asked", "_found", "_left_s", "_way_back", "trailers")
 
     def __init__(self, edge: Services, headers: Headers, left_s: float | None) -> None:

@@ -29,8 +29,6 @@ def _unheard(_: bytes) -> None: ...
 
 
 class RpcReply:
-    """The common parts of replies over gRPC: head, and disconnect."""
-
     def __init__(self) -> None:
         self.head: Headers = []
         self._is_started = self._is_gone = self._is_over = False
@@ -56,7 +54,6 @@ class RpcReply:
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Register for the client's disconnect and back-pressure."""
         if self._is_gone:
             asyncio.get_running_loop().call_soon(on_gone)
             return
@@ -81,8 +78,6 @@ class RpcReply:
 
 
 class WholeReply(RpcReply):
-    """Collects a whole answer, and delivers it at its end."""
-
     def __init__(self, done: Callable[[bytes], None]) -> None:
         super().__init__()
         self._done = done
@@ -113,8 +108,6 @@ class Speaker(Protocol):
 
 
 class Outbox:
-    """The sources that have messages to write, in order."""
-
     def __init__(self) -> None:
         self._speakers: deque[Speaker] = deque()
         self._news = asyncio.Event()
@@ -131,7 +124,6 @@ class Outbox:
         self._news.set()
 
     async def next(self) -> bytes | None:
-        """Return the next message; None at the end."""
         while not self._speakers:
             if self._is_closed:
                 return None
@@ -213,7 +205,6 @@ class TextReply(RpcReply):
                 self._outbox.ready(self)
 
     def take(self) -> bytes:
-        """Return a message with the text since the last one."""
         text = "".join(self._texts)
         self._texts.clear()
         self._waiting_chars = 0

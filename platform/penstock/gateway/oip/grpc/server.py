@@ -70,7 +70,6 @@ HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
 
 def options(limits: Limits) -> list[tuple[str, int]]:
-    """Return the bounds as gRPC channel arguments."""
     return [
         ("grpc.max_receive_message_length", limits.body_bytes or TENSOR_BYTES),
         ("grpc.max_send_message_length", -1),

@@ -41,8 +41,6 @@ class Handler(Protocol):
 
 
 class OpenInference:
-    """The service's methods, and its running calls."""
-
     def __init__(self, edge: Services, facts: Facts) -> None:
         self._edge, self._facts = edge, facts
         self._running: set[asyncio.Task[None]] = set()

@@ -1,7 +1,7 @@
 """The table of fields: for each API and each field that SDKs and the engine document, its verdict.
 
 ``python -m scripts.fields`` writes ``table.jsonl``: verdicts are decided by hand in the YAML files beside it, shapes
-are read from the installed SDKs and engine. A test generates the table again and compares.
+are read from the installed SDKs and engine.
 """
 
 import re

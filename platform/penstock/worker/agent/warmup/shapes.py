@@ -1,7 +1,7 @@
 """Warm-up requests of typical shapes: short, long, concurrent, with callers' usual options. So kernels,
 allocations, tokenisers, templates and grammars that are made on first use exist before the first caller.
 
-Trade-off: each shape costs start time, so there are few, with short outputs; options are combined with the long prompt.
+Trade-off: each shape costs start time, so there are few, with short outputs.
 """
 
 from dataclasses import dataclass

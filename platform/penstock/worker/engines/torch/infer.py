@@ -1,7 +1,7 @@
 """The Open Inference Protocol between gateway and worker: a JSON header and each tensor's bytes.
 
-Source: Open Inference Protocol, REST, with the binary tensor data extension. The gateway reads tensors in JSON and
-sends binary ones. Bytes are copied only once, into the computed tensors.
+Source: Open Inference Protocol, REST, with the binary tensor data extension. Bytes are copied only once, into the
+computed tensors.
 """
 
 from collections.abc import Mapping, Sequence

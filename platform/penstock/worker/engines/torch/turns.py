@@ -5,7 +5,7 @@ Work on a thread can't be stopped, and an image may take a second. So the pool h
 may hold: a tenant without a thread finds one free. Between equal tenants start-time fair queueing over the threads'
 seconds decides.
 
-Trade-off: threads are shared among tenants only; the gate's queue has already ordered priority classes.
+Trade-off: threads are shared among tenants only, not by priority class.
 """
 
 from collections import deque

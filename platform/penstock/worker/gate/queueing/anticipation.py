@@ -1,8 +1,8 @@
 """Anticipatory scheduling (Iyer and Druschel, SOSP'01): a flooding tenant's prompt is delayed for a tenant about to
 return.
 
-A prompt in prefill can't be withdrawn, and later requests wait for its step. So the flooding tenant's next prompt waits
-briefly for a tenant that would go first and usually returns soon.
+A prompt in prefill can't be withdrawn. So the flooding tenant's next prompt waits briefly for a tenant that would go
+first and usually returns soon.
 
 Trade-off: slots stay empty during the delay, so it lasts for part of an answer's time, in total at most half of all
 time.

@@ -72,7 +72,7 @@ class PriorityLevel:
         """Return the first fitting request of the least served flow, and advance the level's virtual time to it.
 
         First requests without room are overtaken a bounded number of times, those beyond their share or part freely.
-        One that will fit in a step or two is never overtaken: small prompts would keep it out.
+        One that will fit in a step or two is never overtaken.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []

@@ -3,8 +3,7 @@
 One is loaded at a time, a bounded number per minute, tenants with the fewest recent loads first: a tenant with a
 thousand adapters delays others by one load.
 
-Trade-off: with more adapters in use than fit, most requests are refused until the next minute's loads; without a bound
-the engine would only load.
+Trade-off: with more adapters in use than fit, most requests are refused until the next minute's loads.
 """
 
 from collections import Counter, OrderedDict, deque

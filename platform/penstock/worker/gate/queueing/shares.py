@@ -2,8 +2,7 @@
 
 Of reserved, unused slots a part stays free; the rest is lent, and freed slots go to tenants with reservations first.
 
-Trade-off: running answers can't be preempted, so lent slots are returned only as answers end. Lending none would waste
-the engine; lending all would let long answers occupy everything.
+Trade-off: running answers can't be preempted, so lent slots are returned only as answers end.
 """
 
 import math
