@@ -154,8 +154,6 @@ def publish(folder: Path, manifest: Manifest, publishing: Publishing) -> Packed:
     """Sign the version and store it with its bill of materials, the signature last; quick if it is already stored."""
     digest = digest_of(manifest)
     bill = bill_of(manifest, digest)
-    if publishing.store.bill(digest) != bill:
-        publishing.store.put_bill(digest, bill)
     signature = publishing.store.signature(digest)
     if (
         not signature
@@ -169,7 +167,10 @@ def publish(folder: Path, manifest: Manifest, publishing: Publishing) -> Packed:
             for file in manifest.files:
                 publishing.store.put(file.sha256, stage / file.path)
             publishing.store.put(digest, canonical(manifest))
+            publishing.store.put_bill(digest, bill)
             publishing.store.put_signature(digest, signature)
+    elif publishing.store.bill(digest) != bill:
+        publishing.store.put_bill(digest, bill)
     return Packed(
         id=version_id(manifest.name, digest),
         digest=digest,
