@@ -82,6 +82,19 @@ def accounts(captures: Sequence[Capture]) -> Iterator[str]:
                 yield f"{item.label}: {name} has a role, and no service account"
 
 
+def trusted(captures: Sequence[Capture]) -> Iterator[str]:
+    """A role that an identity provider's tokens get names whose tokens: else it is everybody's of that provider.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_providers_create_oidc.html
+    """
+    for item in captures:
+        for node in item.graph.of("aws:iam/role:Role"):
+            for one in json.loads(text(node.inputs, "assumeRolePolicy") or "{}").get("Statement", ()):
+                asked = {key for test in one.get("Condition", {}).values() for key in test}
+                if "Federated" in one.get("Principal", {}) and not {":aud", ":sub"} <= {key[-4:] for key in asked}:
+                    yield f"{item.label}: {node.name} trusts everybody of its identity provider"
+
+
 def vanished(captures: Sequence[Capture], golden: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """A URN of the golden list may only go if an alias names its successor."""
     for item in captures:

@@ -94,6 +94,7 @@ def joint(fleet: Fleet, captures: Captures) -> Iterator[str]:
     yield from fleets.contract(captures)
     yield from fleets.accounts(captures)
     yield from fleets.bounded(captures)
+    yield from fleets.trusted(captures)
     yield from fleets.failover(captures, fleet) if len(fleet.regions) > 1 else ()
     yield from money.travelling(World(fleet=fleet, region=fleet.environment.primary, captures=captures))
 

@@ -1,6 +1,7 @@
 """A node's life: image, disks, interfaces, purchase, zone, and what a scaler may know of it before it is there."""
 
 import base64
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -53,12 +54,14 @@ def sound(world: World, kind: Kind) -> Iterator[str]:
     gpus = {kind.labels.get(GPU)} if kind.gpu else {one.gpu for one in kind.types}
     uncut = misfit(kind.types[0].gpu, dict(layouts(world)[layout])) if layout else ""
     tainted = [text(one, "key") for one in kind.taints]
+    told_as = text(world.the("Release", "gpu-operator").inputs, "values.mig.strategy") if layout else ""
     yield from when(
         (tainted != ([GPU_TAINT] if kind.gpu else []), "takes everybody's pods, or nobody's"),
         (gpus != {one.gpu for one in kind.types}, f"a worker for {gpus} gets another GPU"),
         (kind.labels.get(ROLE) != plan.role or not kind.scaler, "pods of its role do not find it"),
         (not kind.zones or not offered or not whole, f"stands in {kind.zones}, and AWS has it in {sorted(wanted)}"),
         (uncut, f"its GPU can't be cut so: {uncut}"),
+        (layout and told_as != "mixed", f"slices are told as {told_as}: who asks for one waits for ever"),
         (bool(layout) != bool(plan.mig), "the MIG manager cuts nothing, or what nobody asked for"),
     )
 
@@ -102,6 +105,7 @@ def stored(kind: Kind, held: Node) -> Iterator[str]:
     ready = 0 < number(warm, "minSize") <= number(warm, "maxGroupPreparedCapacity") <= most
     plain = text(node.inputs, "capacityType") == "ON_DEMAND" and len(kind.types) == 1
     kept = not raid or "Containerd" in data
+    graces = {part: seconds(of) for part, of in re.findall(r"shutdownGracePeriod(CriticalPods|): (\w+)", data)}
     back = bool(warm.get("reuseOnScaleIn")) or text(warm, "poolState") == "HIBERNATED"
     yield from when(
         (
@@ -109,6 +113,7 @@ def stored(kind: Kind, held: Node) -> Iterator[str]:
             "weights lie on the root disk, or on a store that is not there",
         ),
         (raid and "application/node.eks.aws" not in data, "nodeadm finds no configuration"),
+        (graces.get("CriticalPods", 0.0) > graces.get("", 0.0), "kubelet refuses its graces, and no node joins"),
         (warm and not stopped, "waiting machines are billed as if they ran"),
         (warm and not kept, "a warm node loses its images as it stops"),
         (warm and not ready, "no machine waits, or more than may ever start"),

@@ -65,6 +65,7 @@ def lasting(world: World, own: Pod, spec: Pod, takers: list[Kind]) -> Iterator[s
     boxes = [*items(spec, "containers"), *items(spec, "initContainers")]
     yield from when(
         (sum(one.items() <= own.items() for one in budgets) != 1, "no budget, or two: evicted at will, or never"),
+        (alone and not any(kind.gpu for kind in takers), "all of its machines are in one zone"),
         (not alone and text(spreads.get(ZONE), "whenUnsatisfiable") != "DoNotSchedule", "one zone may take all of it"),
         (not fair or any(number(one, "maxSkew") != 1 for one in spreads.values()), "spreads against other pods"),
         (held, "a lost zone, or the version before, holds up the others"),

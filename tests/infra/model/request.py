@@ -142,6 +142,7 @@ def way_in(world: World, balancer: Node, listener: Node) -> Iterator[str]:
     yield from when(
         (not public, "the load balancer has no address on the internet, or reads no path"),
         (not 2 * process_s(world, "PENSTOCK_STREAM_HEARTBEAT_S") < idle <= MOST_IDLE_S, "silent streams are cut"),
+        (idle < world.fleet.environment.worker_drain_s, "a whole answer that takes as long as a drain allows is cut"),
         # docs.aws.amazon.com, load-balancer-troubleshooting, HTTP 502: the target's keep-alive is the shorter one.
         (kept_s <= idle, f"gateways end idle connections after {kept_s:g} s: the next request there is a 502"),
         (not opened(world, "Ingress", own, number(listener.inputs, "port"), ANYWHERE), "no client comes in"),
