@@ -30,6 +30,7 @@ WALKS: tuple[Walk, ...] = (
     serving.images,
     signals.alarms,
     signals.people,
+    signals.selected,
     signals.events,
     money.money,
     money.drills,

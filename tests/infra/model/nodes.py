@@ -41,6 +41,7 @@ def nodes(world: World) -> Iterator[str]:
                 linked(world, kind, held),
             ]
         yield from (f"{kind.node.name}: {fault}" for walk in inner for fault in walk)
+    yield from tried(found)
     yield from joined(world)
     yield from sizes(world, found)
 
@@ -176,6 +177,8 @@ def burst(world: World, kind: Kind) -> Iterator[str]:
     images = [text(one, "alias") for one in items(machine.inputs, "spec.amiSelectorTerms")]
     disk = mapping(machine.inputs, "spec.blockDeviceMappings.0")
     fits = text(disk, "deviceName") == "/dev/xvda" and quantity(text(disk, "ebs.volumeSize") or "0") >= plan.disk_gib
+    budgets = items(kind.node.inputs, "spec.disruption.budgets")
+    never = any(text(one, "nodes") in ("0", "0%") and not text(one, "schedule") for one in budgets)
     longest_s = world.fleet.environment.worker_drain_s + process("worker").beyond_s
     yield from when(
         (ways != [kind.labels.get(CAPACITY)], f"workers are told {kind.labels.get(CAPACITY)}: it is {ways}"),
@@ -184,10 +187,24 @@ def burst(world: World, kind: Kind) -> Iterator[str]:
         (own not in held, "its machines are outside of the cluster's own group: no pod is reached"),
         (not all(one.endswith(f"@{release}") for one in images), f"starts from another release than {release}"),
         (not fits, "images do not fit"),
+        (never, "no empty machine is ever taken away"),
         (text(spec, "expireAfter") != "Never", "its nodes end with their streams, past every budget"),
         # karpenter.sh/docs/concepts/disruption/#terminationgraceperiod: pods are deleted at its end, whatever they say.
         (seconds(text(spec, "terminationGracePeriod")) < longest_s, "a node ends before its streams"),
     )
+
+
+def tried(found: list[Kind]) -> Iterator[str]:
+    """Karpenter tries the heaviest pool first: spot before on demand, which would never be left for it.
+
+    https://karpenter.sh/docs/concepts/nodepools/#specweight
+    """
+    weights: dict[str, list[float]] = {"spot": [], "on-demand": []}
+    for kind in found:
+        if kind.scaler == "karpenter":
+            weights.setdefault(kind.labels.get(CAPACITY, ""), []).append(number(kind.node.inputs, "spec.weight"))
+    if weights["spot"] and weights["on-demand"] and min(weights["spot"]) <= max(weights["on-demand"]):
+        yield "Karpenter buys on demand before it asks for spot"
 
 
 def joined(world: World) -> Iterator[str]:

@@ -90,6 +90,11 @@ def people(world: World) -> Iterator[str]:
     config = mapping(world.the("Release", "kube-prometheus-stack").inputs, "values.alertmanager.config")
     receivers = {text(one, "name"): text(one, "sns_configs.0.topic_arn") for one in items(config, "receivers")}
     alive = next((one for one in items(config, "route.routes") if "Watchdog" in str(items(one, "matchers"))), None)
+    deaf = [
+        one
+        for one in items(config, "route.routes")
+        if not receivers.get(text(one, "receiver")) and list(items(one, "matchers")) != ['severity = "info"']
+    ]
     silent = world.the("MetricAlarm", "AlertingSilent")
     name = text(silent.inputs, "dimensions.TopicName")
     kept = [one.outputs["arn"] for one in world.of("Topic") if text(one.inputs, "name") == name]
@@ -97,9 +102,24 @@ def people(world: World) -> Iterator[str]:
     yield from when(
         (readers != [("email", wanted)], f"alarms go to {readers}, not to {wanted}"),
         (receivers.get(text(config, "route.receiver")) not in topics(world), "alerts of the cluster reach nobody"),
+        (deaf, f"alerts of {[items(one, 'matchers') for one in deaf]} reach nobody"),
         (receivers.get(text(alive, "receiver")) not in kept, "the sign of life goes elsewhere than it is missed"),
         (not 0 < 2 * every_s < number(silent.inputs, "period"), "the sign of life is missed between two of them"),
     )
+
+
+def selected(world: World) -> Iterator[str]:
+    """Prometheus loads our rules and monitors: they carry the label that it selects."""
+    spec = mapping(world.the("Release", "kube-prometheus-stack").inputs, "values.prometheus.prometheusSpec")
+    for kind, selector in (
+        ("PrometheusRule", "rule"),
+        ("ServiceMonitor", "serviceMonitor"),
+        ("PodMonitor", "podMonitor"),
+    ):
+        wanted = mapping(spec, f"{selector}Selector.matchLabels")
+        for node in world.of(kind):
+            if not wanted.items() <= mapping(node.inputs, "metadata.labels").items():
+                yield f"{node.name}: Prometheus loads only what carries {dict(wanted)}"
 
 
 def events(world: World) -> Iterator[str]:
