@@ -1,6 +1,7 @@
 """Turns texts of the command line into values, or raises ``CommandError`` with an example of a valid text."""
 
 import datetime as dt
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
@@ -127,10 +128,18 @@ def _bound(pair: str) -> tuple[str, object]:
         return name, [] if value == "0" else [_tier(text) for text in value.split(",")]
     if name == "degrade_model":
         return name, "" if value == "0" else value
+    return name, _number(name, value)
+
+
+def _number(name: str, value: str) -> float:
     try:
-        return name, float(value) if name in _PARTS else int(value)
-    except ValueError as error:
-        raise CommandError(f"{value!r} is no number for {name}.", do=f"Give for example {name}=60.") from error
+        number = float(value) if name in _PARTS else int(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        example = "0.25" if name in _PARTS else "60"
+        raise CommandError(f"{value!r} is no number for {name}.", do=f"Give for example {name}={example}.")
+    return number
 
 
 def _tier(text: str) -> dict[str, object]:

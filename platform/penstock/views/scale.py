@@ -19,7 +19,7 @@ def listed(found: Record) -> Iterator[Shown]:
             f"{one['record']['wish']:.2f}",
             len(one["target"]["cordoned"]),
             one["record"]["cut"],
-            one["record"]["reason"],
+            _because(one["record"]),
         )
         for one in found["versions"]
     ]
@@ -64,11 +64,16 @@ def changes(records: Sequence[Record]) -> Iterator[Shown]:
             f"{one['before']} → {one['after']}",
             f"{one['wish']:.2f}",
             one["cut"],
-            one["reason"],
+            _because(one),
         )
         for one in records
     ]
     yield listing("Changes, newest first", ("at", "version", "workers", "wish", "cut by", "because"), rows)
+
+
+def _because(record: Record) -> str:
+    override = record["override"]
+    return f"{_override(override)}: {override['reason']}" if override else str(record["reason"])
 
 
 def _override(found: Record) -> str:

@@ -1,5 +1,6 @@
 """Texts of the command line become values, or are refused with an example."""
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -110,3 +111,12 @@ def test_what_is_no_length_of_time_is_refused(text: str) -> None:
     """Anything else is told how to write it."""
     with pytest.raises(CommandError, match="no length of time"):
         arguments.length(text)
+
+
+@pytest.mark.parametrize("name", sorted(arguments.FIELDS))
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
+def test_no_bound_of_a_plan_is_no_number(name: str, value: str) -> None:
+    """Of whatever field: what JSON can't say is refused with an example, or is a word."""
+    with contextlib.suppress(CommandError):
+        found = arguments.plan([f"{name}={value}"])
+        assert msgspec.json.decode(msgspec.json.encode(found)) == found

@@ -72,4 +72,5 @@ def test_numbers_and_changes_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     said = capsys.readouterr().out
     assert "m@1" in said
     assert "1 → 2" in said
+    assert "".join(said.split()).count("a launch".replace(" ", "")) == 3, "an override in force stands in each list"
     assert "no gateway reports" in said

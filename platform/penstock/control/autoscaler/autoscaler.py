@@ -180,7 +180,7 @@ class Autoscaler:
         """Return the record to store: of a change of the number or of an override."""
         last = self.now.get(record.version)
         before = last.override if last else None
-        if before is not None and record.override is None:
+        if before is not None and record.override != before:
             return replace(record, reason=f"{before} has ended; {record.reason}")
         return record if record.act is not Act.HOLD or record.override != before else None
 
