@@ -8,6 +8,7 @@ import pytest
 
 from penstock.cli import arguments
 from penstock.domain.command_error import CommandError
+from penstock.views.tenants import FIELDS
 from tests.support.samples import adapter_versions as made
 
 
@@ -113,7 +114,7 @@ def test_what_is_no_length_of_time_is_refused(text: str) -> None:
         arguments.length(text)
 
 
-@pytest.mark.parametrize("name", sorted(arguments.FIELDS))
+@pytest.mark.parametrize("name", sorted(FIELDS))
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
 def test_no_bound_of_a_plan_is_no_number(name: str, value: str) -> None:
     """Of whatever field: what JSON can't say is refused with an example, or is a word."""
