@@ -99,6 +99,19 @@ def engines_of(ready: Sequence[Seen], load: Load, curve: Curve) -> Engines:
     )
 
 
+def unmeasured(demand: VersionDemand, ready: Sequence[Seen]) -> tuple[Signal, ...]:
+    """Return what is known of a version whose speed is not."""
+    engines = [one.report.load for one in ready]
+    kv_used = sum(one.kv_used_ratio for one in engines) / max(1, len(engines))
+    return (
+        Signal(name="arriving", value=buying(demand.rates).requests, unit="requests/s"),
+        Signal(name="held", value=demand.held_requests, unit="requests"),
+        Signal(name="waiting", value=sum(one.waiting for one in engines), unit="requests"),
+        Signal(name="running", value=sum(one.running for one in engines), unit="requests"),
+        Signal(name="kv_used", value=kv_used, unit="ratio"),
+    )
+
+
 def need(
     load: Load, engines: Engines, demand: VersionDemand, tier: SloTier, growth: float, *, is_settled: bool
 ) -> Need:

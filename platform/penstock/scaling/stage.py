@@ -203,10 +203,11 @@ def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
     if look.is_used:
         tracked = replace(tracked, used_at=now)
     if scaled.curve is None:
+        said = law.unmeasured(look.demand, supply.ready)
         wakes = look.demand.held_requests or law.buying(look.demand.rates).requests
         if wakes and not tracked.pace.workers:
-            return tracked, law.Need(workers=1.0, reason=ASKED), None
-        return tracked, law.Need(workers=float(tracked.pace.workers), reason=NO_CURVE), None
+            return tracked, law.Need(workers=1.0, reason=ASKED, signals=said), None
+        return tracked, law.Need(workers=float(tracked.pace.workers), reason=NO_CURVE, signals=said), None
     load = law.load_of(scaled.curve, look.demand, scaled.tier, tracked.shape)
     history = tracked.history
     if look.all.is_known:

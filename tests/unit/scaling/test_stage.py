@@ -246,6 +246,7 @@ def test_a_version_without_a_curve_holds_and_says_why() -> None:
     version.scaled = replace(version.scaled, curve=None)
     record = version.tick(0.0, asked(9.0), *fleet(3, 0.0))
     assert (record.act, record.after, record.reason) == (Act.HOLD, 3, NO_CURVE)
+    assert [one.name for one in record.signals] == ["arriving", "held", "waiting", "running", "kv_used"]
     assert version.tick(LONG, asked(0.1), *fleet(3, LONG)).act is Act.HOLD
 
 
