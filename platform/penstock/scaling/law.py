@@ -100,7 +100,7 @@ def engines_of(ready: Sequence[Seen], load: Load, curve: Curve) -> Engines:
 
 
 def unmeasured(demand: VersionDemand, ready: Sequence[Seen]) -> tuple[Signal, ...]:
-    """Return what is known of a version whose speed is not."""
+    """Return the signals of a version without a known speed."""
     engines = [one.report.load for one in ready]
     kv_used = sum(one.kv_used_ratio for one in engines) / max(1, len(engines))
     return (
