@@ -37,8 +37,10 @@ FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.NotEq: ast.Eq,
 }
 SWAPPED = {"min": "max", "max": "min"}
-EQUIVALENT = frozenset({"pace: kept > need flipped"})
-"""No input tells them from the law: of equal needs the older one is kept beside the newer, and is forgotten first."""
+EQUIVALENT = frozenset({"pace: kept > need flipped", "bounds: _MINUTE_S = 60.0 times 0.5"})
+"""No input tells them from the law: of equal needs the older one is kept beside the newer, and is forgotten first; cron
+lines fire at whole minutes.
+"""
 UNTOLD = 9
 """Exit code of a child whose tests did not run."""
 LONGEST_S = 300

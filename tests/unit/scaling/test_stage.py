@@ -212,6 +212,7 @@ def test_a_silent_cordoned_worker_does_not_end() -> None:
     version.tick(LONG + 4 + 5.0, asked(0.1), *old)
     assert version.target.ended == ()
     assert len(version.target.cordoned) == 1
+    assert version.target.workers == 1, "nobody counts on one without a process here"
 
 
 def test_returning_demand_takes_back_before_it_starts() -> None:
