@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,13 +42,15 @@ async def test_the_rights_are_just_enough(kube_server: KubeApi, tmp_path: Path) 
 
 
 async def test_a_new_pod_prefers_a_node_that_holds_its_version(kube_server: KubeApi, tmp_path: Path) -> None:
-    """After an eviction a version's next pod prefers the node that served it; another version's pod does not."""
-    other = VersionId("other@0123456789ab")
-    both = FleetPlan(served=(*(SERVED.served or ()), Served(version=other, least=1, workers=1)))
+    """After an eviction a pod prefers the node that served its version, or fetched it ahead; another's pod does not."""
+    other, coming = VersionId("other@0123456789ab"), VersionId("coming@0123456789ab")
+    more = tuple(Served(version=version, least=1, workers=1) for version in (other, coming))
+    all_three = FleetPlan(served=(*(SERVED.served or ()), *more))
     async with following(tmp_path) as fleet:
         await standing(fleet, kube_server)
         (first,) = kube_server.names("pods")
-        await until(fleet, SERVED, lambda _: "nodeName" in kube_server.get("pods", first)["spec"])
+        ahead = replace(SERVED, cached={coming: [WorkerId(first)]})
+        await until(fleet, ahead, lambda _: fleet._caching.preferred(coming) and fleet._caching.preferred(VERSION))
         node = kube_server.get("pods", first)["spec"]["nodeName"]
         kube_server.evict(first)
 
@@ -56,9 +59,10 @@ async def test_a_new_pod_prefers_a_node_that_holds_its_version(kube_server: Kube
             versions = {one["metadata"]["annotations"]["penstock.io/version"]: one["spec"] for one in specs.values()}
             return {version: spec for version, spec in versions.items() if not spec.get("schedulingGates")}
 
-        await until(fleet, both, lambda _: len(admitted()) == 2)
-    (term,) = admitted()[VERSION]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    assert term["preference"] == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+        await until(fleet, all_three, lambda _: len(admitted()) == 3)
+    for version in (VERSION, coming):
+        (term,) = admitted()[version]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        assert term["preference"] == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     assert "affinity" not in admitted()[other]
 
 

@@ -46,10 +46,13 @@ def _numbers(value: object) -> Iterator[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desired:
-    """The order to a worker, and the adapters that it loads first and keeps; none if not known, as on standby."""
+    """The order to a worker, the adapters that it loads first and keeps, and the versions that its node's cache is to
+    hold; none if not known, as on standby.
+    """
 
     desired: WorkerOrder
     pinned: tuple[VersionId, ...] | None = None
+    ahead: tuple[VersionId, ...] | None = None
     batch_slots: int | None = None
     """Slots that batch work may hold beside other work; none for no bound."""
 
@@ -73,5 +76,6 @@ async def heartbeat(control: Controlled, reporting: Reporting, request: Request,
     return Desired(
         desired=orders.desired(report.worker, report.state),
         pinned=orders.pinned(report.version),
+        ahead=orders.ahead(report.worker),
         batch_slots=orders.batch_slots(report.version),
     )
