@@ -96,7 +96,7 @@ def test_least_may_be_most() -> None:
 
 
 def test_a_persons_number_is_within_the_bounds() -> None:
-    """Both ends are; beyond them the remedy names the scale file. What the host holds is no bound if it is as much."""
+    """Both ends are taken, beyond them the remedy names the scale file, and the host bounds only if it holds less."""
     found = Bounds(versions="*", least=2, most=4)
     for workers, says in ((2, ""), (4, ""), (1, "lower it"), (5, "raise it"), (0, "penstock models scale VERSION 0")):
         with pytest.raises(InvalidField, match=says) if says else nullcontext():
