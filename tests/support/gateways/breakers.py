@@ -7,18 +7,10 @@ from dataclasses import replace
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, VersionId, WorkerId
-from penstock.gateway.dispatch import (
-    Breakers,
-    BreakerSettings,
-    Change,
-    CircuitSettings,
-    FailureEvidence,
-    Level,
-    Origin,
-    Probe,
-    ProbeResult,
-    Shape,
-)
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.charges import Origin, Shape
+from penstock.gateway.dispatch.circuit import CircuitSettings
+from penstock.gateway.dispatch.records import BreakerSettings, Change, FailureEvidence, Level, Probe, ProbeResult
 from tests.support.samples.calls import VERSION
 
 STEADY = BreakerSettings(circuit=CircuitSettings(open_s=1.0, most_open_s=8.0, jitter_ratio=0.0))

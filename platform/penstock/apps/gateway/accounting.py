@@ -19,7 +19,7 @@ from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import when_away
 from penstock.gateway.admission.reservations import Reservations, Spawn
-from penstock.gateway.billing import ForgivenEnds
+from penstock.gateway.billing.closing import ForgivenEnds
 from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics

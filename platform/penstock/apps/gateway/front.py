@@ -27,7 +27,7 @@ from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.openai.services import Facts
 from penstock.gateway.pipeline import Pipeline
-from penstock.gateway.records import refused_early
+from penstock.gateway.records.making import refused_early
 from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.held import Intake

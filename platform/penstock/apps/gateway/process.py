@@ -21,7 +21,7 @@ from penstock.apps.settings import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
 from penstock.gateway.upkeep.probes import missing
 from penstock.intake.server import EdgeServer
-from penstock.lateness import awake_time
+from penstock.lateness.awake import awake_time
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
 from penstock.supervision.listening import bind, reached_at, url_of

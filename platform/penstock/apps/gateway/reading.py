@@ -15,7 +15,9 @@ from penstock.domain.clock import SystemClock
 from penstock.gateway.oip import asked
 from penstock.gateway.oip.grpc import message_reader
 from penstock.gateway.openai import reading
-from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, offload
+from penstock.gateway.preprocess import offload
+from penstock.gateway.preprocess.prepare import PromptPreprocessor
+from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
 
 NICENESS = 5
 """Lower priority than the gateway's event loop, which all tokens pass through."""

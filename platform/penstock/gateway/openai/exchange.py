@@ -30,7 +30,7 @@ from penstock.gateway.openai.blame import blamed
 from penstock.gateway.openai.bounds import UNBOUNDED
 from penstock.gateway.openai.parse import GEO, Parsed
 from penstock.gateway.openai.services import Serve, Services
-from penstock.gateway.records import Early
+from penstock.gateway.records.making import Early
 from penstock.intake.held import HeldBytes
 from penstock.intake.types import Headers
 

@@ -17,7 +17,7 @@ from penstock.intake.direct import DirectReply
 from penstock.intake.held import HeldBytes
 from penstock.intake.plain import PlainReply, read_body
 from penstock.intake.types import Headers, Receive, Scope
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 _LONG = len(str(INLINE_BYTES))
 """Digits of a content length too large for the event loop."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from penstock.domain.errors import ClientGone, DeadlineExceeded, PenstockError, ReaderTooSlow
 from penstock.gateway.calls.relay import Reply, Source
-from penstock.lateness import Timer
+from penstock.lateness.awake import Timer
 
 
 def nobody(_: float) -> None:

@@ -9,8 +9,9 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.doubt import Doubt
-from penstock.gateway.dispatch import FailureEvidence, Origin, ProbeResult
 from penstock.gateway.dispatch.blame import Blame, BlameSettings
+from penstock.gateway.dispatch.charges import Origin
+from penstock.gateway.dispatch.records import FailureEvidence, ProbeResult
 from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry import names
 from tests.support.engines.stub import Behaviour

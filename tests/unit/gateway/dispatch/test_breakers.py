@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.gateway.dispatch import Change, FailureEvidence, Level, ProbeResult, Why
+from penstock.gateway.dispatch.records import Change, FailureEvidence, Level, ProbeResult, Why
 from tests.support.gateways.breakers import STEADY, Room, origin, version
 from tests.support.samples.calls import VERSION
 

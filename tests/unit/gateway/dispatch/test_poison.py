@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from penstock.domain.errors import LosesWorkers, NoCapacity, WorkerLost
 from penstock.domain.ids import TenantId
 from penstock.domain.outcome import Outcome
-from penstock.gateway.dispatch import Poison, PoisonSettings
-from penstock.gateway.dispatch.poison import MOST_EVER, MOST_LOST, is_enough
+from penstock.gateway.dispatch.poison import MOST_EVER, MOST_LOST, Poison, PoisonSettings, is_enough
 from penstock.gateway.listener.errors import row_of
 from tests.support.engines.stub import Behaviour
 from tests.support.gateways.dispatch import Corridor, FakeReply, corridor, stream_request, unary_request

@@ -12,7 +12,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import unseal
 from penstock.domain.serving.transport import Exchange
 from penstock.domain.tenancy.tenant import PLATFORM
-from penstock.gateway.dispatch import BreakerSettings, FailureEvidence
+from penstock.gateway.dispatch.records import BreakerSettings, FailureEvidence
 from penstock.telemetry import names
 from tests.support.engines.stub import Behaviour, Mode
 from tests.support.gateways.breakers import origin

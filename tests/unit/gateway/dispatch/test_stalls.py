@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import WorkerId
-from penstock.gateway.dispatch import Stalls, StallSettings, StreamProgress
+from penstock.gateway.dispatch.stalls import Stalls, StallSettings, StreamProgress
 
 W0, W1 = WorkerId("w0"), WorkerId("w1")
 STEP_S = 0.5

@@ -7,9 +7,11 @@ from penstock.domain.fleet.table import RoutingTable, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
 from penstock.domain.serving.request import Prepared
-from penstock.gateway.dispatch import Breakers, BreakerSettings
-from penstock.gateway.routing import CurrentTable, RouterSettings, WorkerRouter
-from penstock.gateway.routing.route import KEY_TOKENS
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.records import BreakerSettings
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.route import KEY_TOKENS, WorkerRouter
+from penstock.gateway.routing.router_settings import RouterSettings
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.samples.calls import VERSION, arrived, principal

@@ -13,9 +13,14 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
-from penstock.gateway.dispatch import Breakers, BreakerSettings, CircuitSettings, FailureEvidence, ProbeResult
-from penstock.gateway.routing import CurrentTable, LoadBoard, RouterSettings, WorkerRouter, scorers, selection
-from penstock.gateway.routing.load_board import BELIEVED_S
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.circuit import CircuitSettings
+from penstock.gateway.dispatch.records import BreakerSettings, FailureEvidence, ProbeResult
+from penstock.gateway.routing import scorers, selection
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.load_board import BELIEVED_S, LoadBoard
+from penstock.gateway.routing.route import WorkerRouter
+from penstock.gateway.routing.router_settings import RouterSettings
 from penstock.gateway.routing.scorers import Candidate, Weights
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
