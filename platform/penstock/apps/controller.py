@@ -14,7 +14,8 @@ from secrets import token_hex
 from penstock.apps import keys, observed, ownership, peers, slos
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
-from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
+from penstock.apps.settings import CONTROLLER_PORT
+from penstock.apps.settings.processes import ControllerSettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit

@@ -6,7 +6,7 @@ from functools import partial
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.gateway.shared import Shared
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
 from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.redis.answers import RedisAnswers

@@ -17,7 +17,7 @@ from penstock.apps.gateway.holding import Telling, holding
 from penstock.apps.gateway.shadowing import Copying, copying
 from penstock.apps.gateway.shared import RecordParts, Shared, recording
 from penstock.apps.keys import Keys
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.stores import database_dsn, open_store
 from penstock.connectors.http.client import HttpClient, PoolLimits
 from penstock.connectors.offload.pool import OffloadPool

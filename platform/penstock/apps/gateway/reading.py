@@ -7,7 +7,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from penstock.apps.settings import GatewaySettings, environment, load
+from penstock.apps.settings import environment, load
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.stores import open_store
 from penstock.connectors.offload.frames import serve
 from penstock.connectors.offload.pool import Program

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from penstock.apps import slos
 from penstock.apps.keys import Keys
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.connectors.http.client import HttpClient
 from penstock.connectors.offload.pool import OffloadPool
 from penstock.connectors.records.folder import Bounds, RecordFolder

@@ -43,25 +43,6 @@ ANYWHERE = "global"
 class RequestExchange(ABC):
     """One request; ``api`` is derived from its path, if the path determines it."""
 
-    __slots__ = (
-        "_api",
-        "_bounds",
-        "_edge",
-        "_has_turn",
-        "_head",
-        "_headers",
-        "_held",
-        "_ignored",
-        "_is_passed",
-        "_is_refused",
-        "_progress",
-        "_request_id",
-        "_session",
-        "_tensors",
-        "_timings",
-        "_who",
-    )
-
     def __init__(self, edge: Services, api: Api, headers: list[tuple[bytes, bytes]]) -> None:
         self._edge, self._api = edge, api
         self._timings = Timings(edge.clock.monotonic, edge.clock.monotonic())

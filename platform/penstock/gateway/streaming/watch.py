@@ -22,19 +22,6 @@ class Watch:
     ``on_stop`` gets the reason, ``on_paused`` the seconds of each pause of the reader.
     """
 
-    __slots__ = (
-        "_deadline",
-        "_loop",
-        "_on_paused",
-        "_on_stop",
-        "_paused_at",
-        "_reply",
-        "_source",
-        "_stall",
-        "_stall_s",
-        "stopped",
-    )
-
     def __init__(
         self,
         reply: Reply,

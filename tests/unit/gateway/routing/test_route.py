@@ -15,13 +15,13 @@ from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.circuit import CircuitSettings
-from penstock.gateway.dispatch.records import BreakerSettings, FailureEvidence, ProbeResult
+from penstock.gateway.dispatch.records import FailureEvidence, ProbeResult
 from penstock.gateway.routing import scorers, selection
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.load_board import BELIEVED_S, LoadBoard
 from penstock.gateway.routing.route import WorkerRouter
 from penstock.gateway.routing.router_settings import RouterSettings
-from penstock.gateway.routing.scorers import Candidate, Weights
+from penstock.gateway.routing.scorers import SLACK_TOKENS, Candidate
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.gateways.breakers import origin
@@ -51,7 +51,7 @@ class House:
         self.table = CurrentTable()
         entries = [one for one in of if isinstance(one, VersionEntry)]
         self.version = entries[0] if entries else version(*(one for one in of if isinstance(one, WorkerEntry)))
-        self.breakers = Breakers(random.Random(0), BreakerSettings(circuit=CircuitSettings(jitter_ratio=0.0)))
+        self.breakers = Breakers(random.Random(0), CircuitSettings(jitter_ratio=0.0))
         self.table.on_change(lambda _, after: self.breakers.learn(after.table.versions, after.at))
         self.metrics = Metrics()
         self.router = WorkerRouter(
@@ -315,7 +315,7 @@ def test_hot_prefix_spills_over() -> None:
         chosen = house.pick(prompt)
         house.router.dispatched(chosen, 1_600)
         work[chosen] += 1_600
-    assert max(work.values()) - min(work.values()) <= Weights().slack_tokens + 2 * 1_600
+    assert max(work.values()) - min(work.values()) <= SLACK_TOKENS + 2 * 1_600
 
 
 def test_prefix_blocks_are_counted() -> None:
@@ -357,16 +357,16 @@ _CANDIDATES = st.lists(
 @given(_CANDIDATES)
 def test_scores_are_in_range(candidates: list[Candidate]) -> None:
     """Every score is in [0, 1]."""
-    assert all(0.0 <= score <= 1.0 for score in scorers.totals(candidates, Weights()))
+    assert all(0.0 <= score <= 1.0 for score in scorers.totals(candidates))
 
 
 def test_slower_hardware_counts_its_work_for_longer() -> None:
     """A tenth of the pace makes the same tokens ten times the work; without a pace, or with like ones, tokens count."""
     one = Candidate(worker(W0), 1000.0, pace_per_s=1000.0)
     for pace, is_equal in ((100.0, False), (0.0, True), (900.0, True)):
-        fast, slow = scorers.totals([one, one._replace(pace_per_s=pace)], Weights())
+        fast, slow = scorers.totals([one, one._replace(pace_per_s=pace)])
         assert (fast == slow) is is_equal
-    busy, slow = scorers.totals([one._replace(work_tokens=5000.0), one._replace(pace_per_s=100.0)], Weights())
+    busy, slow = scorers.totals([one._replace(work_tokens=5000.0), one._replace(pace_per_s=100.0)])
     assert busy > slow
 
 
@@ -384,7 +384,7 @@ def test_saved_and_queued_tokens_are_one_coin(saved_gap: float, saved: int) -> N
     """Against an idle worker, a cached prefix is worth as many tokens of queue as it saves."""
     idle = Candidate(entry=worker(W0), work_tokens=0.0, kv_used_ratio=0.0, cached_tokens=0)
     holder = idle._replace(work_tokens=saved_gap, cached_tokens=saved)
-    empty, held = scorers.totals([idle, holder], Weights())
+    empty, held = scorers.totals([idle, holder])
     if saved > saved_gap + 1:
         assert held > empty
     elif saved < saved_gap - 1:
