@@ -12,7 +12,7 @@ from penstock.domain.fleet.versions import Served
 USABLE_RATIO = 0.9
 """The part of a device's memory that the engine uses by default; the rest is for driver and other processes."""
 FULL_STEP_S = 0.1
-"""ITL objective of the chat tier: a full worker's step reads all weights and KV cache."""
+"""ITL objective of the chat tier; a full worker's step reads all that it holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
