@@ -86,7 +86,8 @@ class Site:
             )
             for number, state in enumerate(states)
         )
-        self.version = replace(VERSION, workers=workers, restart_s=restart_s, max_num_seqs=seats)
+        start_s = changes.get("start_s", 0.0)
+        self.version = replace(VERSION, workers=workers, restart_s=restart_s, start_s=start_s, max_num_seqs=seats)
         self.holding.learn([self.version])
 
     def call(self, tenant: str = "acme", seconds: float = 30.0) -> Admitted:
@@ -170,6 +171,22 @@ async def test_who_asks_for_a_sleeper_waits_until_it_serves(site: Site, state: W
     one.held.leave()
     assert (site.counted("woken"), site.holding.all) == (1, {})
     assert site.holding.place(site.call()) is None
+
+
+async def test_a_version_that_lost_its_workers_is_waited_for_as_one_that_wakes(site: Site) -> None:
+    """If it has served before, and its start is within a hold; else its callers hear the wait at once."""
+    site.table(READY, start_s=9.0)
+    for others, told in (((), {"start_s": 9.0, "ready_in_s": 90.0}), ((), {}), ((READY,), {"start_s": 9.0})):
+        site.table(WorkerState.LOADING, *others, **told)
+        assert site.holding.place(site.call()) is None
+    site.table(WorkerState.LOADING, start_s=9.0, ready_in_s=7.0)
+    with pytest.raises(DeadlineUnreachable):
+        site.place(seconds=2.0)
+    one = site.waiting()
+    await turn()
+    assert not one.task.done()
+    site.table(READY, start_s=9.0)
+    await one.task
 
 
 async def test_a_failed_wake_and_a_killed_waker_hold_on(site: Site) -> None:
