@@ -108,9 +108,7 @@ class Held(Protocol):
 
 class Holding(Protocol):
     def place(self, call: Admitted) -> Held | None:
-        """Hold the request until a worker serves; None if it need not wait. Raises a ``Rejected`` if none does in
-        time.
-        """
+        """Hold the request; None if it need not wait. Raises a ``Rejected`` if no worker serves in time."""
         ...
 
     async def again(self, call: Admitted, error: PenstockError) -> bool:

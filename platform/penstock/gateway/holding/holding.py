@@ -1,4 +1,4 @@
-"""Holds requests for a version whose workers sleep or start again, within bounds, and releases them in fair order.
+"""Holds requests until a worker of their version wakes or starts again, within bounds; releases them in fair order.
 
 The lease stays open meanwhile, and streams send heartbeats. It knows neither how a worker wakes nor how it is chosen.
 
@@ -216,8 +216,7 @@ class Holding:
 
     def learn(self, versions: Iterable[VersionEntry]) -> None:
         """Apply a new table: update the awaited versions, and release waiting requests."""
-        before, within_s = self._wakers, self.settings.seconds
-        found = {one.id: wakes.wakers(one, before.get(one.id, frozenset()), within_s) for one in versions}
+        found = {one.id: wakes.wakers(one, self._wakers.get(one.id, ()), self.settings.seconds) for one in versions}
         for queue in list(self._queues.values()):
             if queue.version not in found:
                 queue.fail("the model is served no more", "away")
@@ -275,9 +274,7 @@ class Holding:
         """Fail all waiting requests, since the controllers can't be reached."""
         for queue in list(self._queues.values()):
             if not self.fleet.serving(queue.version):
-                queue.fail(
-                    "no worker of the model serves, and the database that reports new ones can't be reached", "away"
-                )
+                queue.fail("no worker of the model serves, and the database that reports new ones is away", "away")
 
 
 def _target(call: Admitted) -> VersionId:

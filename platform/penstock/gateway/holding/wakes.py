@@ -1,5 +1,7 @@
 """Workers of the routing table that will serve a version which none serves, and the expected time. Pure."""
 
+from collections.abc import Collection
+
 from penstock.domain.errors import NoCapacity
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.fleet.worker import WorkerState
@@ -22,9 +24,9 @@ def crowded_out() -> NoCapacity:
     return NoCapacity(says, reason=POOL_PINNED)
 
 
-def wakers(version: VersionEntry, before: frozenset[WorkerId], within_s: float) -> frozenset[WorkerId]:
-    """Return the workers that sleep or wake; also those that start again: of ``before``, or of a version that has
-    served and lost all its workers, if one is expected ``within_s``.
+def wakers(version: VersionEntry, before: Collection[WorkerId], within_s: float) -> frozenset[WorkerId]:
+    """Return the workers that sleep or wake, or start again: of ``before``, or of a version that has lost its workers
+    and expects one ``within_s``.
     """
     others = [worker for worker in version.workers if worker.state is not _READY]  # of ten thousand nearly all serve
     is_lost = bool(version.start_s) and len(others) == len(version.workers) and expected_s(version) <= within_s
