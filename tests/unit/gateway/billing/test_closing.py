@@ -195,6 +195,14 @@ async def test_what_never_came_to_its_worker_is_free(desk: Desk) -> None:
     assert desk.rows[0].usage == Usage()
 
 
+async def test_what_was_delivered_is_never_free(desk: Desk) -> None:
+    """A worker that does not know a request of which a caller has read 70 tokens was started anew since."""
+    desk.call.attempts.used, desk.lease.delivered, desk.gates.told = None, 70, {}
+    desk.close(Answer(outcome=Outcome.BROKEN_STREAM, usage=UNKNOWN))
+    await asyncio.gather(*desk.tasks)
+    assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=70, exact=False)
+
+
 async def test_a_worker_that_does_not_tell_leaves_a_guess(desk: Desk) -> None:
     """A lost worker's count is never 0 for who left: the prompt, and what was heard while it ran."""
     desk.call.attempts.used, desk.lease.delivered = None, 70
