@@ -176,8 +176,8 @@ async def test_who_asks_for_a_sleeper_waits_until_it_serves(site: Site, state: W
 async def test_a_version_that_lost_its_workers_is_waited_for_as_one_that_wakes(site: Site) -> None:
     """If it has served before, and its start is within a hold; else its callers hear the wait at once."""
     site.table(READY, start_s=9.0)
-    for others, told in (((), {"start_s": 9.0, "ready_in_s": 90.0}), ((), {}), ((READY,), {"start_s": 9.0})):
-        site.table(WorkerState.LOADING, *others, **told)
+    for others, start_s, ready_in_s in (((), 9.0, 90.0), ((), 0.0, 0.0), ((READY,), 9.0, 0.0)):
+        site.table(WorkerState.LOADING, *others, start_s=start_s, ready_in_s=ready_in_s)
         assert site.holding.place(site.call()) is None
     site.table(WorkerState.LOADING, start_s=9.0, ready_in_s=7.0)
     with pytest.raises(DeadlineUnreachable):

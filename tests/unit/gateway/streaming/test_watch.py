@@ -1,10 +1,15 @@
 """Watches of replies whose clients leave together."""
 
 import asyncio
+from functools import partial
 
 from penstock.domain.errors import ClientGone, PenstockError
 from penstock.gateway.streaming.watch import LEAVES_A_TURN, Watch, nobody
 from tests.support.gateways.dispatch import FakeReply
+
+
+def _tell(told: list[tuple[int, PenstockError]], number: int, error: PenstockError) -> None:
+    told.append((number, error))
 
 
 async def test_of_clients_that_leave_at_once_few_are_handled_in_one_iteration() -> None:
@@ -16,7 +21,7 @@ async def test_of_clients_that_leave_at_once_few_are_handled_in_one_iteration() 
             reply,
             deadline_in_s=60.0,
             stall_s=60.0,
-            on_stop=lambda error, number=number: told.append((number, error)),
+            on_stop=partial(_tell, told, number),
             on_paused=nobody,
         )
         for number, reply in enumerate(replies)
