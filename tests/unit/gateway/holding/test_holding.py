@@ -97,13 +97,11 @@ class Site:
         return replace(call(), principal=principal(tenant=TenantId(tenant)), lease=lease)
 
     def place(self, tenant: str = "acme", seconds: float = 30.0) -> Held:
-        """Return the place of a request that has to wait."""
         held = self.holding.place(self.call(tenant, seconds))
         assert held is not None
         return held
 
     def waiting(self, tenant: str = "acme") -> "Waiting":
-        """Begin to wait, and return who does."""
         held, relay = self.place(tenant), StubRelay()
         task = asyncio.get_running_loop().create_task(_held(held, relay))
         return Waiting(held, relay, task)
@@ -141,7 +139,6 @@ async def turn(times: int = 5) -> None:
 
 @pytest.fixture
 def site() -> Site:
-    """Return a gateway that knows nobody yet."""
     return Site()
 
 
