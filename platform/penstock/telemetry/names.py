@@ -87,10 +87,10 @@ PRESSURE = gauge(
     "1 while a gateway finds a version overloaded: tenants that opted in get degraded answers.",
     (Label.VERSION,),
 )
-HELD_REQUESTS = gauge("penstock_held_requests", "Requests held at a gateway for a sleeping version.")
+HELD_REQUESTS = gauge("penstock_held_requests", "Requests held at a gateway until a worker serves.")
 HOLDS = counter(
     "penstock_holds",
-    "Requests held for a sleeping version, by their end: woken, late, left, full, displaced, away, crowded_out.",
+    "Requests held until a worker serves, by their end: woken, late, left, full, displaced, away, crowded_out.",
     (Label.MODEL, Label.OUTCOME),
 )
 BREAKERS_OPEN = gauge(
@@ -106,11 +106,15 @@ BREAKER_CHANGES = counter(
     "Circuit breakers that opened or closed, by level: worker, zone, version.",
     (Label.LEVEL, Label.STATE),
 )
-HELD_REQUESTS = gauge("penstock_held_requests", "Requests held at a gateway until a worker serves.")
-HOLDS = counter(
-    "penstock_holds",
-    "Requests held until a worker serves, by their end: woken, late, left, full, displaced, away, crowded_out.",
-    (Label.MODEL, Label.OUTCOME),
+HEARTBEATS = counter("penstock_stream_heartbeats", "Heartbeat comments sent on silent streams.")
+PREFIX_ROUTED = counter(
+    "penstock_prefix_blocks",
+    "Prompt blocks routed, by whether the chosen worker probably has them in its prefix cache.",
+    (Label.MODEL, Label.STATE),
+)
+TABLE_NUMBER = gauge("penstock_routing_table_number", "Number of the routing table in use.")
+TABLE_AGE_SECONDS = gauge(
+    "penstock_routing_table_age_seconds", "Seconds since the routing table in use was last confirmed as the newest."
 )
 TABLES_REFUSED = counter("penstock_routing_tables_refused", "Routing tables refused as invalid.")
 BACKGROUND_FAILURES = counter(
