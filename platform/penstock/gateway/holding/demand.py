@@ -14,7 +14,7 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.demand import Counted, GatewayReport, HeldNow
 from penstock.domain.ids import VersionId
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 EVERY_S = 1.0
 WITHIN_S = 2.0
