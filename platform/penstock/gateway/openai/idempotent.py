@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -38,6 +37,7 @@ from penstock.formats.report import decode, encode
 from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai.recorder import MAX_ANSWER_BYTES, AnswerRecorder, RecordedReply
+from penstock.gateway.openai.services import Corridor
 from penstock.intake.types import Headers
 from penstock.lateness.awake import timeout
 
@@ -62,12 +62,6 @@ def _uncounted(_: Use) -> None: ...
 
 
 def _unnoted(_: Call, original: RequestId) -> None: ...
-
-
-class Corridor(Protocol):
-    def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
-        """Answer a parsed request; raise a ``PenstockError`` only before the reply has started."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
