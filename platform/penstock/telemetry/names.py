@@ -29,7 +29,7 @@ REFUSALS = Metric(
 NO_WORKER = Metric(
     name="penstock_no_worker",
     kind=MetricKind.COUNTER,
-    help="Requests refused because no worker of their version, or of their adapter's base, was ready.",
+    help="Requests held or refused because no worker of their version, or of their adapter's base, served.",
     labels=(Label.VERSION,),
 )
 EARLY_REFUSALS = Metric(
@@ -125,12 +125,12 @@ PRESSURE = Metric(
     labels=(Label.VERSION,),
 )
 HELD_REQUESTS = Metric(
-    name="penstock_held_requests", kind=MetricKind.GAUGE, help="Requests held at a gateway for a sleeping version."
+    name="penstock_held_requests", kind=MetricKind.GAUGE, help="Requests held at a gateway until a worker serves."
 )
 HOLDS = Metric(
     name="penstock_holds",
     kind=MetricKind.COUNTER,
-    help="Requests held for a sleeping version, by their end: woken, late, left, full, displaced, away, crowded_out.",
+    help="Requests held until a worker serves, by their end: woken, late, left, full, displaced, away, crowded_out.",
     labels=(Label.MODEL, Label.OUTCOME),
 )
 BREAKERS_OPEN = Metric(
