@@ -76,7 +76,7 @@ def group(world: World, kind: Kind, held: Node) -> Iterator[str]:
         text(one, "deviceName"): number(one, "ebs.volumeSize") for one in items(held.inputs, "blockDeviceMappings")
     }
     root = "/dev/xvdb" if image.startswith("BOTTLEROCKET") else "/dev/xvda"
-    tiers = {text(one.inputs, "tags.tier") for one in world.at(node, "subnetIds")}
+    tiers = {world.tier(one) for one in world.at(node, "subnetIds")}
     unknown = [one for one, count in kind.devices.items() if count and tags.get(f"{TEMPLATE_TAG}/{one}") != str(count)]
     version = text(world.the("eks/cluster:Cluster").inputs, "version")
     yield from when(
@@ -213,11 +213,11 @@ def joined(world: World) -> Iterator[str]:
     pins = world.fleet.environment.kubernetes.addons
     if {name: text(one.inputs, "addonVersion") for name, one in addons.items()} != dict(pins):
         yield "add-ons are others than were tried"
-    if not set(FIRST) <= set(addons) or not addons["vpc-cni"].references.get("podIdentityAssociations"):
+    if not set(FIRST) <= set(addons) or not items(addons["vpc-cni"].inputs, "podIdentityAssociations"):
         raise AbsentError("a pod network with rights: no node becomes ready")
     entries = {urn for one in world.of("AccessEntry") for urn in one.references.get("principalArn", ())}
     for one in world.of("NodeGroup"):
-        late = [name for name in FIRST if addons[name].urn not in one.dependencies]
+        late = [name for name in FIRST if not addons[name].existing and addons[name].urn not in one.dependencies]
         yield from when(
             (late, f"{one.name} waits for {late}, which come after it"),
             (not set(one.references.get("nodeRoleArn", ())) & entries, f"{one.name}: its role may not join"),

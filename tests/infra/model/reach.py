@@ -1,7 +1,7 @@
 """Who reaches whom: network policies as Kubernetes decides them, security groups and routes as EC2 does."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from itertools import combinations
@@ -24,9 +24,15 @@ CARRIED: dict[tuple[str, str], dict[str, str]] = {
     for one in chart["workloads"]
 }
 """The labels that pods of charts really carry."""
+OPERATED: list[str] = yaml.safe_load(Path(__file__).parents[1].joinpath("agreed.yaml").read_text(encoding="utf-8"))[
+    "operated"
+]
 UNGUARDED = ("kube-system",)
 """Namespaces of the cluster's own, where no policy of ours stands."""
 ANYWHERE = "0.0.0.0/0"
+SPACE = "kubernetes.io/metadata.name"
+CLUSTER_ADDRESS = ip_address("172.20.0.10")
+"""Of some Service: outside of every network of ours."""
 OF = "10.16.0.0/16"
 """The network that the table speaks of."""
 TYPES = "spec.policyTypes"
@@ -61,6 +67,16 @@ class Way:
     protocol: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """A Service with a cluster address, with the ports of its own and of its pods."""
+
+    namespace: str
+    name: str
+    selector: Mapping[str, Json]
+    ports: frozenset[str]
+
+
 def ways() -> Iterator[tuple[Way, bool]]:
     for key in ("may", "may_not"):
         for caller, called, port, protocol in TABLE[key]:
@@ -73,6 +89,96 @@ def allowed(policies: list[Node], way: Way) -> bool:
     return _side(policies, way, way.caller, way.called, "egress", "to") and _side(
         policies, way, way.called, way.caller, "ingress", "from"
     )
+
+
+def services(world: World) -> list[Called]:
+    """Those of the charts and our own."""
+    charts = [
+        (one["namespace"], one["name"], one["selector"], (*one["ports"], *one["ports"].values()))
+        for chart in facts().values()
+        for one in chart["services"]
+    ]
+    ours = [
+        (
+            text(one.inputs, "metadata.namespace"),
+            text(one.inputs, "metadata.name"),
+            mapping(one.inputs, "spec.selector"),
+            tuple(dig(port, "port") for port in items(one.inputs, "spec.ports")),
+        )
+        for one in world.of("Service")
+        if text(one.inputs, "spec.clusterIP") != "None"
+    ]
+    return [
+        Called(namespace=space, name=name, selector=selector, ports=frozenset(map(str, ports)))
+        for space, name, selector, ports in (*charts, *ours)
+    ]
+
+
+def carried(world: World) -> dict[str, list[Mapping[str, Json]]]:
+    """The labels of all pods by namespace: of charts, of their operators, ours, and the resolver's."""
+    found: dict[str, list[Mapping[str, Json]]] = {"kube-system": [{"k8s-app": "kube-dns"}]}
+    for space, labels in [
+        *((space, labels) for (space, _), labels in CARRIED.items()),
+        *((one.namespace, one.labels) for one in map(peer, OPERATED)),
+        *((text(node.inputs, "metadata.namespace"), labels) for node, labels, _ in world.pods()),
+    ]:
+        found.setdefault(space, []).append(labels)
+    return found
+
+
+def by_label(world: World, found: list[Node]) -> Iterator[str]:
+    """Labels of policies are some pod's, and a peer's also those that a called Service selects by.
+
+    The VPC CNI opens a cluster address only for labels of the Service's own selector, or a block that holds the
+    address: aws/amazon-network-policy-controller-k8s ecc7e6a, pkg/resolvers/endpoints.go.
+    """
+    pods, served = carried(world), services(world)
+    for node in found:
+        own = text(node.inputs, "metadata.namespace")
+        chosen = mapping(node.inputs, "spec.podSelector.matchLabels")
+        named = [(own, chosen, frozenset[str](), False), *peers(node, own)]
+        for space, labels, ports, outward in named:
+            meant = [pod for pod in pods.get(space, ()) if labels.items() <= pod.items()]
+            shut = [
+                one.name
+                for one in served
+                if outward
+                and one.namespace == space
+                and one.ports & ports
+                and not labels.items() <= one.selector.items()
+                if any(one.selector.items() <= pod.items() for pod in meant)
+            ]
+            yield from when(
+                (labels and not meant, f"{node.name} names pods {dict(labels)} of {space}, which nobody makes"),
+                (shut, f"{node.name} opens pods, and not the cluster address of {shut}: it selects by other labels"),
+            )
+    for caller, service, port in TABLE["by_address"]:
+        space, _, name = str(service).partition("/")
+        (target,) = [one for one in served if (one.namespace, one.name) == (space, name)]
+        if not any(
+            _selects(node, peer(caller)) and str(port) in target.ports and _addressed(rule, target, int(str(port)))
+            for node in found
+            for rule in items(node.inputs, "spec.egress")
+        ):
+            yield f"{caller} does not reach the cluster address of {service}"
+
+
+def peers(node: Node, own: str) -> Iterator[tuple[str, Mapping[str, Json], frozenset[str], bool]]:
+    """Each peer of a policy with labels: its namespace, labels and ports, and whether the way leads to it."""
+    for direction, key in (("ingress", "from"), ("egress", "to")):
+        for rule in items(node.inputs, f"spec.{direction}"):
+            ports = frozenset(str(dig(one, "port")) for one in items(rule, "ports"))
+            for one in items(rule, key):
+                space = str(mapping(one, "namespaceSelector.matchLabels").get(SPACE) or own)
+                if labels := mapping(one, "podSelector.matchLabels"):
+                    yield space, labels, ports, key == "to"
+
+
+def _addressed(rule: Json, target: Called, port: int) -> bool:
+    aims = [one for one in items(rule, "to") if port in [dig(each, "port") for each in items(rule, "ports")]]
+    blocks = [ip_network(text(one, "ipBlock.cidr")) for one in aims if mapping(one, "ipBlock")]
+    spaces = [mapping(one, "namespaceSelector.matchLabels").get(SPACE) for one in aims if not mapping(one, "ipBlock")]
+    return any(CLUSTER_ADDRESS in one for one in blocks) or target.namespace in spaces
 
 
 def _side(policies: list[Node], way: Way, own: Peer, other: Peer, direction: str, key: str) -> bool:
@@ -152,6 +258,7 @@ def policies(world: World) -> Iterator[str]:
     yield from (f"{way} is {'shut' if wanted else 'open'}" for way, wanted in asked if allowed(found, way) != wanted)
     shut = {text(node.inputs, "metadata.namespace") for node in found if _refuses(node)}
     spaces = {text(node.inputs, "metadata.name") for node in world.of("Namespace")}
+    yield from by_label(world, found)
     yield from (f"{name}: pods without a policy talk to everything" for name in sorted(spaces - shut))
     yield from (f"{node.name} opens every port, or every namespace" for node in found if _wide(node))
 
@@ -180,7 +287,7 @@ def tiers(world: World) -> Iterator[str]:
         most = number(group.inputs, "scalingConfig.maxSize") + number(group.inputs, "warmPoolConfig.minSize")
         needed.update({zone_of(node): int(most) for node in world.at(group, "subnetIds")})
     for tier in ("public", "private", "data"):
-        stands = [node for node in world.of("Subnet") if text(node.inputs, "tags.tier") == tier]
+        stands = [node for node in world.of("Subnet") if world.tier(node) == tier]
         if sorted(map(zone_of, stands)) != zones:
             yield f"the {tier} tier stands in other zones than {zones}"
         for node in stands:
@@ -188,7 +295,10 @@ def tiers(world: World) -> Iterator[str]:
             held = ip_network(text(node.inputs, "cidrBlock")).num_addresses - 5
             short = tier == "private" and held < needed[zone_of(node)] * ADDRESSES_PER_NODE
             yield from when(
-                (ways_out(world, node) != wanted, f"{node.name} leads to {sorted(ways_out(world, node)) or 'nowhere'}"),
+                (
+                    not node.existing and ways_out(world, node) != wanted,
+                    f"{node.name} leads to {sorted(ways_out(world, node)) or 'nowhere'}",
+                ),
                 (short, f"{node.name} has too few addresses for its pods"),
             )
 
@@ -219,8 +329,9 @@ def endpoints(world: World) -> Iterator[str]:
     """AWS's own services by private addresses, in each private subnet, which the nodes may call."""
     prefix = f"com.amazonaws.{world.region}."
     found = {text(one.inputs, "serviceName").removeprefix(prefix): one for one in world.of("VpcEndpoint")}
-    private = {node.urn for node in world.of("Subnet") if text(node.inputs, "tags.tier") == "private"}
-    for service in CALLED_BY_NODES:
+    private = {node.urn for node in world.of("Subnet") if world.tier(node) == "private"}
+    there = world.plan.existing.endpoints if world.plan.existing else ()
+    for service in (one for one in CALLED_BY_NODES if one not in there):
         node = found.get(service)
         if node is None or text(node.inputs, "vpcEndpointType") != "Interface":
             yield f"nodes call {service} over the NAT, or not at all"
@@ -230,5 +341,5 @@ def endpoints(world: World) -> Iterator[str]:
             yield f"the endpoint of {service} lets nobody in"
     tables = {node.urn for node in world.of("RouteTable") if node.name.startswith("private-")}
     store = found.get("s3")
-    if store is None or not tables <= set(store.references.get("routeTableIds", ())):
+    if "s3" not in there and (store is None or not tables <= set(store.references.get("routeTableIds", ()))):
         yield "model versions come over the NAT, at its price"

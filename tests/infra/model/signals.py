@@ -1,24 +1,73 @@
 """Who hears: alarm to emitter and person, event to queue, the cluster's alerts to a topic."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
 
 from infra.config.rules_pools import PAID_AHEAD
 from infra.graph.nodes import Node
 from infra.graph.values import Json, items, mapping, number, parsed, text
 from tests.infra.model.world import World, when
 
-EMITTED = {
-    ("AWS/SNS", "NumberOfMessagesPublished"): ("TopicName", {"Sum"}, 3600, (1, 1)),
-    ("AWS/SQS", "ApproximateAgeOfOldestMessage"): ("QueueName", {"Maximum"}, 120, (1, 120)),
-    ("AWS/Events", "MatchedEvents"): ("RuleName", {"Sum"}, 3600, (1, 10)),
-    ("AWS/EC2CapacityReservations", "AvailableInstanceCount"): ("CapacityReservationId", {"Maximum"}, 3600, (1, 1)),
-    ("AWS/ApplicationELB", "HTTPCode_ELB_5XX_Count"): ("LoadBalancer", {"Sum"}, 300, (1, 1000)),
-    ("AWS/Route53", "HealthCheckStatus"): ("HealthCheckId", {"Minimum"}, 300, (1, 1)),
+Series = tuple[tuple[float, ...], ...]
+STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "Sum": sum,
+    "Maximum": max,
+    "Minimum": min,
+    "Average": fmean,
+    "SampleCount": len,
 }
-"""What each service emits: its dimension, the statistics that say anything, the longest useful window in seconds, and
-thresholds that are seen. From each service's page of metrics, as docs.aws.amazon.com/eventbridge/latest/userguide/
-eb-monitoring.html: of counted events, the sum."""
-LOW_IS_BAD = ("NumberOfMessagesPublished", "HealthCheckStatus")
+COMPARED = {
+    "GreaterThanOrEqualToThreshold": float.__ge__,
+    "GreaterThanThreshold": float.__gt__,
+    "LessThanThreshold": float.__lt__,
+    "LessThanOrEqualToThreshold": float.__le__,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Emitted:
+    """What a service tells of a dimension, a group of data a minute: series that people must hear of, and others."""
+
+    dimension: str
+    told: tuple[Series, ...]
+    untold: tuple[Series, ...]
+
+
+SILENT: Series = ((),)
+EMITTED = {
+    ("AWS/SNS", "NumberOfMessagesPublished"): Emitted(
+        dimension="TopicName",
+        told=(SILENT * 60,),
+        untold=(((1.0,), *SILENT * 4) * 12,),  # Alertmanager's sign of life
+    ),
+    ("AWS/SQS", "ApproximateAgeOfOldestMessage"): Emitted(
+        dimension="QueueName",  # a notice of two minutes that nobody reads
+        told=(((0.0,), (60.0,), (120.0,), (180.0,)),),
+        untold=(((1.0,), (20.0,), (5.0,)) * 20, SILENT * 60),
+    ),
+    ("AWS/Events", "MatchedEvents"): Emitted(
+        dimension="RuleName",  # each event is a datum of 1
+        told=(((1.0,) * 5, (1.0,) * 5) + SILENT * 58,),
+        untold=(((1.0,), *SILENT * 59), SILENT * 60),
+    ),
+    ("AWS/EC2CapacityReservations", "AvailableInstanceCount"): Emitted(
+        dimension="CapacityReservationId",  # one idle for two hours; two that are exchanged; all used
+        told=(((1.0,), *SILENT * 4) * 24,),
+        untold=((((2.0,), *SILENT * 4) * 6 + ((0.0,), *SILENT * 4) * 6) * 2, ((0.0,), *SILENT * 4) * 24, SILENT * 120),
+    ),
+    ("AWS/ApplicationELB", "HTTPCode_ELB_5XX_Count"): Emitted(
+        dimension="LoadBalancer",  # each answer is a datum of 1
+        told=(((1.0,) * 1000,) * 5,),
+        untold=(((1.0,), *SILENT * 4), SILENT * 5),
+    ),
+    ("AWS/Route53", "HealthCheckStatus"): Emitted(
+        dimension="HealthCheckId",
+        told=(((1.0,),) + ((0.0,),) * 5, SILENT * 6),
+        untold=(((1.0,),) * 6,),
+    ),
+}
+"""What each service emits, from its page of metrics; a series is told within its length, or too late."""
 NAMED_BY = {"TopicName": "Topic", "QueueName": "Queue", "RuleName": "EventRule", "HealthCheckId": "HealthCheck"}
 EVENTS = {
     "EC2 Spot Instance Interruption Warning": "aws.ec2",
@@ -52,20 +101,33 @@ def heard(world: World, node: Node) -> Iterator[str]:
     if (emitter, metric) not in EMITTED:
         yield f"AWS emits no {metric} in {emitter}"
         return
-    dimension, statistics, longest_s, (low, high) = EMITTED[emitter, metric]
-    value, below = text(node.inputs, f"dimensions.{dimension}"), metric in LOW_IS_BAD
-    window = number(node.inputs, "period") * number(node.inputs, "evaluationPeriods")
-    told = [arn for way in ("alarmActions", "okActions") for arn in items(node.inputs, way)]
-    lost = [arn for arn in told if arn not in topics(world) or f":{node.region}:" not in str(arn)]
+    known = EMITTED[emitter, metric]
+    value = text(node.inputs, f"dimensions.{known.dimension}")
+    reached = [arn for way in ("alarmActions", "okActions") for arn in items(node.inputs, way)]
+    lost = [arn for arn in reached if arn not in topics(world) or f":{node.region}:" not in str(arn)]
     yield from when(
-        (not emits(world, dimension, value), f"nothing of ours is the {dimension} {value or 'of it'}"),
-        (text(node.inputs, "statistic") not in statistics, f"{text(node.inputs, 'statistic')} of it says nothing"),
-        (text(node.inputs, "comparisonOperator").startswith("Less") != below, "fires when all is well, or never"),
-        (text(node.inputs, "treatMissingData") != ("breaching" if below else "notBreaching"), "misreads silence"),
-        (not 0 < window <= longest_s or number(node.inputs, "period") % 60, f"looks at {window:g} s: too late"),
-        (not low <= number(node.inputs, "threshold") <= high, "its threshold is beyond what is seen"),
+        (not emits(world, known.dimension, value), f"nothing of ours is the {known.dimension} {value or 'of it'}"),
+        (not all(fires(node, one) for one in known.told), "is silent, or too late"),
+        (any(fires(node, one) for one in known.untold), "fires when all is well"),
         (lost or not items(node.inputs, "alarmActions"), f"tells {lost or 'nobody'}, which nobody reads"),
     )
+
+
+def fires(node: Node, series: Series) -> bool:
+    """Whether CloudWatch raises the alarm: some whole periods on end breach the threshold.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html
+    """
+    minutes, missing = int(number(node.inputs, "period")) // 60, text(node.inputs, "treatMissingData")
+    statistic = STATISTICS[text(node.inputs, "statistic")]
+    compared = COMPARED[text(node.inputs, "comparisonOperator")]
+    periods = [sum(series[at : at + minutes], ()) for at in range(0, len(series) - minutes + 1, minutes)]
+    breach = [
+        compared(float(statistic(data)), number(node.inputs, "threshold")) if data else missing == "breaching"
+        for data in periods
+    ]
+    count = int(number(node.inputs, "evaluationPeriods"))
+    return any(all(breach[at : at + count]) for at in range(len(breach) - count + 1))
 
 
 def emits(world: World, dimension: str, value: str) -> bool:

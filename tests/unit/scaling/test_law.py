@@ -29,7 +29,7 @@ TIER = SloTier(
 )
 LOAD = Load(
     shape=Shape(prompt=100.0, output=50.0, context=125.0),
-    speed=Speed(batch=10, step_s=0.1, request_s=0.5, prefill_s=0.05),
+    speed=Speed(batch=10, request_s=0.5, prefill_s=0.05),
     work=4.0,
 )
 FULL = Engines(ready=5, fill_ratio=0.9, kv_used_ratio=0.5, backlog=0, ttft_p90_s=0.2, itl_p90_s=0.05)

@@ -27,6 +27,7 @@ def test_the_scarcer_of_cores_and_memory_binds() -> None:
     assert room_of(machine(4, 100), SIZES, running(SMALL), ()).more(SMALL) == 3
     assert room_of(machine(100, 7), SIZES, running(SMALL), ()).more(LARGE) == 1
     assert room_of(machine(1, 7), SIZES, running(SMALL, SMALL), ()).more(SMALL) == 0
+    assert room_of(Machine(cores=99, memory_bytes=10**10), {}, (), ()).more(SMALL) == 6, "9 GB, by 1.4 GB"
 
 
 def test_a_sleeper_takes_nothing_and_a_decision_takes_at_once() -> None:
@@ -43,6 +44,7 @@ def test_a_wish_beyond_the_machine_is_said_and_not_started() -> None:
     version.room = room_of(machine(2, 100), {}, processes, ())
     record = version.tick(0.0, asked(8.0), *fleet(1, 0.0), running=tuple(processes))
     assert (record.act, record.after, record.cut) == (Act.OUT, 2, "the machine has room for 2")
+    assert version.tick(1.0, asked(3.2), *fleet(1, 1.0), running=tuple(processes)).cut == ""
 
 
 def test_a_machine_that_shrank_ends_nothing() -> None:

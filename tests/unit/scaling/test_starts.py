@@ -73,8 +73,8 @@ def test_the_longest_known_start_is_expected() -> None:
 def test_a_wake_is_the_lead_if_one_sleeps() -> None:
     """Growth is provided for over the time that the next worker takes: a wake's, else a start's, else one under way."""
     version = Version()
-    sleeping = worker("s", 0.0, WorkerState.SLEEPING, restart_s=3.0)
-    version.tick(0.0, asked(1.0), *fleet(1, 0.0), sleeping)
+    sleeping = [worker(f"s{wake_s}", 0.0, WorkerState.SLEEPING, restart_s=wake_s) for wake_s in (9.0, 3.0)]
+    version.tick(0.0, asked(1.0), *fleet(1, 0.0), *sleeping)
     assert version.state.versions[V].history.lead_s == 3.0
     version.tick(20.0, asked(1.0), *fleet(1, 20.0, since=19.0, start_s=30.0))
     assert version.state.versions[V].history.lead_s == 30.0
