@@ -10,14 +10,16 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from penstock.connectors.http import HttpClient, PoolLimits
+from penstock.connectors.http.client import HttpClient, PoolLimits
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Task
 from penstock.domain.tenancy.keys import worker_secret
-from penstock.gateway.dispatch import Breakers, FailureEvidence, Prober, ProberSettings
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.prober import Prober, ProberSettings
+from penstock.gateway.dispatch.records import FailureEvidence
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from tests.support.failures.stopped import stopped
