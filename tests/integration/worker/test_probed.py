@@ -32,6 +32,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 SEATS = 32
 """Of the demo model."""
+PROBES = 6
+"""An agent on a busy machine reads its engine's counters more rarely than once a second."""
 FINDINGS = ("passed", "busy", "failed", "closed")
 
 
@@ -103,9 +105,12 @@ def test_a_long_prompt_beside_probes_is_not_blamed(unhurried: WorkerProcess) -> 
 
 
 def test_a_core_that_hangs_behind_a_gate_that_answers_is_found(unhurried: WorkerProcess) -> None:
-    """The gate answers while the core stands still: found by the second probe at the latest."""
+    """The gate answers while the core stands still: no probe passes, and one fails once two readings lay within it."""
     core = psutil.Process(unhurried.engine_pid).children(recursive=True)[0].pid
+    found: list[str] = []
     with stopped(core):
-        found = [probed(unhurried, timeout_s=3.0) for _ in range(2)]
-        assert found[-1] == "failed"
+        while "failed" not in found and len(found) < PROBES:
+            found.append(probed(unhurried, timeout_s=3.0))
+    assert found[-1] == "failed"
+    assert set(found) <= {"busy", "failed"}
     assert unhurried.complete().status_code == 200
