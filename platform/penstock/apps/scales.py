@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.apps.settings import ControllerSettings
+from penstock.apps.settings.processes import ControllerSettings
 from penstock.domain.command_error import CommandError
 from penstock.domain.serving.spec import SpecRefused
 from penstock.formats.documents import DocumentRefused, yaml_of

@@ -123,7 +123,7 @@ def scale(state: State, scene: FleetScene, now: float) -> Step:
         look = _VersionScene(one, supply, demand, scene.demand, tracked, now, heard_after, fits)
         versions[one.version], target, record = _decide(look)
         if room is not None:
-            room = room.less(one.version, max(0, record.after - max(record.before, supply.awake)))
+            room = room.less(one.version, max(0, record.after - supply.awake))
         targets.append(target)
         records.append(record)
     return Step(state=State(versions=versions), targets=tuple(targets), records=tuple(records))
@@ -284,9 +284,9 @@ def _out(look: _VersionScene, pace: Pace, number: int, reason: str) -> tuple[Pac
 
 
 def _in(look: _VersionScene, pace: Pace, count: int, start_s: float, reason: str) -> tuple[Pace, Act, str]:
-    """Cordon workers. Workers that still start are not cordoned: the smaller number drains them."""
-    chosen = scale_in.chosen(look.supply.ready, count, look.now, start_s)
-    spare = min(count - len(chosen), max(0, pace.workers - len(look.supply.ready)))
+    """Cordon workers that serve. Those that still start go first: the smaller number drains them."""
+    spare = min(count, max(0, pace.workers - len(look.supply.ready)))
+    chosen = scale_in.chosen(look.supply.ready, count - spare, look.now, start_s)
     if not chosen and not spare:
         return pace, Act.HOLD, f"{reason}; every worker is younger than its residency"
     cordoned = pace.cordoned | dict.fromkeys(chosen, look.now)

@@ -67,14 +67,8 @@ class Way:
     protocol: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
-    """A Service with a cluster address, with the ports of its own and of its pods."""
-
-    namespace: str
-    name: str
-    selector: Mapping[str, Json]
-    ports: frozenset[str]
+Called = tuple[str, str, Mapping[str, Json], frozenset[str]]
+"""A Service with a cluster address: namespace, name, selector, and the ports of its own and of its pods."""
 
 
 def ways() -> Iterator[tuple[Way, bool]]:
@@ -91,39 +85,24 @@ def allowed(policies: list[Node], way: Way) -> bool:
     )
 
 
-def services(world: World) -> list[Called]:
+def services(world: World) -> Iterator[Called]:
     """Those of the charts and our own."""
-    charts = [
-        (one["namespace"], one["name"], one["selector"], (*one["ports"], *one["ports"].values()))
-        for chart in facts().values()
-        for one in chart["services"]
-    ]
-    ours = [
-        (
-            text(one.inputs, "metadata.namespace"),
-            text(one.inputs, "metadata.name"),
-            mapping(one.inputs, "spec.selector"),
-            tuple(dig(port, "port") for port in items(one.inputs, "spec.ports")),
-        )
-        for one in world.of("Service")
-        if text(one.inputs, "spec.clusterIP") != "None"
-    ]
-    return [
-        Called(namespace=space, name=name, selector=selector, ports=frozenset(map(str, ports)))
-        for space, name, selector, ports in (*charts, *ours)
-    ]
+    for one in (each for chart in facts().values() for each in chart["services"]):
+        ports = frozenset(map(str, (*one["ports"], *one["ports"].values())))
+        yield one["namespace"], one["name"], one["selector"], ports
+    for node in world.of("Service"):
+        if text(node.inputs, "spec.clusterIP") != "None":
+            space, name = (text(node.inputs, f"metadata.{part}") for part in ("namespace", "name"))
+            ports = frozenset(text(port, "port") for port in items(node.inputs, "spec.ports"))
+            yield space, name, mapping(node.inputs, "spec.selector"), ports
 
 
-def carried(world: World) -> dict[str, list[Mapping[str, Json]]]:
-    """The labels of all pods by namespace: of charts, of their operators, ours, and the resolver's."""
-    found: dict[str, list[Mapping[str, Json]]] = {"kube-system": [{"k8s-app": "kube-dns"}]}
-    for space, labels in [
-        *((space, labels) for (space, _), labels in CARRIED.items()),
-        *((one.namespace, one.labels) for one in map(peer, OPERATED)),
-        *((text(node.inputs, "metadata.namespace"), labels) for node, labels, _ in world.pods()),
-    ]:
-        found.setdefault(space, []).append(labels)
-    return found
+def carried(world: World) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    """The labels of all pods, with the namespace: of charts, of their operators, ours, and the resolver's."""
+    yield "kube-system", {"k8s-app": "kube-dns"}
+    yield from ((space, labels) for (space, _), labels in CARRIED.items())
+    yield from ((one.namespace, one.labels) for one in map(peer, OPERATED))
+    yield from ((text(node.inputs, "metadata.namespace"), labels) for node, labels, _ in world.pods())
 
 
 def by_label(world: World, found: list[Node]) -> Iterator[str]:
@@ -132,53 +111,49 @@ def by_label(world: World, found: list[Node]) -> Iterator[str]:
     The VPC CNI opens a cluster address only for labels of the Service's own selector, or a block that holds the
     address: aws/amazon-network-policy-controller-k8s ecc7e6a, pkg/resolvers/endpoints.go.
     """
-    pods, served = carried(world), services(world)
+    pods, served = [*carried(world)], [*services(world)]
     for node in found:
-        own = text(node.inputs, "metadata.namespace")
-        chosen = mapping(node.inputs, "spec.podSelector.matchLabels")
-        named = [(own, chosen, frozenset[str](), False), *peers(node, own)]
-        for space, labels, ports, outward in named:
-            meant = [pod for pod in pods.get(space, ()) if labels.items() <= pod.items()]
+        for space, labels, ports in named(node):
+            meant = [pod for near, pod in pods if near == space and labels.items() <= pod.items()]
             shut = [
-                one.name
-                for one in served
-                if outward
-                and one.namespace == space
-                and one.ports & ports
-                and not labels.items() <= one.selector.items()
-                if any(one.selector.items() <= pod.items() for pod in meant)
+                name
+                for near, name, selector, own in served
+                if near == space and own & ports and not labels.items() <= selector.items()
+                if any(selector.items() <= pod.items() for pod in meant)
             ]
             yield from when(
-                (labels and not meant, f"{node.name} names pods {dict(labels)} of {space}, which nobody makes"),
+                (not meant, f"{node.name} names pods {dict(labels)} of {space}, which nobody makes"),
                 (shut, f"{node.name} opens pods, and not the cluster address of {shut}: it selects by other labels"),
             )
     for caller, service, port in TABLE["by_address"]:
-        space, _, name = str(service).partition("/")
-        (target,) = [one for one in served if (one.namespace, one.name) == (space, name)]
-        if not any(
-            _selects(node, peer(caller)) and str(port) in target.ports and _addressed(rule, target, int(str(port)))
-            for node in found
-            for rule in items(node.inputs, "spec.egress")
-        ):
+        (aim,) = [one for one in served if "/".join(one[:2]) == service]
+        rules = [rule for node in found if _selects(node, peer(caller)) for rule in items(node.inputs, "spec.egress")]
+        if not any(_addressed(rule, aim, int(str(port))) for rule in rules):
             yield f"{caller} does not reach the cluster address of {service}"
 
 
-def peers(node: Node, own: str) -> Iterator[tuple[str, Mapping[str, Json], frozenset[str], bool]]:
-    """Each peer of a policy with labels: its namespace, labels and ports, and whether the way leads to it."""
+def named(node: Node) -> Iterator[tuple[str, Mapping[str, Json], frozenset[str]]]:
+    """The pods that a policy names, by namespace and labels, and the ports by which it leads to them."""
+    own = text(node.inputs, "metadata.namespace")
+    told = [(own, mapping(node.inputs, "spec.podSelector.matchLabels"), frozenset[str]())]
     for direction, key in (("ingress", "from"), ("egress", "to")):
         for rule in items(node.inputs, f"spec.{direction}"):
-            ports = frozenset(str(dig(one, "port")) for one in items(rule, "ports"))
+            ports = frozenset(text(one, "port") for one in items(rule, "ports") if key == "to")
             for one in items(rule, key):
                 space = str(mapping(one, "namespaceSelector.matchLabels").get(SPACE) or own)
-                if labels := mapping(one, "podSelector.matchLabels"):
-                    yield space, labels, ports, key == "to"
+                told.append((space, mapping(one, "podSelector.matchLabels"), ports))
+    return (one for one in told if one[1])
 
 
-def _addressed(rule: Json, target: Called, port: int) -> bool:
-    aims = [one for one in items(rule, "to") if port in [dig(each, "port") for each in items(rule, "ports")]]
-    blocks = [ip_network(text(one, "ipBlock.cidr")) for one in aims if mapping(one, "ipBlock")]
-    spaces = [mapping(one, "namespaceSelector.matchLabels").get(SPACE) for one in aims if not mapping(one, "ipBlock")]
-    return any(CLUSTER_ADDRESS in one for one in blocks) or target.namespace in spaces
+def _addressed(rule: Json, aim: Called, port: int) -> bool:
+    """Whether a rule opens a Service's cluster address: by its namespace, or a block; labels are judged above."""
+    aims = items(rule, "to") if port in [dig(one, "port") for one in items(rule, "ports")] else []
+    return any(
+        CLUSTER_ADDRESS in ip_network(text(one, "ipBlock.cidr"))
+        if mapping(one, "ipBlock")
+        else mapping(one, "namespaceSelector.matchLabels").get(SPACE) == aim[0]
+        for one in aims
+    )
 
 
 def _side(policies: list[Node], way: Way, own: Peer, other: Peer, direction: str, key: str) -> bool:

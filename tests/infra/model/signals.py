@@ -1,7 +1,6 @@
 """Who hears: alarm to emitter and person, event to queue, the cluster's alerts to a topic."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
 from infra.config.rules_pools import PAID_AHEAD
@@ -25,49 +24,45 @@ COMPARED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Emitted:
-    """What a service tells of a dimension, a group of data a minute: series that people must hear of, and others."""
-
-    dimension: str
-    told: tuple[Series, ...]
-    untold: tuple[Series, ...]
-
-
 SILENT: Series = ((),)
-EMITTED = {
-    ("AWS/SNS", "NumberOfMessagesPublished"): Emitted(
-        dimension="TopicName",
-        told=(SILENT * 60,),
-        untold=(((1.0,), *SILENT * 4) * 12,),  # Alertmanager's sign of life
+
+
+def each(minutes: int, *data: float) -> Series:
+    """Some data in the first of so many minutes."""
+    return (data, *SILENT * (minutes - 1))
+
+
+EMITTED: dict[tuple[str, str], tuple[str, list[Series], list[Series]]] = {
+    # silence for an hour; Alertmanager's sign of life
+    ("AWS/SNS", "NumberOfMessagesPublished"): ("TopicName", [SILENT * 60], [each(5, 1) * 12]),
+    # a notice of two minutes that nobody reads; notices that are read
+    ("AWS/SQS", "ApproximateAgeOfOldestMessage"): (
+        "QueueName",
+        [((0,), (60,), (120,), (180,))],
+        [((1,), (20,), (5,)) * 20, SILENT * 60],
     ),
-    ("AWS/SQS", "ApproximateAgeOfOldestMessage"): Emitted(
-        dimension="QueueName",  # a notice of two minutes that nobody reads
-        told=(((0.0,), (60.0,), (120.0,), (180.0,)),),
-        untold=(((1.0,), (20.0,), (5.0,)) * 20, SILENT * 60),
+    # each event is a datum of 1: ten in two minutes; one in an hour
+    ("AWS/Events", "MatchedEvents"): ("RuleName", [each(1, *[1] * 5) * 2 + SILENT * 58], [each(60, 1), SILENT * 60]),
+    # every five minutes: one idle for two hours; two that are exchanged; all used
+    ("AWS/EC2CapacityReservations", "AvailableInstanceCount"): (
+        "CapacityReservationId",
+        [each(5, 1) * 24],
+        [(each(5, 2) * 6 + each(5, 0) * 6) * 2, each(5, 0) * 24, SILENT * 120],
     ),
-    ("AWS/Events", "MatchedEvents"): Emitted(
-        dimension="RuleName",  # each event is a datum of 1
-        told=(((1.0,) * 5, (1.0,) * 5) + SILENT * 58,),
-        untold=(((1.0,), *SILENT * 59), SILENT * 60),
+    # each answer is a datum of 1
+    ("AWS/ApplicationELB", "HTTPCode_ELB_5XX_Count"): (
+        "LoadBalancer",
+        [each(1, *[1] * 1000) * 5],
+        [each(5, 1), SILENT * 5],
     ),
-    ("AWS/EC2CapacityReservations", "AvailableInstanceCount"): Emitted(
-        dimension="CapacityReservationId",  # one idle for two hours; two that are exchanged; all used
-        told=(((1.0,), *SILENT * 4) * 24,),
-        untold=((((2.0,), *SILENT * 4) * 6 + ((0.0,), *SILENT * 4) * 6) * 2, ((0.0,), *SILENT * 4) * 24, SILENT * 120),
-    ),
-    ("AWS/ApplicationELB", "HTTPCode_ELB_5XX_Count"): Emitted(
-        dimension="LoadBalancer",  # each answer is a datum of 1
-        told=(((1.0,) * 1000,) * 5,),
-        untold=(((1.0,), *SILENT * 4), SILENT * 5),
-    ),
-    ("AWS/Route53", "HealthCheckStatus"): Emitted(
-        dimension="HealthCheckId",
-        told=(((1.0,),) + ((0.0,),) * 5, SILENT * 6),
-        untold=(((1.0,),) * 6,),
+    ("AWS/Route53", "HealthCheckStatus"): (
+        "HealthCheckId",
+        [each(1, 1) + each(1, 0) * 5, SILENT * 6],
+        [each(1, 1) * 6],
     ),
 }
-"""What each service emits, from its page of metrics; a series is told within its length, or too late."""
+"""What each service tells of a dimension, a group of data a minute: series that people must hear of within their
+length, and others. From each service's page of metrics."""
 NAMED_BY = {"TopicName": "Topic", "QueueName": "Queue", "RuleName": "EventRule", "HealthCheckId": "HealthCheck"}
 EVENTS = {
     "EC2 Spot Instance Interruption Warning": "aws.ec2",
@@ -101,14 +96,14 @@ def heard(world: World, node: Node) -> Iterator[str]:
     if (emitter, metric) not in EMITTED:
         yield f"AWS emits no {metric} in {emitter}"
         return
-    known = EMITTED[emitter, metric]
-    value = text(node.inputs, f"dimensions.{known.dimension}")
+    dimension, loud, calm = EMITTED[emitter, metric]
+    value = text(node.inputs, f"dimensions.{dimension}")
     reached = [arn for way in ("alarmActions", "okActions") for arn in items(node.inputs, way)]
     lost = [arn for arn in reached if arn not in topics(world) or f":{node.region}:" not in str(arn)]
     yield from when(
-        (not emits(world, known.dimension, value), f"nothing of ours is the {known.dimension} {value or 'of it'}"),
-        (not all(fires(node, one) for one in known.told), "is silent, or too late"),
-        (any(fires(node, one) for one in known.untold), "fires when all is well"),
+        (not emits(world, dimension, value), f"nothing of ours is the {dimension} {value or 'of it'}"),
+        (not all(fires(node, one) for one in loud), "is silent, or too late"),
+        (any(fires(node, one) for one in calm), "fires when all is well"),
         (lost or not items(node.inputs, "alarmActions"), f"tells {lost or 'nobody'}, which nobody reads"),
     )
 

@@ -142,16 +142,22 @@ def test_a_gateway_dies_while_a_worker_goes(site: ScaledSite) -> None:
     until("it is asked again", lambda: site.ask().is_whole, within_s=60)
 
 
+def reasons(site: ScaledSite) -> str:
+    return "\n".join(one["reason"] for one in site.records)
+
+
 def test_an_override_ends_by_itself(site: ScaledSite) -> None:
     """Two for a minute, asked by nobody: then one again, with nothing done by hand, audited and in the history."""
     shrunk(site)
+    started = site.started
     site.platform.run("scale", "set", site.version, "2", "--for", "1m", "--reason", "a launch")
     set_at = time.time()
-    until("two serve", lambda: site.states == PAIR, within_s=55)
+    until("a second one starts", lambda: site.started == started + 1, within_s=20)
+    until("the override has ended", lambda: "has ended" in reasons(site), within_s=90)
     until("one is left", lambda: site.states == ["ready"], within_s=120)
     until("and one process", lambda: len(site.platform.pids("worker")) == 1, within_s=30)
     assert time.time() - set_at >= OVERRIDE_LEAST_S
-    told = "\n".join(one["reason"] for one in site.records)
+    told = reasons(site)
     audited = site.platform.run("audit", "--limit", "9").stdout
     print(f"one left {time.time() - set_at:.1f} s after it was set\n{told}\n{audited}")  # noqa: T201
     assert "override of 2 until" in told

@@ -340,6 +340,9 @@ def test_a_number_set_by_hand_is_adopted_and_named() -> None:
     assert version.tick(200.0, asked(0.1), *fleet(4, 200.0)).after == 4
     version.scaled = replace(version.scaled, deployed=8)
     assert version.tick(201.0, asked(0.1), *fleet(4, 201.0)).after == 5
+    version.scaled = replace(version.scaled, deployed=5)
+    assert version.tick(499.0, asked(0.1), *fleet(5, 499.0)).after == 5
+    assert version.tick(600.0, asked(0.1), *fleet(5, 600.0)).after == 5, "the present number is a new one, too"
 
 
 def test_beyond_a_lowered_most_workers_go_in_two_phases() -> None:

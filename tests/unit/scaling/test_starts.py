@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from penstock.domain.fleet.scaling import Act
 from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import WorkerState
@@ -40,6 +42,18 @@ def test_a_worker_that_never_reports_is_replaced_in_the_number() -> None:
     draining = (replace(stuck[0], draining=True),)
     version.tick(61.0, asked(3.0), *fleet(1, 61.0, start_s=20.0), running=draining)
     assert version.target.workers == 2
+
+
+@pytest.mark.parametrize(("number", "cordoned"), [(3, 0), (2, 0), (1, 1)])
+def test_what_starts_goes_before_what_serves(number: int, cordoned: int) -> None:
+    """Two serve and two start when a person takes some away: of those that serve as few go as can be."""
+    version = Version(deployed=4)
+    coming = [worker(f"c{one}", 0.0, WorkerState.LOADING) for one in range(2)]
+    starts = tuple(Running(worker=one.report.worker, version=V, started_at=0.0) for one in coming)
+    version.tick(0.0, asked(0.1), *fleet(2, 0.0), *coming, running=starts)
+    version.scaled = replace(version.scaled, deployed=number)
+    record = version.tick(1.0, asked(0.1), *fleet(2, 1.0), *coming, running=starts)
+    assert (record.after, len(version.target.cordoned)) == (number, cordoned)
 
 
 def test_a_start_begins_with_its_machine() -> None:

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from penstock.domain.errors import ClientGone, DeadlineExceeded, PenstockError, ReaderTooSlow
 from penstock.gateway.calls.relay import Reply, Source
-from penstock.lateness import Timer
+from penstock.lateness.awake import Timer
 
 LEAVES_A_TURN = 8
 """Disconnects handled in one iteration of the loop, 0.15 ms each: a thousand clients may leave at once."""
@@ -53,19 +53,6 @@ class Watch:
 
     ``on_stop`` gets the reason, ``on_paused`` the seconds of each pause of the reader.
     """
-
-    __slots__ = (
-        "_deadline",
-        "_loop",
-        "_on_paused",
-        "_on_stop",
-        "_paused_at",
-        "_reply",
-        "_source",
-        "_stall",
-        "_stall_s",
-        "stopped",
-    )
 
     def __init__(
         self,

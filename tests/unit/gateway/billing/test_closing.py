@@ -14,7 +14,8 @@ from penstock.domain.serving.report import Report, Used, Waited
 from penstock.domain.serving.request import Prepared
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.gateway.billing import Closing, ForgivenEnds, LiveCounts
+from penstock.gateway.billing.asking import LiveCounts
+from penstock.gateway.billing.closing import Closing, ForgivenEnds
 from penstock.gateway.billing.together import MOST
 from penstock.gateway.calls.call import Admitted, Answer, Call
 from penstock.gateway.calls.lease import Lease, LeaseOwner, Settlement
