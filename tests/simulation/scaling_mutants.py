@@ -103,7 +103,8 @@ def _apply(mutant: Mutant) -> None:
 def _functions(module: types.ModuleType) -> Iterator[tuple[str, types.FunctionType]]:
     """Yield the functions and methods that a module defines; caches of their results are emptied."""
     classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
-    for scope in (module, *classes):
+    scopes: list[types.ModuleType | type] = [module, *classes]
+    for scope in scopes:
         for key, one in vars(scope).items():
             if hasattr(one, "cache_clear"):
                 one.cache_clear()
