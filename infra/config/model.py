@@ -140,6 +140,10 @@ class Environment:
     images: dict[str, ContainerImage]
     charts: dict[str, Chart]
     publisher: Publisher | None = None
+    keep: bool = True
+    """Whether what holds data outlives `pulumi destroy`; `false` before an environment is taken down for good."""
+    anomaly_watch: bool = False
+    """AWS lets only the account that pays the bill watch a tag, once somebody has opened Cost Explorer there."""
 
     @property
     def signing_alias(self) -> str:
@@ -150,6 +154,11 @@ class Environment:
     def model_signing_alias(self) -> str:
         """The key that model versions are signed with, under one alias in every region."""
         return f"alias/{self.organization}-{self.name}-model-signing"
+
+    @property
+    def state_bucket(self) -> str:
+        """Pulumi's own bucket, made by hand; named as ours are, so that the network's endpoint lets it through."""
+        return f"{self.organization}-{self.name}-{self.account_id}-state"
 
     @property
     def primary(self) -> str:

@@ -43,7 +43,7 @@ def main(python: str, folder: Path) -> int:
             "app_version": made["app_version"],
             "source": charts()[release.name]["source"],
             "date": datetime.now(UTC).date().isoformat(),
-            "values": digest(release.inputs["values"]),
+            "values": digest(release.inputs["values"], fleet.environment),
         }
         path_of(release.name).write_text(_page({"read": read, **found}), encoding="utf-8")
         print(f"{release.name} {made['version']}: {len(found['workloads'])} workloads, {len(found['images'])} images")

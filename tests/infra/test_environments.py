@@ -1,5 +1,6 @@
 """Environments beside production: the small default, and one that does not serve from where AWS keeps its metrics."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from infra.capture.fleet import capture_fleet
@@ -12,6 +13,15 @@ from infra.policy.view import build
 from tests.infra.provider import as_stored
 
 DEAREST_SMALL_USD = 4000
+GONE = {
+    "deletionProtection": False,
+    "enableDeletionProtection": False,
+    "forceDelete": True,
+    "forceDestroy": True,
+    "recoveryWindowInDays": False,
+    "skipFinalSnapshot": True,
+}
+"""How each lock that AWS has stands before an end."""
 
 
 def breaches(fleet: Fleet, captures: tuple[Capture, ...]) -> list[str]:
@@ -49,3 +59,28 @@ def test_no_environment_must_serve_from_the_metrics_region(environments: Path) -
     assert alarm.region == topic.region == "us-east-1"
     assert alarm.inputs["alarmActions"] == [topic.outputs["arn"]]
     assert {node.region for node in mesh.of("aws:wafv2/webAcl:WebAcl")} == {"us-west-2"}
+
+
+def test_an_environment_that_is_not_kept_can_be_taken_down(small: Fleet) -> None:
+    """With `keep: false` nothing stops or outlives `pulumi destroy` but the record, and the policies let it be so."""
+    fleet = replace(small, environment=replace(small.environment, keep=False))
+    captures = capture_fleet(fleet)
+    nodes = [node for item in captures for node in item.graph.resources()]
+    assert breaches(fleet, captures) == []
+    assert [node.name for node in nodes if node.options.protect] == []
+    assert {node.name for node in nodes if node.options.retain_on_delete} == {"audit-us-east-1"}  # bucket and key
+    stops = {
+        (node.name, key)
+        for node in nodes
+        for key, wanted in GONE.items()
+        if key in node.inputs and bool(node.inputs[key]) != wanted
+    }
+    assert stops == {("audit-us-east-1", "forceDestroy")}
+
+
+def test_a_kept_environment_keeps_what_is_not_made_again(small: Fleet, small_captures: tuple[Capture, ...]) -> None:
+    """Every resource with a lock of its own in AWS is protected in the state, too."""
+    assert small.environment.keep
+    for node in (node for item in small_captures for node in item.graph.resources()):
+        locks = {key: bool(node.inputs[key]) for key in GONE if key in node.inputs}
+        assert not locks or (node.options.protect and all(locks[key] != GONE[key] for key in locks)), node.name

@@ -3,7 +3,9 @@
 The facts are Helm's (`infra/rendered`), not our values'; what somebody has agreed to stands in `agreed.yaml`.
 """
 
+import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.catalogue.charts import charts, mirrored
+from infra.catalogue.charts import charts, mirrored, repositories
+from infra.config.load import load
 from infra.config.model import Fleet
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
@@ -50,11 +53,11 @@ def today() -> date:
 # -- the facts themselves ----------------------------------------------------------------------
 
 
-def test_every_release_was_rendered_as_it_is(releases: dict[str, Node]) -> None:
+def test_every_release_was_rendered_as_it_is(fleet: Fleet, releases: dict[str, Node]) -> None:
     """Facts of another version or of other values say nothing: render again (`make infra-charts`)."""
     assert set(releases) == set(facts()) == set(charts())
     told = [
-        checked_in.stale(name, text(node.inputs, "version"), node.inputs["values"], today())
+        checked_in.stale(name, text(node.inputs, "version"), node.inputs["values"], fleet.environment, today())
         for name, node in releases.items()
     ]
     assert [reason for reason in told if reason] == []
@@ -65,14 +68,25 @@ def test_every_release_was_rendered_as_it_is(releases: dict[str, Node]) -> None:
     [("9.9.9", None, 0, "pinned at 9.9.9"), (None, {}, 0, "other values"), (None, None, 91, "91 days ago")],
 )
 def test_stale_facts_are_told(
-    releases: dict[str, Node], version: str | None, values: object, days: int, reason: str
+    fleet: Fleet, releases: dict[str, Node], version: str | None, values: object, days: int, reason: str
 ) -> None:
     """A raised pin, a changed value and a season each make the facts stale, in words."""
     node, read = releases["keda"], facts()["keda"]["read"]
     late = date.fromisoformat(read["date"]) + timedelta(days=days)
     given = node.inputs["values"] if values is None else values
-    assert reason in checked_in.stale("keda", version or read["version"], given, late)
-    assert checked_in.stale("unheard-of", "1", {}, late) == "unheard-of was never rendered"
+    assert reason in checked_in.stale("keda", version or read["version"], given, fleet.environment, late)
+    assert checked_in.stale("unheard-of", "1", {}, fleet.environment, late) == "unheard-of was never rendered"
+
+
+def test_facts_are_those_of_every_account(fleet: Fleet, releases: dict[str, Node]) -> None:
+    """Whoever fills in account and organization has nothing to render; any other value is rendered anew."""
+    own = replace(fleet.environment, account_id="999988887777", organization="acme")
+    for chart, node in releases.items():
+        told = json.dumps(node.inputs["values"])
+        filled = told.replace(fleet.environment.account_id, own.account_id).replace("penstock-prod-", "acme-prod-")
+        read = facts()[chart]["read"]
+        assert checked_in.stale(chart, read["version"], json.loads(filled), own, today()) == ""
+        assert (filled == told) == (checked_in.stale(chart, read["version"], json.loads(told), own, today()) == "")
 
 
 def test_the_autoscaler_is_of_the_clusters_minor(fleet: Fleet) -> None:
@@ -98,14 +112,42 @@ def test_every_image_lies_in_the_mirror(by_label: dict[str, Capture]) -> None:
 
 def test_the_mirror_is_filled_with_what_is_asked_for() -> None:
     """Each reference that a chart renders is the target of one copy, and no target's tag moves or is missing."""
-    targets = {target for _, target in copies(REGISTRY)}
+    targets = {target for _, target in copies(REGISTRY, facts())}
     for found in facts().values():
         for image in found["images"]:
             assert image.partition("@")[0] in targets or "@" in image
     assert not [target for target in targets if target.rpartition(":")[2] in {"", "latest", "latest-dev"}]
-    lines = list(commands("REGISTRY"))
-    assert len([line for line in lines if line.startswith("helm push")]) == len(facts())
-    assert all(source.count(":") + source.count("@") >= 1 for source, _ in copies(REGISTRY))
+    assert all(source.count(":") + source.count("@") >= 1 for source, _ in copies(REGISTRY, facts()))
+
+
+@pytest.mark.parametrize("name", ["dev", "prod"])
+def test_the_mirror_is_told_what_its_account_has_room_for(name: str) -> None:
+    """Each line fills a repository that the environment makes, after a login to each registry of AWS's own."""
+    pins = load(name).environment.charts
+    lines, entered = list(commands("HOST", pins)), set()
+    room = repositories(tuple(pins))
+    for line in lines:
+        words = line.split()
+        if "login" in words:
+            entered.add(words[words.index("login") + 1])
+        if words[:2] == ["crane", "copy"]:
+            host = words[2].partition("/")[0]
+            assert host in entered or ".dkr.ecr." not in host
+            assert words[3].removeprefix("HOST/").rpartition(":")[0] in room
+    pushed = [
+        line.split()[2].removesuffix(f"-{pins[chart].version}.tgz")
+        for chart in pins
+        for line in lines
+        if f"push {chart}-" in line
+    ]
+    assert sorted(pushed) == sorted(pins)
+
+
+def test_a_pin_that_was_not_rendered_is_not_mirrored(fleet: Fleet) -> None:
+    """Facts of another version name other images."""
+    pins = {"keda": replace(fleet.environment.charts["keda"], version="9.9.9")}
+    with pytest.raises(ValueError, match=r"keda is pinned at 9\.9\.9"):
+        list(commands("HOST", pins))
 
 
 # -- pods --------------------------------------------------------------------------------------
