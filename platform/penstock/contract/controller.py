@@ -1,6 +1,7 @@
 """The needs of a controller."""
 
-from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
+from penstock.apps.settings import CONTROLLER_PORT
+from penstock.apps.settings.processes import ControllerSettings
 from penstock.connectors.kubernetes.kinds import RIGHTS
 from penstock.connectors.postgres import roles
 from penstock.contract import shared

@@ -1,6 +1,6 @@
 """The needs of a gateway."""
 
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.connectors.postgres import roles
 from penstock.contract import shared
 from penstock.contract.nouns import Called, Certificate, Ending, Life, Port, Probe, Process

@@ -1,6 +1,6 @@
 """The needs of a worker."""
 
-from penstock.apps.settings import WorkerSettings
+from penstock.apps.settings.processes import WorkerSettings
 from penstock.contract import shared
 from penstock.contract.nouns import (
     Called,

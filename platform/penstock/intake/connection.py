@@ -28,7 +28,7 @@ from penstock.intake.addresses import Addresses, Placed
 from penstock.intake.direct import EXTENSION, DirectReply
 from penstock.intake.limits import LINGER_BYTES, LINGER_S, Limits
 from penstock.intake.types import Refusal
-from penstock.lateness import awake_time
+from penstock.lateness.awake import awake_time
 
 if TYPE_CHECKING:
     import asyncio

@@ -18,7 +18,7 @@ from penstock.domain.ids import TenantId
 from penstock.intake.frames import Frames, HeadersTooLong, NotHttp2
 from penstock.intake.held import HeldBytes, Intake
 from penstock.intake.limits import LINGER_BYTES, LINGER_S, Limits
-from penstock.lateness import awake_time
+from penstock.lateness.awake import awake_time
 
 BACKLOG = 2048
 SWEEP_EVERY_S = 0.5

@@ -38,7 +38,7 @@ from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai.recorder import MAX_ANSWER_BYTES, AnswerRecorder, RecordedReply
 from penstock.intake.types import Headers
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 CLAIMS = 4
 """Attempts to claim a key after earlier answers broke off."""

@@ -16,7 +16,9 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.admission.guarded import GuardedLimits
 from penstock.gateway.admission.rebuild import rebuild
 from penstock.gateway.admission.reservations import Reservations
-from penstock.gateway.billing import ForgivenEnds, LiveCounts, Orphans
+from penstock.gateway.billing.asking import LiveCounts
+from penstock.gateway.billing.closing import ForgivenEnds
+from penstock.gateway.billing.orphans import Orphans
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
