@@ -4,6 +4,7 @@ Counters are sent as they are since the process began, so that a lost report cos
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -54,7 +55,7 @@ class WakeDemand:
     computed_s: Callable[[], float] = time.thread_time
     cpu_s: Callable[[], float] = time.process_time
     """CPU seconds of this process: those of its start are not told."""
-    _computed_s: float = 0.0
+    _computed_s: float = math.inf
     _cpu_from_s: float = 0.0
     _began: float = 0.0
     _number: int = 0
