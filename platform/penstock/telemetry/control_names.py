@@ -71,7 +71,7 @@ SCALE_DOLLARS_PER_HOUR = Metric(
 SCALE_IDLE_GPU_SECONDS = Metric(
     name="penstock_scale_idle_gpu_seconds",
     kind=MetricKind.COUNTER,
-    help="Seconds of idle GPUs of autoscaled versions, by reason: floor, override, headroom, slow_in, warm_pool.",
+    help="Seconds of scaled versions' idle GPUs: floor, override, headroom, slow_in, unmeasured, warm_pool.",
     labels=(Label.VERSION, Label.REASON),
 )
 SCALE_OVERRIDE_ENDS_AT = Metric(
