@@ -55,6 +55,14 @@ class DataClass(StrEnum):
     RESTRICTED = "restricted"
 
 
+class Tier(StrEnum):
+    """What stands in a subnet: the load balancer and NAT, nodes and pods, stores."""
+
+    PUBLIC = "public"
+    PRIVATE = "private"
+    DATA = "data"
+
+
 class Purpose(StrEnum):
     """What a customer managed key is for. One key per purpose, so a grant on one opens nothing else."""
 

@@ -18,7 +18,8 @@ from infra.review.schema import Block
 MIRROR_VARIABLE = "PENSTOCK_TF_MIRROR"
 """A folder laid out as a Terraform filesystem mirror that holds hashicorp/aws."""
 
-VERSION = "5.100.0"
+REQUIRED = Path(__file__).with_name("provider") / "versions.tf.json"
+"""The provider's version; the first day fills a mirror by the same file."""
 
 
 class TerraformFailedError(RuntimeError):
@@ -50,8 +51,7 @@ class Terraform:
         mirror = os.environ[MIRROR_VARIABLE]
         config = f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
         (self.folder / "cli.tfrc").write_text(config, encoding="utf-8")
-        required = {"terraform": {"required_providers": {"aws": {"source": "hashicorp/aws", "version": VERSION}}}}
-        self._write("versions.tf.json", required)
+        shutil.copy(REQUIRED, self.folder)
         self._run("init", "-input=false", "-no-color")
 
     def schema(self) -> Path:

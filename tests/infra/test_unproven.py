@@ -30,12 +30,16 @@ def test_a_run_without_a_provider_says_what_it_left_out(monkeypatch: pytest.Monk
     assert "NOT PROVEN" in told
     assert "planned NOTHING" in told
     assert "checkov" in told
+    assert "before you deploy" in screen.lines[-1]  # to which the gate prints it
     assert MIRROR_VARIABLE in told
 
 
 def test_a_full_run_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing was left out, nothing is said."""
     monkeypatch.setattr("tests.infra.unproven.missing", lambda: "")
+    told = list(unproven())
+    assert [one for one in told if "NOTHING" in one] == [one for one in told if "cosign signed" in one]
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/cosign")
     screen = Screen()
     pytest_terminal_summary(screen)  # type: ignore[arg-type]
     assert screen.lines == []

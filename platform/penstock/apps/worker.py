@@ -3,13 +3,16 @@
 import asyncio
 import os
 import random
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from penstock.apps import peers, slos
 from penstock.apps.keys import check_files, worker_secrets
-from penstock.apps.settings import WorkerSettings, given_devices
+from penstock.apps.settings import given_devices
+from penstock.apps.settings.processes import WorkerSettings
 from penstock.apps.stores import open_store, open_verifier
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import VersionId, WorkerId
@@ -29,7 +32,7 @@ from penstock.worker.agent.ports import AgentConfig, Ports
 from penstock.worker.agent.running import RunIntervals
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher, digest_of
-from penstock.worker.artifacts.node import Copy, Node, Watch
+from penstock.worker.artifacts.node import Copy, Node
 from penstock.worker.engines import compiled, device
 from penstock.worker.engines.plan import Certificate, LaunchPlan, for_engine
 from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
@@ -37,6 +40,8 @@ from penstock.worker.engines.torch.plan import Serving
 from penstock.worker.engines.torch.plan import arguments as arguments_of_torch
 from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
 from penstock.worker.gate_config import GateConfig
+
+T = TypeVar("T")
 
 
 def main(settings: WorkerSettings, version: str, worker: WorkerId) -> None:
@@ -119,7 +124,8 @@ class Workplace:
     def ports(self, version: VersionId, place: Place, forking: Forking) -> Ports:
         clock = SystemClock()
         return Ports(
-            obtain=self._obtain,
+            obtain=lambda version, watch: self._node(version, lambda node, digest: node.obtain(digest, watch)),
+            ahead=lambda version: self._node(version, Node.ahead),
             plan=lambda copy: self._plan(version, place, copy),
             launcher=self._launcher(forking),
             client=self._gate(version, place),
@@ -191,7 +197,7 @@ class Workplace:
         )
         return Certificate(certificate=certificate, key=key, authorities=authorities)
 
-    def _obtain(self, version: VersionId, watch: Watch) -> Copy:
+    def _node(self, version: VersionId, ask: Callable[[Node, str], T]) -> T:
         store, clock = open_store(self._settings), SystemClock()
         digest = self._digests.get(version) or digest_of(version, store.signed)
         self._digests[version] = digest
@@ -201,7 +207,7 @@ class Workplace:
             fetcher=Fetcher(store, clock),
             verifier=open_verifier(self._settings),
         )
-        return node.obtain(digest, watch)
+        return ask(node, digest)
 
     def _controller(self) -> str:
         return self._settings.controller_url or read_if_there(self._paths.controller_address)

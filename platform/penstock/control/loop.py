@@ -18,12 +18,13 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.control.autoscaler.autoscaler import Scaling
+from penstock.control.fleet.ahead import ahead
 from penstock.domain.clock import Clock
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.demand import Demand
 from penstock.domain.fleet.table import RoutingTable, validate
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen, Wanted
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import VersionId, WorkerId
 
 
 class RegistryReader(Protocol):
@@ -37,8 +38,8 @@ class RolloutStage(Protocol):
         """Advance the rollouts, which may change the catalogue; return their decisions."""
         ...
 
-    def moving(self) -> frozenset[VersionId]:
-        """Return both versions of each rollout that was live at the last ``advance``."""
+    def moving(self) -> Mapping[VersionId, VersionId]:
+        """Return the candidate of each incumbent, of the rollouts that were live at the last ``advance``."""
         ...
 
     def unknown(self) -> None:
@@ -100,6 +101,7 @@ class Tick:
     running: tuple[Running, ...] = ()
     pinned: Mapping[VersionId, tuple[VersionId, ...]] = field(default_factory=dict)
     """The adapters of each base that its workers never unload."""
+    ahead: Mapping[WorkerId, Sequence[VersionId]] = field(default_factory=dict)
     asked: Demand = field(default_factory=Demand)
     scaling: Scaling = field(default_factory=Scaling)
 
@@ -133,7 +135,8 @@ class Loop:
         if decided:
             catalogue = await self.registry.catalogue()
         asked = self.demand.demand()
-        view = replace(view, wanted=asked.wanted(now), moving=self.rollouts.moving())
+        moving = self.rollouts.moving()
+        view = replace(view, wanted=asked.wanted(now), moving=frozenset({*moving, *moving.values()}))
         scaling = await self.scaler.step(catalogue, seen, view, asked, now)
         view = replace(view, targets=scaling.targets)
         plan = self.pool(self.plan(catalogue, seen, view, now), catalogue, seen, view, now)
@@ -143,16 +146,20 @@ class Loop:
             await self.fleet.apply(plan)
         if table.number > latest.number:
             await self.tables.publish(table)
-        changed = self.changes(latest, table) if table is not latest else ()
+        changed, deployments = (
+            self.changes(latest, table) if table is not latest else (),
+            scaling.applied(catalogue.staffed),
+        )
         await self.scaler.keep(scaling)
         self.decisions.take((*scaling.why, *plan.why, *decided, *changed), now)
         return Tick(
             table=table,
-            deployments=scaling.applied(catalogue.staffed),
+            deployments=deployments,
             plan=plan,
             wanted=view.wanted,
             running=view.running,
             pinned=catalogue.pinned_adapters,
             asked=asked,
             scaling=scaling,
+            ahead=ahead(deployments, moving, seen, view),
         )

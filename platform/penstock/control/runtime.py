@@ -207,6 +207,7 @@ class Runtime:
         self.held_bytes, self.waited_for, self.unfit = done.plan.held_bytes, done.wanted, done.plan.unfit
         self.running = {one.worker: one for one in done.running}
         self._parts.orders.pin(done.pinned)
+        self._parts.orders.fetch(done.ahead)
         self._parts.orders.share({version: one.batch_slots for version, one in done.scaling.targets.items()})
         self._scale.show(done.scaling, done.asked)
         self._pool.show(done.plan.held_bytes, done.wanted, done.plan.why, now)

@@ -85,6 +85,8 @@ EVENTS: dict[str, str] = {
     "controller_refuses": "The controller refuses a worker's heartbeats, why, and what to do: it gets no requests.",
     "controller_back": "A worker's heartbeats reach the controller again.",
     "cached_version_damaged": "A node's copy of a version differs from what was signed; it is fetched again.",
+    "fetched_ahead": "A version is in the node's cache before a worker of it came.",
+    "not_fetched_ahead": "A version did not get into the node's cache ahead, and why; it is tried again.",
     # keys and certificates
     "keys_changed": "Other keys of the platform are in force.",
     "keys_not_changed": "Key files are not valid; the old keys stay in force.",

@@ -14,7 +14,7 @@ from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.keys import worker_bearer, worker_secret
 from penstock.formats.report import decode
 from tests.support.patience import until
-from tests.support.workers.process import TicketMaker, WorkerProcess
+from tests.support.workers.process import Publisher, TicketMaker, WorkerProcess
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
@@ -30,6 +30,19 @@ def test_a_worker_goes_through_its_phases_and_reports_them(worker: WorkerProcess
     bearer = worker_bearer(platform_key, WorkerId(worker.id), VersionId(worker.version))
     assert worker.controller.bearers == {f"Bearer {bearer}"}
     assert {report["path"] for report in worker.controller.reports} == {"/internal/workers/heartbeat"}
+
+
+def test_a_version_comes_ahead_of_its_worker(worker: WorkerProcess, publish_minilm: Publisher) -> None:
+    """Told by its controller, a serving worker fetches it into the node's cache, says so, and serves on."""
+    version = publish_minilm(licence="fetched-ahead")
+    folder = worker.home / "cache" / version.partition("@")[2]
+    assert not list(folder.parent.glob(f"{folder.name}*"))
+    worker.controller.ahead = [version]
+    until("it is in the cache", lambda: worker.report["cached"] == [version])
+    assert len(list(folder.parent.glob(f"{folder.name}*"))) == 1
+    assert (worker.state, worker.complete().status_code) == ("ready", 200)
+    worker.controller.ahead = []
+    until("it is let go", lambda: worker.report["cached"] == [])
 
 
 def test_its_pages_say_that_it_is_ready_and_show_all_metrics(worker: WorkerProcess) -> None:

@@ -44,6 +44,7 @@ def agent_of(
         ),
         Ports(
             obtain=obtain,
+            ahead=lambda version: obtain(version, Watch()).hold,
             plan=lambda _: cast("LaunchPlan", None),
             launcher=launcher,
             client=client,

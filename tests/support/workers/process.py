@@ -40,6 +40,7 @@ class Controller:
         self.bearers: set[str] = set()
         self.desired, self.status = "serve", 200
         self.pinned: list[str] | None = None
+        self.ahead: list[str] | None = None
         self.batch_slots: object = None
         controller = self
 
@@ -48,7 +49,8 @@ class Controller:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 controller.bearers.add(self.headers["authorization"])
                 controller.reports.append({"path": self.path, **json.loads(body)})
-                sent = {"pinned": controller.pinned, "batch_slots": controller.batch_slots}
+                names = ("pinned", "ahead", "batch_slots")
+                sent = {name: getattr(controller, name) for name in names}
                 told = {name: value for name, value in sent.items() if value is not None}
                 answer = json.dumps({"desired": controller.desired, **told}).encode()
                 self.send_response(controller.status)

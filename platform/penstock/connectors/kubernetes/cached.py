@@ -1,6 +1,6 @@
 """Remembers the nodes with a version in their cache, so that a new pod of it prefers them. Pure.
 
-Trade-off: learned from pods that became ready, not read from nodes: a node that evicted the copy, or has gone, is
+Trade-off: learned from pods that became ready and from workers' reports: a node that evicted the copy, or has gone, is
 preferred in vain, and a new leader knows the nodes of running pods alone. In return nothing needs a right on nodes.
 """
 
@@ -18,10 +18,13 @@ class CachingNodes:
         self._nodes: dict[VersionId, dict[str, None]] = {}
 
     def note(self, pod: Json | None) -> None:
-        node = pod["spec"].get("nodeName", "") if pod is not None and is_ready(pod) else ""
-        if pod is None or not node or not version_of(pod):
+        if pod is not None and is_ready(pod):
+            self.add(version_of(pod), pod)
+
+    def add(self, version: VersionId, pod: Json) -> None:
+        if not (node := pod["spec"].get("nodeName", "")) or not version:
             return
-        nodes = self._nodes.setdefault(version_of(pod), {})
+        nodes = self._nodes.setdefault(version, {})
         nodes.pop(node, None)
         nodes[node] = None
         while len(nodes) > MOST_NODES:

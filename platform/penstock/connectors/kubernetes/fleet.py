@@ -78,12 +78,16 @@ class KubernetesFleet:
             placed=tuple(sorted({version for one in workloads if (version := version_of(one))})),
             most={version: one.size.most if one else 0 for version, one in self._placed.items()},
             prices={version: price for version, one in self._placed.items() if one and (price := one.dollars_per_hour)},
+            devices={version: one.device.name for version, one in self._placed.items() if one},
             held=tuple(sorted((*self._writer.held.values(), *self._not_placed.values(), *self._unfollowed.values()))),
         )
 
     async def apply(self, plan: FleetPlan) -> None:
         self._plan, self._planned_at = plan, self._clock.monotonic()
         self._news.set()
+        for version, workers in plan.cached.items():
+            for pod in [self._pods.objects[one] for one in workers if one in self._pods.objects]:
+                self._caching.add(version, pod)
         if plan.served is not None and self._pods.is_known:
             numbers = told_numbers(plan.served, self._pods.objects, self._pools)
             self._placed = {one.version: place(one, self._pools.devices) for one in plan.served}

@@ -25,7 +25,6 @@ RENEWED = "penstock.io/renewed-at"
 TEMPLATE = "penstock.io/template"
 """A Deployment's annotation with the digest of its pod template, so that a change is known in advance."""
 MAIN = "worker"
-"""The container that a worker runs in."""
 DRAINING = "penstock.io/draining"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 

@@ -42,9 +42,7 @@ class Listeners:
     on_news: Callable[[], None] = lambda: None
     """A worker appeared, changed its state or freed its memory: the next tick should not wait."""
     on_change: Callable[[WorkerReport, WorkerReport], None] = lambda *_: None
-    """A worker's state changed; its previous and its present report."""
     on_end: Callable[[WorkerReport], None] = lambda _: None
-    """A worker reported the reason of its end; once for each."""
 
 
 class Heartbeats:

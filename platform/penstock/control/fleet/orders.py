@@ -4,7 +4,7 @@ A worker that another host started can be ordered in no other way. A drain is ne
 hold while the controller that decided them leads; any other controller lets each worker keep its state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -24,28 +24,33 @@ class Orders:
         self._host = host
         self._since = 0.0
         self._here: frozenset[WorkerId] = frozenset()
-        """Workers with a process, as of the last view."""
         self._draining: dict[WorkerId, bool] = {}
         """Workers told to drain, and whether the host had a process of them."""
         self._told: dict[WorkerId, WorkerOrder] = {}
         self._kept = 1000
         self._pinned: Mapping[VersionId, tuple[VersionId, ...]] | None = None
         self._batch_slots: Mapping[VersionId, int | None] = {}
+        self._ahead: Mapping[WorkerId, Sequence[VersionId]] | None = None
         self.held: tuple[str, ...] = ()
-        """What the host could not bring about when it was last asked, in words."""
 
     def listen_from(self, now: float) -> None:
         """Ignore workers' silence before Unix second ``now``, since this controller did not listen then."""
         self._since = now
 
     def forget(self) -> None:
-        self._told, self._pinned, self._batch_slots = {}, None, {}
+        self._told, self._pinned, self._batch_slots, self._ahead = {}, None, {}, None
 
     def pin(self, adapters: Mapping[VersionId, tuple[VersionId, ...]]) -> None:
         self._pinned = adapters
 
     def pinned(self, version: VersionId) -> tuple[VersionId, ...] | None:
         return None if self._pinned is None else self._pinned.get(version, ())
+
+    def fetch(self, ahead: Mapping[WorkerId, Sequence[VersionId]]) -> None:
+        self._ahead = ahead
+
+    def ahead(self, worker: WorkerId) -> tuple[VersionId, ...] | None:
+        return None if self._ahead is None else tuple(self._ahead.get(worker, ()))
 
     def share(self, batch_slots: Mapping[VersionId, int | None]) -> None:
         self._batch_slots = batch_slots

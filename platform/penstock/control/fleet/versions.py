@@ -8,6 +8,7 @@ Trade-off: a drained worker that can't be asked about its streams gets only ``si
 the drain time once more.
 """
 
+from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 
 from penstock.control.fleet import why
@@ -38,11 +39,20 @@ def plan_versions(
         why=tuple(_why(one, wanted.get(one.version)) for one in drained),
         served=tuple(_served(wanted[one], versions[one], view) for one in sorted(wanted.keys() & versions.keys())),
         drain=tuple(sorted(one.worker for one in drained)),
+        cached=_cached(seen),
         withdrawn=tuple(sorted(version for version in leaving if _busy(version, view, free) == 0)),
         ended=tuple(sorted(one.worker for one in view.running if one.worker in free and one.version in wanted)),
         sleep=tuple(worker for target in view.targets.values() for worker in target.slept),
         wake=tuple(worker for target in view.targets.values() for worker in target.woken),
     )
+
+
+def _cached(seen: Sequence[Seen]) -> Mapping[VersionId, Sequence[WorkerId]]:
+    found = defaultdict[VersionId, list[WorkerId]](list)
+    for one in seen:
+        for version in one.report.cached:
+            found[version].append(one.report.worker)
+    return found
 
 
 def _why(running: Running, deployment: Deployment | None) -> Decision:

@@ -7,7 +7,6 @@ A proven candidate gets the workers for its next share before the share grows. A
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,6 +18,7 @@ from penstock.domain.errors import Conflict
 from penstock.domain.fleet.decision import Decision
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.fleet.versions import Catalogue, Seen
+from penstock.domain.fleet.worker import WorkerReport
 from penstock.domain.ids import VersionId
 from penstock.domain.models.adapter import bases_of
 from penstock.domain.models.model import Tier
@@ -44,14 +44,14 @@ class Judges(Protocol):
 class _Now:
     at: float
     tiers: Mapping[VersionId, Tier]
-    workers: Counter[VersionId]
-    """Serving workers, by the version that they were started for."""
+    reports: tuple[WorkerReport, ...]
+    """Of the serving workers."""
     deployed: Mapping[VersionId, int]
     bases: Mapping[VersionId, VersionId]
     """Bases of adapters."""
 
-    def serving(self, version: VersionId) -> int:
-        return self.workers[self.bases.get(version, version)]
+    def serving(self, version: VersionId) -> list[WorkerReport]:
+        return [one for one in self.reports if one.version == self.bases.get(version, version)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +61,16 @@ class Advance:
     replicas: Replicas
     budget_spent: BudgetSpent
     shown: RolloutMetrics
-    _moving: set[VersionId] = field(default_factory=set)
+    _moving: dict[VersionId, VersionId] = field(default_factory=dict)
 
     async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> tuple[Decision, ...]:
         live = await self.store.live()
         self._moving.clear()
-        self._moving.update(*((one.rollout.incumbent, one.rollout.candidate) for one in live))
+        self._moving.update((one.rollout.incumbent, one.rollout.candidate) for one in live)
         known = _Now(
             at=now,
             tiers={one.id: one.manifest.tier for one in catalogue.versions},
-            workers=Counter(one.report.version for one in seen if one.report.state.serves),
+            reports=tuple(one.report for one in seen if one.report.state.serves),
             deployed={one.version: one.replicas for one in catalogue.deployments},
             bases=bases_of(catalogue.versions),
         )
@@ -79,8 +79,8 @@ class Advance:
         decided = [await self._one(one, known) for one in live]
         return tuple(one for one in decided if one is not None)
 
-    def moving(self) -> frozenset[VersionId]:
-        return frozenset(self._moving)
+    def moving(self) -> Mapping[VersionId, VersionId]:
+        return dict(self._moving)
 
     def unknown(self) -> None:
         self.shown.unknown()
@@ -92,11 +92,12 @@ class Advance:
 
     async def _one(self, stored: Stored, known: _Now) -> Decision | None:
         rollout = stored.rollout
-        tier = known.tiers.get(rollout.incumbent)
+        tier, incumbents = known.tiers.get(rollout.incumbent), known.serving(rollout.incumbent)
         what = steps.StepInputs(
             judgement=self.judges.judgement(rollout),
-            ready=known.serving(rollout.candidate),
-            needed=needed(rollout, known.serving(rollout.incumbent)),
+            ready=len(known.serving(rollout.candidate)),
+            needed=needed(rollout, len(incumbents)),
+            unfetched=sum(rollout.candidate not in one.cached for one in incumbents),
             budget_spent=tier is not None and await self.budget_spent(tier, known.tiers),
         )
         taken = steps.step(rollout, what, known.at, stored.number + 1)
@@ -123,7 +124,7 @@ class Advance:
         has = known.deployed.get(rollout.candidate, 0)
         if not steps.wants_workers(rollout, what, known.at) or what.needed <= has:
             return None
-        says = f"{what.needed} workers for the next share, {has} before"
+        says = f"{what.needed} workers for the next share, {has} before{steps.without_files(what)}"
         act = _act("rollout.grow", rollout, known.at, says, target=rollout.candidate)
         try:
             await self.replicas.put_replicas(rollout.candidate, what.needed, act)

@@ -19,14 +19,16 @@ STALE_S = 30.0
 """Seconds after which a proof expires: silent gateways promote no candidate."""
 MOST_S, MOST_STAGES = 30 * 86_400.0, 100
 """The longest stage, a month, and the most stages."""
+FETCH_S = 600.0
+"""Seconds of the first stage in which new workers wait for caches: 140 GB take two minutes at 10 Gbit/s."""
 CONTROLLER = "controller"
 """The actor of automatic changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInputs:
-    """The inputs of a step: ``ready`` are the candidate's serving workers, ``needed`` the workers for its next
-    share.
+    """The inputs of a step: ``ready`` are the candidate's serving workers, ``needed`` the workers for its next share,
+    ``unfetched`` the incumbent's workers on nodes without the candidate's files.
 
     ``budget_spent`` is the error budget's verdict; without data its policy decides.
     """
@@ -34,6 +36,7 @@ class StepInputs:
     judgement: Judgement | None = None
     ready: int = 0
     needed: int = 1
+    unfetched: int = 0
     budget_spent: bool = False
 
 
@@ -73,7 +76,14 @@ def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | 
 def wants_workers(rollout: Rollout, seen: StepInputs, now: float) -> bool:
     if rollout.state is not State.RUNNING or rollout.stages[rollout.stage].watched or seen.ready >= seen.needed:
         return False
+    if seen.unfetched and not rollout.stage and now - rollout.since < min(FETCH_S, rollout.patience_s / 2):
+        return False
     return _fresh(seen.judgement, now) is Verdict.PROMOTE and not seen.budget_spent
+
+
+def without_files(seen: StepInputs) -> str:
+    says = f"; the caches beside {seen.unfetched} of the incumbent's workers are still without its files"
+    return says if seen.unfetched else ""
 
 
 def hold(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:

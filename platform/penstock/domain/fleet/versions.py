@@ -141,6 +141,8 @@ class FleetView:
     """The workers that the host has places for, of each version of its last plan; empty if that is not known."""
     prices: Mapping[VersionId, float] = field(default_factory=dict)
     """Dollars an hour of one worker, of each version of the last plan with a known price."""
+    devices: Mapping[VersionId, str] = field(default_factory=dict)
+    """The device of each version of the last plan; empty if all machines are alike."""
     held: tuple[str, ...] = ()
     """Changes that the host could not make, and the remedies, in words."""
     orders: Mapping[WorkerId, WorkerOrder] = field(default_factory=dict)
@@ -196,6 +198,8 @@ class FleetPlan:
 
     start: tuple[VersionId, ...] = ()
     drain: tuple[WorkerId, ...] = ()
+    cached: Mapping[VersionId, Sequence[WorkerId]] = field(default_factory=dict, compare=False)
+    """The workers whose nodes' caches hold a version that came ahead."""
     served: tuple[Served, ...] | None = None
     withdrawn: tuple[VersionId, ...] = ()
     ended: tuple[WorkerId, ...] = ()

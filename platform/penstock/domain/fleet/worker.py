@@ -128,6 +128,8 @@ class WorkerReport:
     """Adapters that the engine holds, checked and ready to answer."""
     refused: tuple[RefusedAdapter, ...] = ()
     """Adapters that the worker refused last, and the reasons."""
+    cached: tuple[VersionId, ...] = ()
+    """Versions that were fetched into the node's cache before a worker of them came."""
     holds_memory: bool = True
     """False if the worker sleeps and its engine's memory is free for others."""
     kv_blocks: int = 0

@@ -13,14 +13,14 @@ from functools import partial
 
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
 from penstock.domain.fleet.worker import WorkerEnd, WorkerOrder, WorkerReport, WorkerState
-from penstock.domain.ids import VersionId
 from penstock.domain.models.curves import Curve
 from penstock.domain.serving.load import Load
-from penstock.lateness import AwakeClock, timeout
+from penstock.lateness.awake import AwakeClock, timeout
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
 from penstock.tls.mutual import show_expiry
 from penstock.worker.agent.adapters import AdapterLoader
+from penstock.worker.agent.ahead import Ahead
 from penstock.worker.agent.health import Restarts
 from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.lifecycle import Life
@@ -29,7 +29,7 @@ from penstock.worker.agent.ports import AgentConfig, Ports
 from penstock.worker.agent.resting import Desire, Resting
 from penstock.worker.agent.running import AnswersWrong, EngineLost, Hooks, Running
 from penstock.worker.agent.status import WorkerMetrics, pages
-from penstock.worker.artifacts.node import Copy
+from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.artifacts.progress import FetchProgress
 from penstock.worker.engines.process import EngineProcess
 from penstock.worker.engines.vitals import oom_kills
@@ -72,13 +72,21 @@ class Agent:
         self._running: Running | None = None
         self._drain_asked, self._force_asked = asyncio.Event(), asyncio.Event()
         self._is_signalled = False
+        self._adapters = AdapterLoader(
+            client=ports.client,
+            obtain=quietly(lambda version: ports.obtain(version, Watch())),
+            clock=ports.clock,
+            changed=self._changed,
+        )
+        self._ahead = Ahead(obtain=quietly(ports.ahead), changed=self._changed)
         self._heart = Heart(
             report=self.report,
             controller=ports.controller,
             tls=ports.tls,
             bearer=ports.bearer,
             on_order=self._on_order,
-            on_pins=self._on_pins,
+            on_pins=self._adapters.pin,
+            on_ahead=self._ahead.want,
             on_batch_slots=self._on_batch_slots,
             every_s=self._beat_every_s,
         )
@@ -88,9 +96,6 @@ class Agent:
             client=ports.client,
             closed=partial(self._enter, WorkerState.SLEEPING),
             opened=partial(self._enter, WorkerState.READY),
-        )
-        self._adapters = AdapterLoader(
-            client=ports.client, obtain=quietly(ports.obtain), clock=ports.clock, changed=self._heart.beat_now
         )
         self._hooks = Hooks(
             compiling=self._compiling,
@@ -109,11 +114,12 @@ class Agent:
         port = server.sockets[0].getsockname()[1]
         self._ports.shown(port)
         logger().info("worker_started", worker=self._config.worker, version=self._config.version, port=port)
-        beating = asyncio.create_task(self._heart.run())
+        beating, fetching = asyncio.create_task(self._heart.run()), asyncio.create_task(self._ahead.run())
         try:
             return await self._live()
         finally:
             beating.cancel()
+            fetching.cancel()
             with suppress(asyncio.CancelledError, TimeoutError):
                 async with asyncio.timeout(_LAST_WORD_S):
                     await self._heart.beat()
@@ -137,6 +143,7 @@ class Agent:
             end=self._life.end,
             adapters=self._adapters.resident,
             refused=self._adapters.refused,
+            cached=self._ahead.cached,
             holds_memory=self._life.holds_memory,
             kv_blocks=self._kv_blocks,
             curve=self._curve,
@@ -319,8 +326,8 @@ class Agent:
         self._life.will_end(WorkerEnd.DRAINED)
         self._drain_asked.set()
 
-    def _on_pins(self, adapters: tuple[VersionId, ...]) -> None:
-        self._adapters.pin(adapters)
+    def _changed(self) -> None:
+        self._heart.beat_now()
 
     def _on_batch_slots(self, slots: int | None) -> None:
         self._batch_slots = slots

@@ -7,7 +7,7 @@ refuses the report is an error, since this worker gets no requests meanwhile.
 import asyncio
 import json
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
@@ -21,13 +21,11 @@ PATH = "/internal/workers/heartbeat"
 _ORDERS = frozenset(WorkerOrder)
 _OK = 200
 MOST_WORDS = 300
-"""Words of a refusal that are logged."""
 REMEDIES = {
     401: "Its key is of another platform, worker or version: `penstock worker-key NAME VERSION` beside the platform's "
     "key prints its own, for PENSTOCK_WORKER_KEY_FILE.",
     403: "Its certificate or its key is another one's: see PENSTOCK_TLS_CERT_FILE and PENSTOCK_WORKER_KEY_FILE.",
 }
-"""Remedies for a refused worker, by the controller's status."""
 
 
 class Contact(StrEnum):
@@ -53,12 +51,11 @@ class Heart:
     bearer: str
     on_order: Callable[[WorkerOrder], None]
     on_pins: Callable[[tuple[VersionId, ...]], None]
-    """Called with the pinned adapters of each answer."""
+    on_ahead: Callable[[tuple[VersionId, ...]], None] = lambda _: None
     on_batch_slots: Callable[[int | None], None] = lambda _: None
     """Called with the slots that batch work may hold, of each answer; None for no bound."""
     every_s: Callable[[], float]
     tls: Callable[[], ssl.SSLContext] | None = None
-    """TLS settings of connections to the controller."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _contact: Contact = Contact.HEARD
 
@@ -76,7 +73,6 @@ class Heart:
                 continue
 
     async def beat(self) -> bool:
-        """Send one heartbeat; return whether the controller answered."""
         try:
             told = await self._post()
         except HeartbeatRefused as refusal:
@@ -89,13 +85,17 @@ class Heart:
             return False
         if self._turned(Contact.HEARD):
             logger().info("controller_back")
+        self._hear(told)
+        return True
+
+    def _hear(self, told: Mapping[str, object]) -> None:
         if (desired := told.get("desired")) in _ORDERS:
             self.on_order(WorkerOrder(str(desired)))
-        if isinstance(pinned := told.get("pinned"), list):
-            self.on_pins(tuple(VersionId(str(one)) for one in pinned))
+        for name, on_versions in (("pinned", self.on_pins), ("ahead", self.on_ahead)):
+            if isinstance(versions := told.get(name), list):
+                on_versions(tuple(VersionId(str(one)) for one in versions))
         batch_slots = told.get("batch_slots")
         self.on_batch_slots(batch_slots if isinstance(batch_slots, int) else None)
-        return True
 
     async def _post(self) -> dict[str, object]:
         base = self.controller()

@@ -23,12 +23,10 @@ class LogTail:
         return self._at
 
     def has_new(self, words: tuple[bytes, ...]) -> bool:
-        """Return whether a line with one of these words was written since the last call."""
         new = self._read()
         return any(word in new for word in words)
 
     def reason(self) -> str:
-        """Return the last line with an error and the line after it, else the last line."""
         lines = self._lines()
         for at in reversed(range(len(lines))):
             if "Error: " in lines[at] and "See root cause" not in lines[at]:
@@ -36,7 +34,6 @@ class LogTail:
         return (lines or ["it wrote nothing"])[-1][:_DETAIL_CHARS]
 
     def core_code(self) -> int | None:
-        """Return the exit code of the engine's core, if the log has it."""
         return core_end.code_of(self._lines())
 
     def trim(self) -> None:

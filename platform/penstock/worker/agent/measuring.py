@@ -35,7 +35,6 @@ class Measured:
     seconds: float
     rounds: int
     is_whole: bool
-    """Whether all rounds were run before the time was over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

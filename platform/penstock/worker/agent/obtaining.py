@@ -4,12 +4,15 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TypeVar
 
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.artifacts.progress import FetchProgress
+
+T = TypeVar("T")
 
 
 async def obtained(
@@ -29,16 +32,15 @@ async def obtained(
     return await _in_thread(lambda: obtain(Watch(phase=phase, progress=progress)))
 
 
-def quietly(obtain: Callable[[VersionId, Watch], Copy]) -> Callable[[VersionId], Awaitable[Copy]]:
-    """Return an async fetch that runs in a thread and reports no progress."""
-    return lambda version: _in_thread(lambda: obtain(version, Watch()))
+def quietly(obtain: Callable[[VersionId], T]) -> Callable[[VersionId], Awaitable[T]]:
+    return lambda version: _in_thread(lambda: obtain(version))
 
 
-async def _in_thread(work: Callable[[], Copy]) -> Copy:
+async def _in_thread(work: Callable[[], T]) -> T:
     loop = asyncio.get_running_loop()
-    result: asyncio.Future[Copy] = loop.create_future()
+    result: asyncio.Future[T] = loop.create_future()
 
-    def settle(copy: Copy | None, error: Exception | None) -> None:
+    def settle(copy: T | None, error: Exception | None) -> None:
         if result.done():
             return
         if copy is not None:

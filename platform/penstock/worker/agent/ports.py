@@ -11,6 +11,7 @@ from penstock.tls.files import Own
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.phases import PhaseMemory
 from penstock.worker.agent.running import RunIntervals
+from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.process import Files, Launcher
@@ -25,7 +26,6 @@ class AgentConfig:
     status_host: str
     files: Files
     device: str = "cpu"
-    """The kind of device that the engine computes on."""
     key_mark: str = ""
     status_port: int = 0
     heartbeat_s: float = 1.0
@@ -41,15 +41,16 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Ports of the agent. ``obtain`` blocks; ``plan`` returns the launch plan of a verified copy."""
+    """Ports of the agent. ``obtain`` and ``ahead`` block; ``plan`` returns the launch plan of a verified copy."""
 
     obtain: Callable[[VersionId, Watch], Copy]
+    ahead: Callable[[VersionId], Hold]
+    """Return a hold on a cached version, fetched if there is room."""
     plan: Callable[[Copy], LaunchPlan]
     launcher: Launcher
     client: GateClient
     controller: Callable[[], str]
     tls: Callable[[], ssl.SSLContext] | None
-    """TLS settings of connections to the controller; None for plain HTTP."""
     certificate: Callable[[], Own] | None
     """The worker's identity and expiry by its certificate; None without one."""
     bearer: str
@@ -57,4 +58,3 @@ class Ports:
     clock: Clock
     chance: random.Random
     shown: Callable[[int], None]
-    """Called with the port of the health and metrics pages."""

@@ -70,7 +70,6 @@ class NodeCache:
 
     @contextmanager
     def fetching(self, digest: str) -> Iterator[None]:
-        """Hold the exclusive right to fetch this version on this node, waiting for it."""
         path = self._root / f".{digest}.lock"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -100,10 +99,10 @@ class NodeCache:
             self.folder(digest).rename(trash)
         shutil.rmtree(trash, ignore_errors=True)
 
-    def make_room(self, need_bytes: int) -> None:
+    def make_room(self, need_bytes: int, *, within_budget: bool = False) -> None:
         """Evict least recently used copies until budget and disk have room; raises ``StoreUnavailable``.
 
-        A version larger than the budget is admitted alone rather than never served.
+        Unless ``within_budget``, a version larger than the budget is admitted alone rather than never served.
         """
         if not self._fits(need_bytes):
             self._sweep()
@@ -111,7 +110,8 @@ class NodeCache:
             if self._fits(need_bytes):
                 return
             self._evict(entry.digest)
-        if shutil.disk_usage(self._root).free < need_bytes + RESERVE_BYTES:
+        is_full = shutil.disk_usage(self._root).free < need_bytes + RESERVE_BYTES
+        if is_full or (within_budget and not self._fits(need_bytes)):
             raise no_room(self._root, need_bytes + RESERVE_BYTES)
 
     def entries(self) -> list[CachedCopy]:
@@ -149,7 +149,6 @@ class NodeCache:
 
 @contextmanager
 def _unless_locked(path: Path) -> Iterator[bool]:
-    """Yield True while holding the lock exclusively, False if another process has it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -103,7 +103,7 @@ class Fetcher:
             )
 
     def _bring(self, files: Sequence[Artifact], folder: Path, meter: Meter) -> list[Artifact]:
-        """Fetch the files, and return those that arrived with a wrong digest."""
+        """Return the files with a wrong digest."""
         wrong: list[Artifact] = []
         part: Part | None = None
         try:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -22,6 +23,8 @@ from penstock.worker.artifacts.parts import bytes_there, explained
 from penstock.worker.artifacts.progress import OnProgress, silent
 
 UNSIGNED = "the version is not signed: push it again, `penstock models push` signs with the platform's key"
+
+T = TypeVar("T")
 
 
 def read_manifest(raw: bytes, digest: str) -> Manifest:
@@ -79,20 +82,26 @@ class Node:
 
         Blocks for minutes for large weights: call it in a thread. Workers of a node share one fetch.
         """
+        watch = watch or Watch()
+        hold, manifest = self._held(digest, lambda: self._cached(digest, watch) or self._fetched(digest, watch))
+        return Copy(folder=self.cache.folder(digest), manifest=manifest, hold=hold)
+
+    def ahead(self, digest: str) -> Hold:
+        """Hold a copy for a worker that is still to come, which verifies it. It is fetched only within the budget."""
+        is_there = self.cache.folder(digest).is_dir
+        return self._held(digest, lambda: is_there() or self._fetched(digest, Watch(), within_budget=True))[0]
+
+    def _held(self, digest: str, provide: Callable[[], T]) -> tuple[Hold, T]:
         try:
             with self.cache.fetching(digest):
-                return self._obtain(digest, watch or Watch())
+                hold = self.cache.hold(digest)
+                try:
+                    return hold, provide()
+                except BaseException:
+                    hold.release()
+                    raise
         except OSError as error:
             raise explained(self.cache.folder(digest).parent, error) from error
-
-    def _obtain(self, digest: str, watch: Watch) -> Copy:
-        hold = self.cache.hold(digest)
-        try:
-            manifest = self._cached(digest, watch) or self._fetched(digest, watch)
-        except BaseException:
-            hold.release()
-            raise
-        return Copy(folder=self.cache.folder(digest), manifest=manifest, hold=hold)
 
     def _cached(self, digest: str, watch: Watch) -> Manifest | None:
         if not self.cache.folder(digest).is_dir():
@@ -105,12 +114,12 @@ class Node:
             self.cache.drop(digest)
             return None
 
-    def _fetched(self, digest: str, watch: Watch) -> Manifest:
+    def _fetched(self, digest: str, watch: Watch, *, within_budget: bool = False) -> Manifest:
         watch.phase(WorkerState.FETCHING)
         signature = self.source.signature(digest)
         if not signature:
             raise ArtifactRefused(UNSIGNED)
-        staging = self._fetch(digest, watch.progress)
+        staging = self._fetch(digest, watch.progress, within_budget=within_budget)
         self.cache.signature(digest).write_bytes(signature)
         watch.phase(WorkerState.VERIFYING)
         try:
@@ -121,14 +130,13 @@ class Node:
         self.cache.publish(digest)
         return manifest
 
-    def _fetch(self, digest: str, on_progress: OnProgress) -> Path:
-        """Fetch the files into the staging folder, which holds this version's files only."""
+    def _fetch(self, digest: str, on_progress: OnProgress, *, within_budget: bool) -> Path:
         raw = self.source.read_small(digest)
         manifest = read_manifest(raw, digest)
         staging = self.cache.staging(digest)
         staging.mkdir(exist_ok=True)
         there = sum(bytes_there(staging, file) for file in manifest.files)
-        self.cache.make_room(manifest.size_bytes - there)
+        self.cache.make_room(manifest.size_bytes - there, within_budget=within_budget)
         self.fetcher.fetch(manifest.files, staging, on_progress)
         (staging / MANIFEST).write_bytes(raw)
         return staging

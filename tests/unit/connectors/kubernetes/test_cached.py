@@ -40,6 +40,14 @@ def test_a_node_counts_once_a_worker_was_ready_there() -> None:
     assert preferred(nodes, "other@0") == ["b"]
 
 
+def test_a_node_counts_if_a_worker_reports_the_version_in_its_cache() -> None:
+    """What came ahead, beside a worker of another version; a pod without a node has no cache."""
+    nodes = CachingNodes()
+    nodes.add(VersionId("next@0"), pod("a"))
+    nodes.add(VersionId("next@0"), pod(""))
+    assert (preferred(nodes, "next@0"), preferred(nodes)) == (["a"], [])
+
+
 def test_few_nodes_are_named() -> None:
     """A version that ran everywhere names the latest nodes alone, one in each term as the API wants it."""
     nodes = CachingNodes()

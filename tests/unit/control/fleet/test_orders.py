@@ -68,10 +68,13 @@ def test_what_is_pinned_is_told_by_who_knows(clock: ManualClock) -> None:
     """Nothing before the first tick, nor of one that leads no more; none pinned is something else than not known."""
     orders = Orders(PaperHost(clock))
     assert orders.pinned(TINY) is None
+    assert orders.ahead(WorkerId("w1")) is None
     orders.pin({TINY: (VersionId("lora@1"),)})
+    orders.fetch({WorkerId("w1"): [TINY]})
     assert (orders.pinned(TINY), orders.pinned(VersionId("other@1"))) == (("lora@1",), ())
+    assert (orders.ahead(WorkerId("w1")), orders.ahead(WorkerId("w2"))) == ((TINY,), ())
     orders.forget()
-    assert orders.pinned(TINY) is None
+    assert (orders.pinned(TINY), orders.ahead(WorkerId("w1"))) == (None, None)
 
 
 async def test_a_drained_worker_without_a_process_is_gone(clock: ManualClock) -> None:

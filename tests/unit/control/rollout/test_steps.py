@@ -57,6 +57,20 @@ def test_a_promotion_says_what_was_proven_with_the_least_to_spare() -> None:
     assert taken.change.says == "proven no worse, at last in cut: the last"
 
 
+def test_new_workers_wait_for_their_nodes_caches_within_a_bound() -> None:
+    """In the first stage, for half of its patience at most; then they are started, and the record says so."""
+    what = replace(seen(Verdict.PROMOTE, needed=2), unfetched=3)
+    hurried = replace(START, patience_s=100.0)
+    for rollout, bound_s in ((START, steps.FETCH_S), (hurried, 50.0)):
+        for now, wants in ((1.0, False), (bound_s - 1.0, False), (bound_s, True)):
+            told = replace(what, judgement=replace(said(Verdict.PROMOTE), at=now))
+            assert steps.wants_workers(rollout, told, now) is wants
+            assert steps.wants_workers(rollout, replace(told, unfetched=0), now)
+            assert steps.wants_workers(replace(rollout, stage=1), told, now)
+    assert steps.without_files(what) == "; the caches beside 3 of the incumbent's workers are still without its files"
+    assert not steps.without_files(replace(what, unfetched=0))
+
+
 @pytest.mark.parametrize("judgement", [None, said(Verdict.WAIT)])
 def test_without_a_proof_it_waits_and_is_held_when_patience_ends(judgement: Judgement | None) -> None:
     """Missing evidence promotes nothing and aborts nothing."""

@@ -3,7 +3,6 @@
 import asyncio
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,10 +33,9 @@ def heart(
     url: list[str],
     orders: list[WorkerOrder],
     every_s: float = 60.0,
-    pins: Callable[[tuple[VersionId, ...]], None] = lambda _: None,
 ) -> Heart:
     return Heart(
-        on_pins=pins,
+        on_pins=lambda _: None,
         report=lambda: REPORT,
         controller=lambda: url[0],
         bearer="secret",
@@ -46,13 +44,16 @@ def heart(
     )
 
 
-async def test_an_answer_may_say_which_adapters_are_pinned() -> None:
-    """Silence, as of a controller on standby, is no word about it."""
+@pytest.mark.parametrize("name", ["pinned", "ahead"])
+async def test_an_answer_may_name_versions_to_keep(name: str) -> None:
+    """Adapters pinned, copies fetched ahead: silence, as of a controller on standby, is no word about them."""
     told: list[tuple[VersionId, ...]] = []
     with Controller() as controller:
-        for pinned in (["a@1"], None, []):
-            controller.pinned = pinned
-            await heart([controller.url], [], pins=told.append).beat()
+        for versions in (["a@1"], None, []):
+            setattr(controller, name, versions)
+            made = heart([controller.url], [])
+            setattr(made, {"pinned": "on_pins", "ahead": "on_ahead"}[name], told.append)
+            await made.beat()
     assert told == [("a@1",), ()]
 
 

@@ -193,6 +193,31 @@ def test_workers_of_one_node_share_one_fetch(stocked: tuple[Home, Packed]) -> No
     assert ways == [[WorkerState.VERIFYING]] * 3 + [FETCHED]
 
 
+def test_a_copy_that_came_ahead_is_only_verified(stocked: tuple[Home, Packed]) -> None:
+    """Several workers of a node bring it once, without its engine; it stays while one of them holds it."""
+    home, packed = stocked
+    with ThreadPoolExecutor(4) as pool:
+        holds = list(pool.map(lambda _: home.node().ahead(packed.digest), range(4)))
+    shutil.rmtree(home.root / "artifacts")
+    assert phases_of(home, packed.digest) == [WorkerState.VERIFYING]
+    for kept in (True, False):
+        home.node(budget_bytes=1).cache.make_room(1)
+        assert home.node().cache.folder(packed.digest).is_dir() is kept
+        for hold in holds:
+            hold.release()
+
+
+def test_a_copy_comes_ahead_within_the_budget_alone(stocked: tuple[Home, Packed]) -> None:
+    """Kubelet evicts from a full disk: a version that is served is fetched beyond the budget, one ahead is not."""
+    home, packed = stocked
+    small = home.node(budget_bytes=packed.manifest.size_bytes - 1)
+    with pytest.raises(StoreUnavailable, match="no room in"):
+        small.ahead(packed.digest)
+    assert not small.cache.folder(packed.digest).exists()
+    small.obtain(packed.digest).hold.release()
+    assert small.cache.folder(packed.digest).is_dir()
+
+
 def test_a_killed_fetch_is_taken_up_by_the_next(stocked: tuple[Home, Packed]) -> None:
     """What an interrupted fetch left in the staging folder is used, and then gone."""
     home, packed = stocked

@@ -1,0 +1,31 @@
+"""Selects the versions that nodes fetch before workers of them come. Pure.
+
+Trade-off: nodes are told through serving workers, so that an empty node fetches nothing. In return none needs a
+process, key or right of its own.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.domain.fleet.versions import Deployment, FleetView, Seen
+from penstock.domain.ids import VersionId, WorkerId
+
+MOST_WORKERS = 16
+"""Workers told of one version: a new pod prefers as many nodes."""
+
+
+def ahead(
+    deployments: Iterable[Deployment], moving: Mapping[VersionId, VersionId], seen: Iterable[Seen], view: FleetView
+) -> Mapping[WorkerId, Sequence[VersionId]]:
+    """``deployments`` have the numbers of floor and forecast, ``moving`` the candidate of each incumbent."""
+    reports = [one.report for one in seen if one.report.state.serves]
+    there = Counter(one.version for one in reports)
+    told = defaultdict[WorkerId, list[VersionId]](list)
+    for one in reports:
+        told[one.worker] += [moving[one.version]] if one.version in moving else []
+    for version in [one.version for one in deployments if one.replicas > there[one.version]]:
+        device = view.devices.get(version, "")
+        near = [one for one in reports if one.version != version and view.devices.get(one.version, "") == device]
+        for one in near[:MOST_WORKERS]:
+            told[one.worker] += [version] if version not in told[one.worker] else []
+    return told
