@@ -35,9 +35,7 @@ WORKER = Process(
         "worker_key_file",
         "signing_key_file",
         "advertise",
-        "tls_cert_file",
-        "tls_key_file",
-        "tls_ca_file",
+        *shared.CERTIFICATE,
     ),
     ports=(
         Port(

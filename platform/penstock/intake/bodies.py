@@ -118,7 +118,6 @@ class _Answer:
 
 
 def prove(scope: Scope) -> None:
-    """Record a valid key for the address of this request."""
     reply = scope.get("extensions", {}).get(EXTENSION)
     if isinstance(reply, DirectReply):
         reply.prove()

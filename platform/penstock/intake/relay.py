@@ -125,7 +125,6 @@ class Client(asyncio.Protocol):
     # -- the server's side -----------------------------------------------------------------------
 
     def joined(self, server: "_Server") -> None:
-        """Pass on the bytes that came before the connection to the server existed."""
         if self.transport.is_closing() or self._refused_at:
             server.transport.abort()
             return
@@ -135,7 +134,6 @@ class Client(asyncio.Protocol):
         self.transport.resume_reading()
 
     def passed_on(self, data: bytes) -> None:
-        """Write the server's bytes, which begin with its settings, to the client."""
         self._frames.is_greeted = True
         self.transport.write(data)
 

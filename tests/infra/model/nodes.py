@@ -211,7 +211,9 @@ def joined(world: World) -> Iterator[str]:
     pins = world.fleet.environment.kubernetes.addons
     if {name: text(one.inputs, "addonVersion") for name, one in addons.items()} != dict(pins):
         yield "add-ons are others than were tried"
-    if not set(FIRST) <= set(addons) or not items(addons["vpc-cni"].inputs, "podIdentityAssociations"):
+    cni = addons.get("vpc-cni")
+    rights = cni and (cni.inputs if cni.existing else cni.references).get("podIdentityAssociations")
+    if not set(FIRST) <= set(addons) or not rights:
         raise AbsentError("a pod network with rights: no node becomes ready")
     entries = {urn for one in world.of("AccessEntry") for urn in one.references.get("principalArn", ())}
     for one in world.of("NodeGroup"):

@@ -215,7 +215,6 @@ class Holding:
             self._demand.note(version.id, 0)
 
     def learn(self, versions: Iterable[VersionEntry]) -> None:
-        """Apply a new table: update the awaited versions, and release waiting requests."""
         found = {one.id: wakes.wakers(one, self._wakers.get(one.id, ()), self.settings.seconds) for one in versions}
         for queue in list(self._queues.values()):
             if queue.version not in found:
@@ -228,7 +227,6 @@ class Holding:
                 queue.give_up()
 
     def wanted(self) -> Mapping[VersionId, Want]:
-        """Return the held requests and tokens of versions without a serving worker."""
         return {
             version: Want(len(queue.places), queue.places.tokens)
             for version, queue in self._queues.items()
@@ -271,7 +269,6 @@ class Holding:
         )
 
     def _away(self) -> None:
-        """Fail all waiting requests, since the controllers can't be reached."""
         for queue in list(self._queues.values()):
             if not self.fleet.serving(queue.version):
                 queue.fail("no worker of the model serves, and the database that reports new ones is away", "away")

@@ -31,9 +31,7 @@ ROUND_S = 1.0
 class RowSpool(Protocol):
     def flush(self) -> None: ...
 
-    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
-        """Deliver rows of ended requests, also of dead processes; return their number."""
-        ...
+    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int: ...
 
 
 class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, Protocol):

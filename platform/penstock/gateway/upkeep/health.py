@@ -64,7 +64,6 @@ class _Opened:
 
 
 def _circuit(change: Change) -> tuple[str, str, str, str]:
-    """Return level, version, worker and zone: labels in the catalogue's order."""
     match change.level:
         case Level.WORKER:
             return change.level, change.version, change.name, ""
