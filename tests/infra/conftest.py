@@ -37,6 +37,17 @@ def captures(fleet: Fleet) -> tuple[Capture, ...]:
 
 
 @pytest.fixture(scope="session")
+def small() -> Fleet:
+    return load("dev")
+
+
+@pytest.fixture(scope="session")
+def small_captures(small: Fleet) -> tuple[Capture, ...]:
+    """Return every stack of the small environment: a capture takes seconds, and several tests judge it."""
+    return capture_fleet(small)
+
+
+@pytest.fixture(scope="session")
 def by_label(captures: tuple[Capture, ...]) -> dict[str, Capture]:
     return {item.label: item for item in captures}
 

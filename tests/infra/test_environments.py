@@ -16,17 +16,6 @@ from tests.infra.provider import as_stored
 DEAREST_SMALL_USD = 4000
 
 
-@pytest.fixture(scope="module")
-def small() -> Fleet:
-    return load("dev")
-
-
-@pytest.fixture(scope="module")
-def small_captures(small: Fleet) -> tuple[Capture, ...]:
-    """Return every stack of the small environment."""
-    return capture_fleet(small)
-
-
 def breaches(fleet: Fleet, captures: tuple[Capture, ...]) -> list[str]:
     """Return what any invariant finds, over inputs or over what is stored, as each of them asks."""
     found = []
