@@ -50,7 +50,7 @@ observability: setup ## Fetch Prometheus, Alertmanager and their checkers where 
 	@requirements/observability
 
 test: models observability $(if $(wildcard infra/infra.mk),.venv-infra/READY) ## Every kind of test that needs no GPU, real engines included, in lanes beside one another (about 25 minutes)
-	@$(BIN)/python -m tests.lanes -m "not gpu and not drill and not observe" --session-timeout=2700 --durations=15 $(PYTEST_ARGS)
+	@$(BIN)/python -m tests.lanes -m "not gpu and not drill and not observe" --session-timeout=3600 --durations=15 $(PYTEST_ARGS)
 
 dashboards: setup ## Build Grafana's boards from the catalogue of metrics: build/dashboards/*.json
 	@$(BIN)/python -m dashboards.build
@@ -104,7 +104,7 @@ imports: setup ## The rooms: import contracts
 -include infra/infra.mk
 
 check: lint models observability grafana-types $(if $(wildcard infra/infra.mk),infra-setup) ## All gates, in lanes beside one another (about 30 minutes)
-	@$(BIN)/python -m tests.lanes --gate --session-timeout=2700 --durations=15 $(PYTEST_ARGS)
+	@$(BIN)/python -m tests.lanes --gate --session-timeout=3600 --durations=15 $(PYTEST_ARGS)
 
 bench-gateway: setup ## The gateway's CPU per request and per token, against a stub engine
 	@$(BIN)/python -m loadtests.bench_gateway

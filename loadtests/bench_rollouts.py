@@ -24,8 +24,9 @@ from penstock.domain.rollout.rollout import Rollout, route_of
 from penstock.domain.serving.load import Load
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
-from penstock.gateway.evidence import Arms, Shared
-from penstock.gateway.routing import CurrentTable, TableResolver, sticky_key
+from penstock.gateway.evidence.counting import Arms, Shared
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.resolve import TableResolver, sticky_key
 from penstock.judging.comparisons import Comparisons
 from tests.support.clock import ManualClock
 from tests.support.gateways.simulated_arms import NEW, OLD, World

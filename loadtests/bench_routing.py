@@ -28,8 +28,9 @@ from penstock.domain.serving.request import Api, InferenceRequest, Prepared
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Plan, Principal, Role
 from penstock.gateway.calls.call import Call, Timings
-from penstock.gateway.dispatch import Breakers
-from penstock.gateway.routing import CurrentTable, SampleSettings
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.router_settings import SampleSettings
 
 SIZES = (4, 16, 64, 1_000, 10_000)
 ROUNDS = 5

@@ -15,8 +15,11 @@ from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.choosing import Choosing
-from penstock.gateway.dispatch import Breakers
-from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, TableResolver, WorkerRouter
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.resolve import TableResolver
+from penstock.gateway.routing.route import WorkerRouter
+from penstock.gateway.routing.router_settings import RouterSettings, SampleSettings
 from penstock.telemetry.metrics import Metrics
 
 PRICE = Price(prompt_per_mtok=MicroUsd(1), cached_per_mtok=MicroUsd(1), output_per_mtok=MicroUsd(1))

@@ -156,7 +156,7 @@ AWAY = Row(
         ),
         parts(
             "Without a worker",
-            "Requests refused because no worker of their version was ready, by version.",
+            "Requests held or refused because no worker of their version served, by version.",
             "reqps",
             query(rate(names.NO_WORKER, "version"), "{{version}}"),
         ),

@@ -86,7 +86,7 @@ TITLES: Mapping[Stage, str] = {
     Stage.UPLOAD: "Upload: the caller sends its body, in its own time",
     Stage.PREPROCESS: "Preprocess: template, tokens, context",
     Stage.ADMISSION: "Admission: limits and budgets, one lease",
-    Stage.WAKE: "Wake: held until a worker that slept serves again",
+    Stage.WAKE: "Wake: held until a worker serves",
     Stage.ROUTE: "Route: a worker is chosen and reached",
     Stage.ADAPTER: "Adapter: the wait at the worker's door for its load, or for a slot",
     Stage.QUEUE: "Queue: the wait at the worker's door and in its engine",

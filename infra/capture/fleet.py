@@ -25,21 +25,29 @@ def stack_name(fleet: Fleet, region_name: str) -> str:
     return f"{fleet.environment.name}.{region_name}" if region_name else fleet.environment.name
 
 
-def capture_fleet(fleet: Fleet) -> tuple[Capture, ...]:
-    """Every stack of the fleet, in order. Raises `CaptureFailedError` if a program does."""
+def capture_fleet(fleet: Fleet, cloud: Mapping[str, Mapping[str, Json]] | None = None) -> tuple[Capture, ...]:
+    """Every stack of the fleet, in order; `cloud` holds what others made. Raises `CaptureFailedError`."""
     exports: dict[str, Mapping[str, Json]] = {}
-    captures = [_capture(fleet, StackKind.GLOBAL, "", partial(global_.program, fleet), exports)]
+    captured = partial(_capture, fleet, cloud=cloud or {})
+    captures = [captured(StackKind.GLOBAL, "", partial(global_.program, fleet), exports)]
     for name in fleet.environment.regions:
         for kind, program in REGIONAL:
-            captures.append(_capture(fleet, kind, name, partial(program, fleet, name), exports))
-    captures.append(_capture(fleet, StackKind.MESH, "", partial(mesh.program, fleet), exports))
+            captures.append(captured(kind, name, partial(program, fleet, name), exports))
+    captures.append(captured(StackKind.MESH, "", partial(mesh.program, fleet), exports))
     return tuple(captures)
 
 
 def _capture(
-    fleet: Fleet, kind: StackKind, region_name: str, program: Callable[[], None], exports: dict[str, Mapping[str, Json]]
+    fleet: Fleet,
+    kind: StackKind,
+    region_name: str,
+    program: Callable[[], None],
+    exports: dict[str, Mapping[str, Json]],
+    *,
+    cloud: Mapping[str, Mapping[str, Json]],
 ) -> Capture:
     stack, project = stack_name(fleet, region_name), project_name(kind)
-    graph = run(program, project=project, stack=stack, account=fleet.environment.account_id, producers=exports)
+    account = fleet.environment.account_id
+    graph = run(program, project=project, stack=stack, account=account, producers=exports, cloud=cloud)
     exports[f"{ORGANIZATION}/{project}/{stack}"] = graph.exports
     return Capture(kind=kind, region=region_name, graph=graph)

@@ -6,6 +6,7 @@ stack references answer from what the producer really exported, and an unknown f
 
 import threading
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from google.protobuf import empty_pb2
 from pulumi.runtime import mocks, rpc
@@ -21,7 +22,7 @@ _REFERENCE = "pulumi:pulumi:StackReference"
 
 
 class UnknownCallError(LookupError):
-    """A program asked the cloud a question; programs take facts from config or the catalogue instead."""
+    """A program asked the cloud a question that nobody answers; programs take facts from config or the catalogue."""
 
 
 class DuplicateUrnError(ValueError):
@@ -29,16 +30,26 @@ class DuplicateUrnError(ValueError):
 
 
 class Monitor(mocks.MockMonitor):
-    """Keeps every registration of one stack. `producers` maps a stack's full name to its exports."""
+    """Keeps every registration of one stack. `producers` maps a stack's full name to its exports, `cloud` each question
+    about what others made (`type id`) to its answer.
+    """
 
-    def __init__(self, *, stack: str, project: str, account: str, producers: Mapping[str, Mapping[str, Json]]) -> None:
+    def __init__(
+        self,
+        *,
+        stack: str,
+        project: str,
+        account: str,
+        producers: Mapping[str, Mapping[str, Json]],
+        cloud: Mapping[str, Mapping[str, Json]],
+    ) -> None:
         super().__init__(_Silent())
         self.nodes: dict[str, Node] = {}
         self.exports: Mapping[str, Json] = {}
         self._names: set[str] = set()
         self._naming = threading.Lock()
         self._stack, self._project, self._account = stack, project, account
-        self._producers = producers
+        self._producers, self._cloud = producers, cloud
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
         """The URN with the whole chain of parent types. Raises `DuplicateUrnError` on a second one."""
@@ -54,15 +65,23 @@ class Monitor(mocks.MockMonitor):
     def Invoke(  # noqa: N802 - the protocol's name
         self, request: resource_pb2.ResourceInvokeRequest
     ) -> resource_pb2.ResourceInvokeResponse:
-        """Fail closed. Raises `UnknownCallError`."""
-        raise UnknownCallError(request.tok)
+        """Answer a question about what others made. Raises `UnknownCallError` for any other."""
+        asked = " ".join(str(value) for key, value in sorted(_plain_mapping(request_of(request), []).items()))
+        state = self._answer(f"{request.tok} {asked}", request.tok)
+        answer: dict[str, Any] = {"return": _sync_await(rpc.serialize_properties(dict(state), {}))}
+        return resource_pb2.ResourceInvokeResponse(**answer)
+
+    def _answer(self, question: str, told_as: str) -> Mapping[str, Json]:
+        if question not in self._cloud:
+            raise UnknownCallError(told_as if told_as in question else question)
+        return self._cloud[question]
 
     def ReadResource(  # noqa: N802 - the protocol's name
         self, request: resource_pb2.ReadResourceRequest
     ) -> resource_pb2.ReadResourceResponse:
-        """Answer a stack reference from the producer's exports. Raises `UnknownCallError` for other reads."""
+        """Answer a stack reference from the producer's exports, and what others made. Raises `UnknownCallError`."""
         if request.type != _REFERENCE:
-            raise UnknownCallError(f"read of {request.type}")
+            return self._read(request)
         wanted = request.id
         if wanted not in self._producers:
             raise UnknownCallError(f"stack reference {wanted}")
@@ -72,6 +91,26 @@ class Monitor(mocks.MockMonitor):
             urn=urn, type=request.type, name=request.name, parent=request.parent, inputs={"name": wanted}, outputs=state
         )
         return resource_pb2.ReadResourceResponse(urn=urn, properties=_sync_await(rpc.serialize_properties(state, {})))
+
+    def _read(self, request: resource_pb2.ReadResourceRequest) -> resource_pb2.ReadResourceResponse:
+        """What others made stands in the graph with what the cloud says of it; nothing is made of it."""
+        state = self._answer(f"{request.type} {request.id}", f"read of {request.type}")
+        urn = self.make_urn(request.parent, request.type, request.name)
+        region = self._region(request.provider, {})
+        self.nodes[urn] = Node(
+            urn=urn,
+            type=request.type,
+            name=request.name,
+            parent=request.parent,
+            inputs=state,
+            outputs={**state, "id": request.id},
+            provider=request.provider,
+            region=region,
+            existing=True,
+        )
+        return resource_pb2.ReadResourceResponse(
+            urn=urn, properties=_sync_await(rpc.serialize_properties(dict(state), {}))
+        )
 
     def RegisterResource(  # noqa: N802 - the protocol's name
         self, request: resource_pb2.RegisterResourceRequest
@@ -109,6 +148,12 @@ class Monitor(mocks.MockMonitor):
             return str(inputs["region"])
         owner = self.nodes.get(provider.rsplit("::", maxsplit=1)[0])
         return str(owner.inputs.get("region", "")) if owner else ""
+
+
+def request_of(request: resource_pb2.ResourceInvokeRequest) -> Mapping[str, object]:
+    """The arguments of a question."""
+    found: Mapping[str, object] = rpc.deserialize_properties(request.args)
+    return found
 
 
 def _node(

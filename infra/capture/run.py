@@ -29,10 +29,16 @@ class CaptureFailedError(RuntimeError):
 
 
 def run(
-    program: Callable[[], None], *, project: str, stack: str, account: str, producers: Mapping[str, Mapping[str, Json]]
+    program: Callable[[], None],
+    *,
+    project: str,
+    stack: str,
+    account: str,
+    producers: Mapping[str, Mapping[str, Json]],
+    cloud: Mapping[str, Mapping[str, Json]] | None = None,
 ) -> Graph:
     """The graph that `program` registers. Raises `CaptureFailedError` with the program's own message."""
-    monitor = Monitor(stack=stack, project=project, account=account, producers=producers)
+    monitor = Monitor(stack=stack, project=project, account=account, producers=producers, cloud=cloud or {})
     contextvars.copy_context().run(_run, program, monitor, project, stack)
     nodes = tuple(monitor.nodes[urn] for urn in sorted(monitor.nodes))
     return Graph(project=project, stack=stack, nodes=nodes, exports=monitor.exports)

@@ -13,7 +13,8 @@ ANY_ZONE = "any"
 
 class _Family(TypedDict):
     gpu: str
-    gpu_memory_gib: int
+    gpu_memory_mib: int
+    gpu_gb_per_s: int
     mig: bool
     zones: dict[str, list[str] | str]
     quota: str
@@ -35,7 +36,8 @@ class Instance:
     memory_gib: int
     gpu: str
     gpus: int
-    gpu_memory_gib: int
+    gpu_memory_mib: int
+    gpu_gb_per_s: int
     nvme_gb: int
     efa: int
     mig: bool
@@ -81,7 +83,8 @@ def _instance(name: str, row: list[float]) -> Instance:
         memory_gib=memory,
         gpu=family["gpu"],
         gpus=gpus,
-        gpu_memory_gib=family["gpu_memory_gib"],
+        gpu_memory_mib=family["gpu_memory_mib"],
+        gpu_gb_per_s=family["gpu_gb_per_s"],
         nvme_gb=nvme,
         efa=efa,
         mig=family["mig"],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.components.cluster import Cluster
+from infra.components.cluster import Joined
 from infra.components.rights.cluster import container_logs
 from infra.components.site import Component, Site
 from infra.components.workloads import Identity
@@ -50,7 +50,7 @@ class Addons(Component):
         self,
         name: str,
         site: Site,
-        cluster: Cluster,
+        cluster: Joined,
         spec: AddonSpec,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -63,7 +63,7 @@ class Addons(Component):
         ]
         self.register_outputs({})
 
-    def _addon(self, cluster: Cluster, addon: str, version: str) -> aws.eks.Addon:
+    def _addon(self, cluster: Joined, addon: str, version: str) -> aws.eks.Addon:
         settings = SETTINGS.get(addon)
         brought = [
             aws.eks.AddonPodIdentityAssociationArgs(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from infra.components.network import Network
+from infra.components.network import Standing
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
 from infra.config.model import Cache as CacheSize
@@ -33,7 +33,7 @@ class Cache(Component):
         self,
         name: str,
         site: Site,
-        network: Network,
+        network: Standing,
         spec: CacheSpec,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -87,7 +87,7 @@ class Cache(Component):
             opts=self.child(),
         )
 
-    def _security_group(self, network: Network) -> aws.ec2.SecurityGroup:
+    def _security_group(self, network: Standing) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
             self.store,
             name_prefix=f"{self.site.named(self.store)}-",

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components.iam import role, trusts_plainly
-from infra.components.network import Network
+from infra.components.network import Standing
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
 
@@ -21,14 +21,53 @@ class ClusterSpec:
     logs_key_arn: pulumi.Input[str]
 
 
-class Cluster(Component):
+class Joined(Component):
+    """A cluster with what our nodes join it by: their role and its entry."""
+
+    def __init__(self, name: str, site: Site, network: Standing, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("Cluster", name, site, opts)
+        self.network = network
+        self.cluster: aws.eks.Cluster
+
+    def _join(self) -> None:
+        self.node_role = self._node_role()
+        self.node_entry = self._node_entry()
+
+    def _node_role(self) -> aws.iam.Role:
+        managed = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore")
+        return role(self, "node", trusts_plainly("ec2.amazonaws.com"), managed=managed)
+
+    def _node_entry(self) -> aws.eks.AccessEntry:
+        """Lets Karpenter's machines join; managed node groups bring an entry of their own for the same role."""
+        return aws.eks.AccessEntry(
+            "nodes",
+            cluster_name=self.cluster.name,
+            principal_arn=self.node_role.arn,
+            type="EC2_LINUX",
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+
+
+class ExistingCluster(Joined):
+    """A cluster of others: read, never changed. Add-ons, administrators, logs and upgrades are theirs."""
+
+    def __init__(self, name: str, site: Site, network: Standing, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, site, network, opts)
+        self.cluster = aws.eks.Cluster.get("serving", site.cluster, opts=self.child())
+        for addon in site.environment.kubernetes.addons:
+            aws.eks.Addon.get(addon, f"{site.cluster}:{addon}", opts=self.child())
+        self._join()
+        self.register_outputs({})
+
+
+class Cluster(Joined):
     """One cluster in one region. Its endpoint is private: operators come through the allowed networks."""
 
     def __init__(
-        self, name: str, site: Site, network: Network, spec: ClusterSpec, opts: pulumi.ResourceOptions | None = None
+        self, name: str, site: Site, network: Standing, spec: ClusterSpec, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("Cluster", name, site, opts)
-        self.network = network
+        super().__init__(name, site, network, opts)
         logs = aws.cloudwatch.LogGroup(
             "control-plane",
             name=f"/aws/eks/{site.cluster_name}/cluster",
@@ -39,9 +78,8 @@ class Cluster(Component):
         )
         self.operators = self._operators_group()
         self.cluster = self._control_plane(spec, logs)
-        self.node_role = self._node_role()
         self._access()
-        self.node_entry = self._node_entry()
+        self._join()
         self.register_outputs({})
 
     def _operators_group(self) -> aws.ec2.SecurityGroup:
@@ -95,21 +133,6 @@ class Cluster(Component):
             deletion_protection=True,
             tags=site.tags(DataClass.CONFIDENTIAL),
             opts=self.stateful(logs),
-        )
-
-    def _node_role(self) -> aws.iam.Role:
-        managed = ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore")
-        return role(self, "node", trusts_plainly("ec2.amazonaws.com"), managed=managed)
-
-    def _node_entry(self) -> aws.eks.AccessEntry:
-        """Lets Karpenter's machines join; managed node groups bring an entry of their own for the same role."""
-        return aws.eks.AccessEntry(
-            "nodes",
-            cluster_name=self.cluster.name,
-            principal_arn=self.node_role.arn,
-            type="EC2_LINUX",
-            tags=self.site.tags(),
-            opts=self.child(),
         )
 
     def _access(self) -> None:

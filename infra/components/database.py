@@ -6,7 +6,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components.iam import role, trusts
-from infra.components.network import Network
+from infra.components.network import Standing
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
 
@@ -27,7 +27,7 @@ class Database(Component):
     """The regional cluster. Each region writes its own: else its control plane would not stand alone."""
 
     def __init__(
-        self, name: str, site: Site, network: Network, spec: DatabaseSpec, opts: pulumi.ResourceOptions | None = None
+        self, name: str, site: Site, network: Standing, spec: DatabaseSpec, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("Database", name, site, opts)
         self.spec = spec
@@ -71,7 +71,7 @@ class Database(Component):
             opts=self.child(),
         )
 
-    def _cluster(self, network: Network) -> aws.rds.Cluster:
+    def _cluster(self, network: Standing) -> aws.rds.Cluster:
         site = self.site
         subnets = aws.rds.SubnetGroup(
             "database",
@@ -107,7 +107,7 @@ class Database(Component):
             opts=self.stateful(),
         )
 
-    def _instances(self, network: Network) -> None:
+    def _instances(self, network: Standing) -> None:
         site = self.site
         watcher = role(
             self,

@@ -4,7 +4,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components.iam import Statement, document
-from infra.components.network import Network
+from infra.components.network import Standing
 from infra.components.site import Component, Site
 
 INTERFACES = (
@@ -24,22 +24,24 @@ INTERFACES = (
 
 
 class Endpoints(Component):
-    """The S3 gateway on every private route table, and interface endpoints in every zone."""
+    """The S3 gateway on every private route table, and interface endpoints in every zone, but for those that are there.
 
-    def __init__(self, name: str, site: Site, network: Network, opts: pulumi.ResourceOptions | None = None) -> None:
+    A second one of a service is refused by AWS: its private name is taken.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        network: Standing,
+        there: tuple[str, ...] = (),
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
         super().__init__("Endpoints", name, site, opts)
-        aws.ec2.VpcEndpoint(
-            "s3",
-            vpc_id=network.vpc.id,
-            service_name=f"com.amazonaws.{site.region}.s3",
-            vpc_endpoint_type="Gateway",
-            route_table_ids=[table.id for table in network.private_tables.values()],
-            policy=self._s3_policy(),
-            tags=site.tags(),
-            opts=self.child(),
-        )
+        if "s3" not in there:
+            self._gateway(network)
         group = self._group(network)
-        for service in INTERFACES:
+        for service in (one for one in INTERFACES if one not in there):
             aws.ec2.VpcEndpoint(
                 service,
                 vpc_id=network.vpc.id,
@@ -53,7 +55,19 @@ class Endpoints(Component):
             )
         self.register_outputs({})
 
-    def _group(self, network: Network) -> aws.ec2.SecurityGroup:
+    def _gateway(self, network: Standing) -> None:
+        aws.ec2.VpcEndpoint(
+            "s3",
+            vpc_id=network.vpc.id,
+            service_name=f"com.amazonaws.{self.site.region}.s3",
+            vpc_endpoint_type="Gateway",
+            route_table_ids=network.private_tables,
+            policy=self._s3_policy(),
+            tags=self.site.tags(),
+            opts=self.child(),
+        )
+
+    def _group(self, network: Standing) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
             "endpoints",
             name_prefix=f"{self.site.named('endpoints')}-",

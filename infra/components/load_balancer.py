@@ -8,7 +8,7 @@ import pulumi_aws as aws
 
 from infra.components.bucket import Bucket, BucketSpec, bucket_name
 from infra.components.iam import Statement
-from infra.components.network import ANYWHERE, Network
+from infra.components.network import ANYWHERE, Standing
 from infra.components.site import Component, Site
 from infra.config.kinds import DataClass
 from infra.contract import process
@@ -31,7 +31,7 @@ class LoadBalancer(Component):
         self,
         name: str,
         site: Site,
-        network: Network,
+        network: Standing,
         zone_id: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -43,7 +43,7 @@ class LoadBalancer(Component):
         self._listen(self._certificate(zone_id))
         self.register_outputs({})
 
-    def _security_group(self, network: Network) -> aws.ec2.SecurityGroup:
+    def _security_group(self, network: Standing) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
             "alb",
             name_prefix=f"{self.site.named('alb')}-",
@@ -95,7 +95,7 @@ class LoadBalancer(Component):
         )
         return Bucket("alb-logs", self.site, spec, opts=self.child())
 
-    def _balancer(self, network: Network) -> aws.lb.LoadBalancer:
+    def _balancer(self, network: Standing) -> aws.lb.LoadBalancer:
         logs = self._log_store()
         return aws.lb.LoadBalancer(
             "alb",
@@ -114,7 +114,7 @@ class LoadBalancer(Component):
             opts=pulumi.ResourceOptions(parent=self, protect=True, depends_on=[logs.policy]),
         )
 
-    def _target_group(self, network: Network) -> aws.lb.TargetGroup:
+    def _target_group(self, network: Standing) -> aws.lb.TargetGroup:
         return aws.lb.TargetGroup(
             "gateway",
             name_prefix="gate-",  # six letters at most; a fixed name could not be replaced while it is in use

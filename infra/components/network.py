@@ -6,12 +6,55 @@ import pulumi_aws as aws
 from infra.components.addresses import Plan
 from infra.components.iam import Statement, document, role, trusts
 from infra.components.site import Component, Site
-from infra.config.kinds import DataClass
+from infra.config.existing import Existing
+from infra.config.kinds import DataClass, Tier
 
 ANYWHERE = "0.0.0.0/0"
 
 
-class Network(Component):
+class Standing(Component):
+    """A VPC with its subnets by tier and zone id: what all others stand in, whoever made it."""
+
+    def __init__(self, name: str, site: Site, plan: Plan, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("Network", name, site, opts)
+        self.plan = plan
+        self.vpc: aws.ec2.Vpc
+        self.public: dict[str, aws.ec2.Subnet]
+        self.private: dict[str, aws.ec2.Subnet]
+        self.data: dict[str, aws.ec2.Subnet]
+        self.private_tables: list[pulumi.Input[str]]
+
+    def private_ids(self, zones: tuple[str, ...] = ()) -> list[pulumi.Input[str]]:
+        """The private subnets of these zones, or of all."""
+        return [self.private[zone].id for zone in zones or self.plan.zone_ids]
+
+
+class ExistingNetwork(Standing):
+    """A network of others: read, never changed. Its routes, flow logs and default groups are theirs."""
+
+    def __init__(
+        self,
+        name: str,
+        site: Site,
+        plan: Plan,
+        existing: Existing,
+        tables: list[str],
+        opts: pulumi.ResourceOptions | None = None,
+    ) -> None:
+        super().__init__(name, site, plan, opts)
+        self.vpc = aws.ec2.Vpc.get(site.region, existing.vpc_id, opts=self.child())
+        self.public, self.private, self.data = (
+            {
+                zone: aws.ec2.Subnet.get(f"{tier}-{zone}", found, opts=self.child())
+                for zone, found in existing.of(tier).items()
+            }
+            for tier in (Tier.PUBLIC, Tier.PRIVATE, Tier.DATA)
+        )
+        self.private_tables = [*tables]
+        self.register_outputs({})
+
+
+class Network(Standing):
     """VPC, subnets by tier and zone id, routes. Zones are ids: names mean other places in other accounts."""
 
     def __init__(
@@ -22,8 +65,7 @@ class Network(Component):
         logs_key_arn: pulumi.Input[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("Network", name, site, opts)
-        self.plan = plan
+        super().__init__(name, site, plan, opts)
         self.vpc = aws.ec2.Vpc(
             site.region,
             cidr_block=plan.cidr,
@@ -38,13 +80,9 @@ class Network(Component):
         self.public = self._tier("public", plan.public())
         self.private = self._tier("private", plan.private())
         self.data = self._tier("data", plan.data())
-        self.private_tables = self._routed()
+        self.private_tables = [table.id for table in self._routed().values()]
         self._logged(logs_key_arn)
         self.register_outputs({})
-
-    def private_ids(self, zones: tuple[str, ...] = ()) -> list[pulumi.Input[str]]:
-        """The private subnets of these zones, or of all."""
-        return [self.private[zone].id for zone in zones or self.plan.zone_ids]
 
     def _tier(self, tier: str, blocks: dict[str, str]) -> dict[str, aws.ec2.Subnet]:
         return {

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.catalogue.instances import instances
-from infra.components.cluster import Cluster
+from infra.components.cluster import Joined
 from infra.components.labels import GPU_TAINT, GPU_TAINT_VALUE, mig_resource, pool_labels
 from infra.components.site import Component, Site
 from infra.components.userdata import user_data
@@ -66,7 +66,7 @@ class NodePool(Component):
     """
 
     def __init__(
-        self, name: str, site: Site, cluster: Cluster, spec: PoolSpec, opts: pulumi.ResourceOptions | None = None
+        self, name: str, site: Site, cluster: Joined, spec: PoolSpec, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("NodePool", name, site, opts)
         self.pool, self.spec, self.owner = spec.pool, spec, cluster

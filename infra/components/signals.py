@@ -114,28 +114,30 @@ class Signals(Component):
 
     def _alarms(self, region: Region) -> None:
         rule = {"RuleName": self.site.named("spot-interruption")}
-        self._alarm("SpotReclaims", "AWS/Events", "MatchedEvents", rule, threshold=3, period=300)
+        # each event is a datum of 1: only their sum says how many
+        self._alarm("SpotReclaims", "AWS/Events.MatchedEvents", "Sum", rule, threshold=3, period=300)
         queue = {"QueueName": self.queue_name}
-        self._alarm("InterruptionsUnread", "AWS/SQS", "ApproximateAgeOfOldestMessage", queue, threshold=60, period=60)
+        age = "AWS/SQS.ApproximateAgeOfOldestMessage"
+        self._alarm("InterruptionsUnread", age, "Maximum", queue, threshold=60, period=60)
         for pool in region.pools:
             if pool.reservation is not None:
                 held = {"CapacityReservationId": pool.reservation.id}
-                label = f"ReservationIdle-{pool.name}"
-                self._alarm(
-                    label, "AWS/EC2CapacityReservations", "AvailableInstanceCount", held, threshold=1, period=3600
-                )
+                # The least of the hour: a machine that is exchanged leaves its place free for minutes, an idle one
+                # for good; the average of an hour can't tell two that are exchanged from one that is idle.
+                unused = "AWS/EC2CapacityReservations.AvailableInstanceCount"
+                self._alarm(f"ReservationIdle-{pool.name}", unused, "Minimum", held, threshold=1, period=3600)
 
     def _alarm(
-        self, label: str, namespace: str, metric: str, dimensions: dict[str, str], *, threshold: int, period: int
+        self, label: str, metric: str, statistic: str, dimensions: dict[str, str], *, threshold: int, period: int
     ) -> None:
-        counted = metric == "MatchedEvents"  # each event is a datum of 1: only their sum says how many
+        namespace, _, name = metric.rpartition(".")
         aws.cloudwatch.MetricAlarm(
             label,
             name=self.site.named(label),
             namespace=namespace,
-            metric_name=metric,
+            metric_name=name,
             dimensions=dimensions,
-            statistic="Sum" if counted else "Maximum",
+            statistic=statistic,
             comparison_operator="GreaterThanOrEqualToThreshold",
             threshold=threshold,
             period=period,

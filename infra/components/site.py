@@ -14,6 +14,8 @@ class Site:
 
     environment: Environment
     region: str
+    cluster: str = ""
+    """The EKS cluster that is there already, if there is one."""
 
     def named(self, part: str) -> str:
         """A physical name that is unique in the account: organisation, environment, part, region."""
@@ -22,7 +24,7 @@ class Site:
     @property
     def cluster_name(self) -> str:
         """The EKS cluster's name, fixed ahead of it so that policies can name it."""
-        return self.named("serving")
+        return self.cluster or self.named("serving")
 
     def tags(self, data_class: DataClass = DataClass.INTERNAL, **extra: str) -> dict[str, str]:
         """The five tags that every taggable resource carries, and any more it needs."""

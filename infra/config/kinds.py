@@ -55,6 +55,14 @@ class DataClass(StrEnum):
     RESTRICTED = "restricted"
 
 
+class Tier(StrEnum):
+    """The use of a subnet: for load balancer and NAT, for nodes and pods, for stores."""
+
+    PUBLIC = "public"
+    PRIVATE = "private"
+    DATA = "data"
+
+
 class Purpose(StrEnum):
     """What a customer managed key is for. One key per purpose, so a grant on one opens nothing else."""
 

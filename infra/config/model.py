@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from infra.config.existing import Existing
 from infra.config.pools import Pool
 
 
@@ -90,7 +91,10 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """One region: its address plan, its zones by id (names differ per account), its pools in the order of filling."""
+    """One region: its address plan, its zones by id (names differ per account), its pools in the order of filling.
+
+    With `existing`, `cidr` is that network's own.
+    """
 
     name: str
     cidr: str
@@ -98,6 +102,12 @@ class Region:
     pools: tuple[Pool, ...]
     quotas_vcpu: dict[str, int]
     asymmetries: tuple[str, ...] = ()
+    existing: Existing | None = None
+
+    @property
+    def cluster(self) -> str:
+        """The name of the cluster that is there already; empty if it is made here."""
+        return self.existing.cluster if self.existing else ""
 
     def pool(self, name: str) -> Pool:
         """The pool of that name. Raises `KeyError` if the region has none."""

@@ -3,6 +3,7 @@
 from ipaddress import IPv4Network, ip_network
 from itertools import combinations
 
+from infra.config.existing import judge_named
 from infra.config.model import Fleet, Region
 from infra.config.problems import Problem
 
@@ -25,6 +26,9 @@ def judge_networks(fleet: Fleet) -> list[Problem]:
     """Faults in CIDRs, zones and the networks that may reach a cluster."""
     problems = [problem for region in fleet.regions for problem in (*_cidr(region), *_zones(region))]
     problems += _overlaps(fleet)
+    for region in fleet.regions:
+        if region.existing:
+            problems += judge_named(region.name, region.zone_ids, region.existing)
     problems += [
         Problem(
             key="environment.allowed_networks",
@@ -39,7 +43,8 @@ def judge_networks(fleet: Fleet) -> list[Problem]:
 
 def _cidr(region: Region) -> list[Problem]:
     network = _parsed(region.cidr)
-    if network is None or network.prefixlen != VPC_PREFIX or not network.is_private:
+    fits = network is not None and (region.existing or network.prefixlen == VPC_PREFIX)
+    if network is None or not fits or not network.is_private:
         return [
             Problem(
                 key=f"{region.name}.cidr",

@@ -69,7 +69,7 @@ def _machines(pool: Pool, key: str) -> Iterator[Problem]:
             fault=f"{pool.image} does not fit {', '.join(pool.instance_types)} in role {pool.role}",
             remedy="give GPU types an *_NVIDIA image and CPU types a plain one",
         )
-    if len({(item.gpu, item.gpu_memory_gib) for item in types}) > 1:
+    if len({(item.gpu, item.gpu_memory_mib) for item in types}) > 1:
         yield Problem(
             key=f"{key}.instance_types",
             fault="mixes GPU models",

@@ -27,12 +27,21 @@ class _Row(TypedDict, total=False):
     source: str
 
 
+class _Group(TypedDict, total=False):
+    gb: float
+    gb_a_machine: float
+    gb_of_traffic: float
+    source: str
+
+
 class _Prices(TypedDict):
     read: str
     rows: dict[str, _Row]
     databases: dict[str, _Row]
     volumes: dict[str, _Row]
     blocks: dict[str, _Row]
+    logs: dict[str, _Row]
+    groups: dict[str, _Group]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +63,7 @@ def prices() -> _Prices:
 
 
 def lines(graph: Graph, region: Region | None) -> Iterator[Line]:
-    """Every resource that costs by existing. Usage (requests, traffic, storage of data) is not in it."""
+    """Every resource that costs by existing, and logs. Other usage (requests, traffic, stored data) is not in it."""
     for node in graph.resources():
         row = prices()["rows"].get(node.type)
         if row is not None:
@@ -65,6 +74,8 @@ def lines(graph: Graph, region: Region | None) -> Iterator[Line]:
             yield _burst(region.pool(text(node.inputs, "metadata.name")))
         elif node.type == "aws:rds/clusterInstance:ClusterInstance":
             yield _hourly(node.name, text(node.inputs, "instanceClass"), 1)
+        elif node.type == "aws:cloudwatch/logGroup:LogGroup":
+            yield _log(node, region)
         elif node.type == "aws:elasticache/replicationGroup:ReplicationGroup":
             yield _hourly(node.name, text(node.inputs, "nodeType"), number(node.inputs, "numCacheClusters"))
 
@@ -85,6 +96,25 @@ def _hourly(name: str, kind: str, count: float) -> Line:
     row = prices()["databases"][kind]
     usd = row["usd"] * HOURS * count
     return Line(what=f"{kind} {name}", usd=usd, likely_usd=usd, most_usd=usd, source=row["source"])
+
+
+def _log(node: Node, region: Region | None) -> Line:
+    """Return the month of a log group at its full age: ingestion, and storage of the whole retention."""
+    rows, held = prices()["logs"], prices()["groups"]
+    name = next(one for one in held if node.name.removeprefix("containers-").startswith(one))
+    months = number(node.inputs, "retentionInDays") * 24 / HOURS
+    each = rows["ingested"]["usd"] + rows["kept"]["usd"] * rows["compressed_ratio"]["usd"] * months
+    group, pools = held[name], region.pools if region else ()
+    base, machine, traffic = group.get("gb", 0.0), group.get("gb_a_machine", 0.0), group.get("gb_of_traffic", 0.0)
+    kept = sum(pool.max_size if pool.reservation else pool.min_size for pool in pools)
+    likely, most = sum(pool.likely for pool in pools), sum(pool.max_size for pool in pools)
+    return Line(
+        what=f"log {node.name}, {text(node.inputs, 'retentionInDays')} days",
+        usd=each * (base + machine * kept),
+        likely_usd=each * (base + machine * likely + traffic),
+        most_usd=each * (base + machine * most + traffic),
+        source=f"{rows['ingested']['source']}; {group['source']}",
+    )
 
 
 def _pool(node: Node, pool: Pool) -> Line:

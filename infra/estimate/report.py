@@ -7,7 +7,6 @@ from datetime import date
 from infra.catalogue.instances import sources
 from infra.config.kinds import StackKind
 from infra.config.model import Budgets, Environment, Fleet, Region
-from infra.config.pools import Reservation
 from infra.estimate.lines import Line, lines, prices
 from infra.graph.nodes import Graph
 
@@ -65,7 +64,7 @@ def estimate(environment: Environment, kind: StackKind, graph: Graph, region: Re
 def render(estimates: Iterable[Estimate]) -> str:
     """The estimates as a page of text, dearest lines first, with their sources."""
     found = list(estimates)
-    page = ["Monthly estimate, USD, list prices of us-east-1, 730 h; usage and data transfer not included", ""]
+    page = ["Monthly estimate, USD, list prices of us-east-1, 730 h; of usage logs alone, as planned", ""]
     for one in found:
         verdict = "within" if one.within else "ABOVE"
         page.append(f"{one.label}: {_months(one)}; {verdict} budget {one.budget_usd:,}")
@@ -99,7 +98,3 @@ def ending(fleet: Fleet, today: date) -> dict[str, int]:
         for pool in region.pools
         if pool.reservation
     }
-
-
-def _days(reservation: Reservation, today: date) -> int:
-    return (date.fromisoformat(reservation.expires) - today).days

@@ -32,6 +32,8 @@ class Node:
     provider: str = ""
     region: str = ""
     options: Options = field(default_factory=Options)
+    existing: bool = False
+    """Whether others made it, and it is read alone."""
 
     @property
     def custom(self) -> bool:
@@ -54,4 +56,4 @@ class Graph:
 
     def resources(self) -> Iterator[Node]:
         """The nodes a provider makes something of."""
-        return (node for node in self.nodes if node.custom)
+        return (node for node in self.nodes if node.custom and not node.existing)

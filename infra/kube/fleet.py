@@ -19,7 +19,7 @@ from infra.kube.sizing import Device, devices
 from infra.kube.worker_pod import WorkerPod
 from infra.kube.workloads import account, service
 
-EDITION = 4
+EDITION = 5
 """Of the file's form, which is the platform's: `penstock.connectors.kubernetes.pools`."""
 
 START_S = 1800
@@ -79,6 +79,7 @@ def _shipped(site: Site, device: Device, bucket: pulumi.Input[str]) -> dict[str,
     return {
         "name": device.name,
         "bytes": device.bytes,
+        "bytes_per_s": device.bytes_per_s,
         "places": device.places,
         "sizes": [
             {"gpus": gpus, "most": device.most(gpus), "resources": device.resources(gpus)} for gpus in device.sizes

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from infra.catalogue.instances import Instance, instances
-from infra.catalogue.mig import PROFILES
+from infra.catalogue.mig import MEMORY_SLICES, PROFILES
 from infra.components.labels import mig_resource
 from infra.config.kinds import Scaler
 from infra.config.pools import Pool
@@ -44,9 +44,15 @@ class Device:
     @property
     def bytes(self) -> int:
         """The memory of one GPU, or of one slice."""
-        types = self._types
-        gib = PROFILES[types[0].gpu][self.profile].memory_gib if self.profile else types[0].gpu_memory_gib
-        return gib << 30
+        first = self._types[0]
+        return PROFILES[first.gpu][self.profile].memory_gib << 30 if self.profile else first.gpu_memory_mib << 20
+
+    @property
+    def bytes_per_s(self) -> int:
+        """The memory bandwidth of one GPU, or of one slice, which has its part of the memory's slices."""
+        first = self._types[0]
+        part = PROFILES[first.gpu][self.profile].memory / MEMORY_SLICES if self.profile else 1
+        return int(first.gpu_gb_per_s * 10**9 * part)
 
     @property
     def places(self) -> list[dict[str, object]]:

@@ -40,7 +40,8 @@ class Setting:
     def breaches(self, view: View) -> Iterator[Breach]:
         """Yield each resource without one of the values."""
         found = self.standing(view)
-        if view.kind in self.once and not found:
+        theirs = any(token.endswith(one) for token in view.theirs for one in self.of)
+        if view.kind in self.once and not found and not theirs:
             yield None, f"add one: {self.otherwise}"
         for node in found:
             wrong = sorted(self.wrong(view, node))

@@ -1,7 +1,7 @@
 """What an invariant sees: one stack's nodes, indexed, beside the config it was built from."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet, Region
@@ -24,13 +24,14 @@ DOCUMENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One stack. `region` is empty for the account-wide kinds."""
+    """One stack. `region` is empty for the account-wide kinds; `theirs` are types that others made all of."""
 
     fleet: Fleet
     kind: StackKind
     region_name: str
     graph: Graph
     by_type: Mapping[str, tuple[Node, ...]] = field(default_factory=dict)
+    theirs: tuple[str, ...] = ()
 
     @property
     def region(self) -> Region:
@@ -64,13 +65,20 @@ class View:
                     yield node, statement
 
 
+NETWORK = ("aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet")
+CLUSTER = ("aws:eks/cluster:Cluster", "aws:eks/addon:Addon")
+
+
 def build(fleet: Fleet, kind: StackKind, region_name: str, graph: Graph) -> View:
-    """The view with its index."""
+    """The view with its index, without what others made: it is judged before it is taken (`config/existing.py`)."""
+    region = fleet.region(region_name) if region_name else None
+    theirs = (*(NETWORK if region and region.existing else ()), *(CLUSTER if region and region.cluster else ()))
+    graph = replace(graph, nodes=tuple(node for node in graph.nodes if node.type not in theirs))
     index: dict[str, list[Node]] = {}
     for node in graph.nodes:
         index.setdefault(node.type, []).append(node)
     by_type = {token: tuple(nodes) for token, nodes in index.items()}
-    return View(fleet=fleet, kind=kind, region_name=region_name, graph=graph, by_type=by_type)
+    return View(fleet=fleet, kind=kind, region_name=region_name, graph=graph, by_type=by_type, theirs=theirs)
 
 
 def allowed_actions(statement: Json) -> list[str]:

@@ -18,10 +18,11 @@ from infra.review.schema import Block
 MIRROR_VARIABLE = "PENSTOCK_TF_MIRROR"
 """A folder laid out as a Terraform filesystem mirror that holds hashicorp/aws."""
 
-VERSION = "5.100.0"
 GARBAGE_RATIO = "400"
 """Go's `GOGC`: what may pile up before a collection, in per cent of what lives. Each command starts the provider anew,
 and a third of its CPU went into collections while schemas were read; in return it takes some hundred megabytes more."""
+REQUIRED = Path(__file__).with_name("provider") / "versions.tf.json"
+"""The provider's version; the first day fills a mirror by the same file."""
 
 
 class TerraformFailedError(RuntimeError):
@@ -53,8 +54,7 @@ class Terraform:
         mirror = os.environ[MIRROR_VARIABLE]
         config = f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
         (self.folder / "cli.tfrc").write_text(config, encoding="utf-8")
-        required = {"terraform": {"required_providers": {"aws": {"source": "hashicorp/aws", "version": VERSION}}}}
-        self._write("versions.tf.json", required)
+        shutil.copy(REQUIRED, self.folder)
         self._run("init", "-input=false", "-no-color")
 
     def schema(self) -> Path:

@@ -10,12 +10,13 @@ from infra.components.addresses import Plan
 from infra.components.bucket import Bucket, BucketSpec
 from infra.components.cache import PORT as CACHE_PORT
 from infra.components.cache import Cache, CacheSpec
-from infra.components.cluster import Cluster, ClusterSpec
+from infra.components.cluster import Cluster, ClusterSpec, ExistingCluster, Joined
 from infra.components.database import Database, DatabaseSpec
 from infra.components.endpoints import Endpoints
+from infra.components.found import look
 from infra.components.keys import Keyring
 from infra.components.load_balancer import GATEWAY_PORT, LoadBalancer
-from infra.components.network import Network
+from infra.components.network import ExistingNetwork, Network, Standing
 from infra.components.pools import NodePool, PoolSpec
 from infra.components.publisher import ModelPublisher
 from infra.components.rights.granted import Granted
@@ -23,8 +24,10 @@ from infra.components.secrets_manager import SecretsManager
 from infra.components.signals import Signals
 from infra.components.site import Site
 from infra.components.workloads import PodIdentities, PodRoles, addon_identities, identities
+from infra.config.existing import judge_found
 from infra.config.kinds import DataClass, Purpose, Scaler, StackKind
 from infra.config.model import Fleet, Region
+from infra.config.problems import ConfigRefusedError
 from infra.config.zones import pool_zones
 from infra.stacks.exports import GlobalExports, RegionExports, known_later
 from infra.stacks.providers import aws_provider, under
@@ -42,7 +45,7 @@ class _Region:
     options: pulumi.ResourceOptions
     shared: GlobalExports
     keys: Keyring
-    network: Network
+    network: Standing
 
     def key(self, purpose: Purpose) -> pulumi.Output[str]:
         """The region's key of a purpose, its own or the account's replica."""
@@ -68,15 +71,33 @@ def program(fleet: Fleet, region_name: str) -> None:
 
 
 def _region(fleet: Fleet, region_name: str) -> _Region:
-    site = Site(environment=fleet.environment, region=region_name)
     region = fleet.region(region_name)
-    options = under(aws_provider(site))
-    keys = Keyring("keys", site, REGIONAL_KEYS, opts=options)
+    site = Site(environment=fleet.environment, region=region_name, cluster=region.cluster)
+    provider = aws_provider(site)
+    options = under(provider)
     plan = Plan(cidr=region.cidr, zone_ids=region.zone_ids)
-    network = Network("network", site, plan, keys.arns[Purpose.LOGS], opts=options)
-    Endpoints("endpoints", site, network, opts=options)
+    network = _existing(fleet, site, plan, provider)
+    keys = Keyring("keys", site, REGIONAL_KEYS, opts=options)
+    if network is None:
+        network = Network("network", site, plan, keys.arns[Purpose.LOGS], opts=options)
+    there = region.existing.endpoints if region.existing else ()
+    Endpoints("endpoints", site, network, there, opts=options)
     shared = GlobalExports.read(StackKind.GLOBAL, fleet.environment.name)
     return _Region(fleet=fleet, region=region, site=site, options=options, shared=shared, keys=keys, network=network)
+
+
+def _existing(fleet: Fleet, site: Site, plan: Plan, provider: pulumi.ProviderResource) -> Standing | None:
+    """The network that is there already. Raises `ConfigRefusedError` before anything is made, if it does not fit."""
+    existing = fleet.region(site.region).existing
+    if existing is None:
+        return None
+    found, tables = look(fleet, existing, provider)
+    pins = fleet.environment.kubernetes
+    place = (site.region, fleet.environment.name, plan.cidr)
+    problems = judge_found(place, existing, found, (pins.version, pins.addons))
+    if problems:
+        raise ConfigRefusedError(problems)
+    return ExistingNetwork("network", site, plan, existing, tables, opts=under(provider))
 
 
 def _artifacts(base: _Region) -> Bucket:
@@ -107,14 +128,27 @@ def _stores_and_secrets(base: _Region) -> None:
     SecretsManager("secrets-manager", base.site, key_arn=key, composed=composed, opts=base.options)
 
 
-def _cluster(base: _Region) -> Cluster:
+def _cluster(base: _Region) -> Joined:
+    """The cluster with its pools; its add-ons only if it is ours."""
+    if base.region.cluster:
+        cluster = ExistingCluster("cluster", base.site, base.network, opts=base.options)
+        _pools(base, cluster, ())
+        return cluster
     spec = ClusterSpec(secrets_key_arn=base.key(Purpose.CLUSTER), logs_key_arn=base.key(Purpose.LOGS))
-    cluster = Cluster("cluster", base.site, base.network, spec, opts=base.options)
+    made = Cluster("cluster", base.site, base.network, spec, opts=base.options)
     brought = addon_identities(base.site, base.key(Purpose.NODES))
     roles = PodRoles("addon-roles", base.site, brought, opts=base.options)
     wanted = AddonSpec(early=True, identities=brought, arns=roles.arns)
-    early = Addons("early", base.site, cluster, wanted, opts=base.options)
-    pools = [
+    early = Addons("early", base.site, made, wanted, opts=base.options)
+    pools = _pools(base, made, tuple(early.made))
+    logs = ContainerLogs("container-logs", base.site, base.key(Purpose.LOGS), opts=base.options)
+    standing = (*(group for pool in pools if pool.pool.role == "system" for group in pool.groups), *logs.groups)
+    Addons("late", base.site, made, replace(wanted, early=False, after=standing), opts=base.options)
+    return made
+
+
+def _pools(base: _Region, cluster: Joined, after: tuple[pulumi.Resource, ...]) -> list[NodePool]:
+    return [
         NodePool(
             pool.name,
             base.site,
@@ -123,20 +157,16 @@ def _cluster(base: _Region) -> Cluster:
                 pool=pool,
                 zone_ids=pool_zones(base.region, pool),
                 disk_key_arn=base.key(Purpose.NODES),
-                after=tuple(early.made),
+                after=after,
             ),
             opts=base.options,
         )
         for pool in base.region.pools
         if pool.scaler is Scaler.ASG
     ]
-    logs = ContainerLogs("container-logs", base.site, base.key(Purpose.LOGS), opts=base.options)
-    standing = (*(group for pool in pools if pool.pool.role == "system" for group in pool.groups), *logs.groups)
-    Addons("late", base.site, cluster, replace(wanted, early=False, after=standing), opts=base.options)
-    return cluster
 
 
-def _open_gateways(cluster: Cluster, balancer: LoadBalancer) -> None:
+def _open_gateways(cluster: Joined, balancer: LoadBalancer) -> None:
     """The load balancer reaches the gateways' port on the nodes, and no other port."""
     aws.vpc.SecurityGroupIngressRule(
         "gateways-from-alb",
@@ -151,7 +181,7 @@ def _open_gateways(cluster: Cluster, balancer: LoadBalancer) -> None:
     )
 
 
-def _granted(base: _Region, artifacts: Bucket, signals: Signals, balancer: LoadBalancer, cluster: Cluster) -> Granted:
+def _granted(base: _Region, artifacts: Bucket, signals: Signals, balancer: LoadBalancer, cluster: Joined) -> Granted:
     return Granted(
         artifact_bucket_arn=artifacts.arn,
         artifact_key_arn=base.key(Purpose.ARTIFACTS),
@@ -167,13 +197,13 @@ def _granted(base: _Region, artifacts: Bucket, signals: Signals, balancer: LoadB
     )
 
 
-def _identities(base: _Region, cluster: Cluster, granted: Granted) -> None:
+def _identities(base: _Region, cluster: Joined, granted: Granted) -> None:
     wanted = identities(base.site, granted)
     roles = PodRoles("pod-roles", base.site, wanted, opts=base.options)
     PodIdentities("identities", base.site, cluster.cluster.name, wanted, roles.arns, opts=base.options)
 
 
-def _publish(base: _Region, cluster: Cluster, artifacts: Bucket, signals: Signals, balancer: LoadBalancer) -> None:
+def _publish(base: _Region, cluster: Joined, artifacts: Bucket, signals: Signals, balancer: LoadBalancer) -> None:
     profile = aws.iam.InstanceProfile(
         "node",
         name=base.site.named("node"),

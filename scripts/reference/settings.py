@@ -6,8 +6,9 @@ from enum import Enum
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from penstock.apps import settings
-from penstock.apps.settings.told import PREFIX, SettingKind
+from penstock.apps.settings import Settings
+from penstock.apps.settings.processes import ControllerSettings, GatewaySettings, InitSettings, WorkerSettings
+from penstock.apps.settings.told import PREFIX, SettingKind, Told
 from scripts.reference.markdown import code, table, titled
 
 _LEAD = """Each process reads its settings from `PENSTOCK_*` variables first, then from `settings.yaml` in its home
@@ -16,11 +17,11 @@ _LEAD = """Each process reads its settings from `PENSTOCK_*` variables first, th
 
 Settings marked *secret* may hold a password and are shown as `***`; those marked *file* or *key file* are paths of files
 that the process reads, those marked *folder* of folders that it writes to."""
-_PROCESSES: dict[str, type[settings.Told]] = {
-    "gateway": settings.GatewaySettings,
-    "controller": settings.ControllerSettings,
-    "worker": settings.WorkerSettings,
-    "init": settings.InitSettings,
+_PROCESSES: dict[str, type[Told]] = {
+    "gateway": GatewaySettings,
+    "controller": ControllerSettings,
+    "worker": WorkerSettings,
+    "init": InitSettings,
 }
 _TITLES = {
     "Told": "All processes",
@@ -58,9 +59,9 @@ def page() -> str:
     return "".join(parts)
 
 
-def _groups() -> list[type[settings.Told]]:
+def _groups() -> list[type[Told]]:
     """Return the classes that declare settings, in the page's order; one without a title is an error."""
-    found = {one.__name__: one for one in settings.Settings.__mro__ if issubclass(one, settings.Told)}
+    found = {one.__name__: one for one in Settings.__mro__ if issubclass(one, Told)}
     return [found.pop(name) for name in _TITLES] + [one for one in found.values() if inspect.get_annotations(one)]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.records import DecisionFile
+from penstock.connectors.records.decisions import DecisionFile
 from penstock.control.decisions import DecisionStore
 from penstock.domain.fleet.decision import Decided, Decision
 from tests.twins.decisions import MemoryDecisions

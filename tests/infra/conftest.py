@@ -43,7 +43,7 @@ def small() -> Fleet:
 
 @pytest.fixture(scope="session")
 def small_captures(small: Fleet) -> tuple[Capture, ...]:
-    """Return every stack of the small environment: a capture takes seconds, and several tests judge it."""
+    """Return every stack of the small environment."""
     return capture_fleet(small)
 
 

@@ -74,9 +74,9 @@ def test_a_program_that_raises_says_why() -> None:
         captured(program)
 
 
-def test_captures_repeat(fleet: Fleet, captures: tuple[Capture, ...]) -> None:
+def test_captures_repeat(small: Fleet, small_captures: tuple[Capture, ...]) -> None:
     """Two captures of one config are equal, node by node."""
-    assert capture_fleet(fleet) == captures
+    assert capture_fleet(small) == small_captures
 
 
 def test_values_are_reached_without_a_cast() -> None:

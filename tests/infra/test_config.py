@@ -65,7 +65,7 @@ def test_the_shipped_config_is_accepted() -> None:
         (EAST, "min_size: 3\n    max_size: 9", "min_size: 2\n    max_size: 2", "max_size", "fewer `zone_ids`"),
         (EAST, SPOT_TYPES, "[g6e.xlarge]", "instance_types", "at least 4"),
         (EAST, SPOT_TYPES, "[g6e.xlarge, g5.xlarge, g5.2xlarge, g6.xlarge]", "instance_types", "split the pool"),
-        (EAST, "[g6e.2xlarge]\n    min_size: 3", "[g5.2xlarge]\n    min_size: 3", "instance_types", "zones"),
+        (WEST, "[g6e.2xlarge]\n    min_size: 3", "[g7e.2xlarge]\n    min_size: 3", "instance_types", "zones"),
         (
             EAST,
             "[p5.48xlarge]\n    min_size: 0",
@@ -79,7 +79,7 @@ def test_the_shipped_config_is_accepted() -> None:
         (EAST, "efa: true", "efa: true\n    role: cpu", "image", "*_NVIDIA"),
         (EAST, "instance_types: [g6e.2xlarge]", "efa: true\n    instance_types: [g6e.2xlarge]", "efa", "efa: false"),
         (EAST, "name: l40s-burst", "name: l40s-base", "us-east-1.pools", "its own name"),
-        (EAST, "g: 320", "g: 100", "quotas_vcpu.g", "lower a max_size"),
+        (EAST, "g: 384", "g: 100", "quotas_vcpu.g", "lower a max_size"),
         (EAST, "cidr: 10.16.0.0/16\n", "", "us-east-1.cidr", "add `cidr:`"),
         (EAST, "cidr: 10.16.0.0/16", "cdir: 10.16.0.0/16", "us-east-1.cdir", "remove it or use one of"),
         (EAST, "capacity: capacity-block", "capacity: free", "capacity", "use one of: on-demand"),

@@ -1,5 +1,6 @@
 """The monthly estimate: from the graph, with sources, and a verdict against the budget."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
@@ -8,10 +9,18 @@ import pytest
 from infra.catalogue.instances import instances, sources
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
+from infra.config.pools import Pool
 from infra.estimate.lines import HOURS, lines, prices
 from infra.estimate.report import Estimate, budget_of, ending, estimate, render
 from infra.graph.captured import Capture
+from tests.infra.edits import put
 from tests.infra.model.machines import ec2_types
+
+SIZES: tuple[Callable[[Pool], int], ...] = (
+    lambda pool: pool.max_size if pool.reservation else pool.min_size,
+    lambda pool: pool.likely,
+    lambda pool: pool.max_size,
+)
 
 
 def east(fleet: Fleet, by_label: dict[str, Capture]) -> Estimate:
@@ -34,6 +43,20 @@ def test_pools_cost_what_they_keep(fleet: Fleet, by_label: dict[str, Capture]) -
     assert burst["pool l40s-spot"].usd == 0
     assert burst["pool l40s-spot"].most_usd > burst["pool l40s-spot"].likely_usd > 0
     assert all(line.usd <= line.likely_usd <= line.most_usd for line in found if "warm" not in line.what)
+
+
+def test_logs_cost_what_comes_in_and_what_is_kept(fleet: Fleet, by_label: dict[str, Capture]) -> None:
+    """A group costs its ingestion and its retention, and grows with the machines; each group has a row."""
+    graph = by_label["region-us-east-1"].graph
+    flow = next(line for line in lines(graph, fleet.regions[0]) if line.what.startswith("log flow"))
+    machines = [sum(size(pool) for pool in fleet.regions[0].pools) for size in SIZES]
+    each = 0.50 + 0.03 * 0.15 * 400 * 24 / HOURS
+    assert [flow.usd, flow.likely_usd, flow.most_usd] == pytest.approx([each * count for count in machines])
+    longer = put("LogGroup", "flow", "retentionInDays", 800)(graph)
+    dearer = next(line for line in lines(longer, fleet.regions[0]) if line.what.startswith("log flow"))
+    assert dearer.usd > flow.usd
+    told = [line.what for item in by_label.values() for line in lines(item.graph, None) if line.what.startswith("log ")]
+    assert len(told) == sum(len([*item.graph.of("aws:cloudwatch/logGroup:LogGroup")]) for item in by_label.values())
 
 
 def test_paid_capacity_has_an_end(fleet: Fleet) -> None:
@@ -77,7 +100,9 @@ def test_every_price_has_a_source() -> None:
         *table["databases"].values(),
         *table["volumes"].values(),
         *table["blocks"].values(),
+        *table["logs"].values(),
     ]
+    assert all(row["source"] for row in table["groups"].values())
     assert all(row["source"] and row["usd"] >= 0 for row in rows)
 
 

@@ -1,5 +1,6 @@
 """Run-books of the first day and of upgrades, read from the pages: what can run here runs, the rest has models."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -11,11 +12,14 @@ from botocore import xform_name
 
 from infra.capture.fleet import REGIONAL
 from infra.capture.run import SECRET_CONFIG
+from infra.components.labels import ROLE
 from infra.components.secrets_manager import WRITTEN
 from infra.components.site import Site
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
+from infra.kube.first_start import ADMIN_KEY
 from infra.kube.images import BILL, signatures
+from infra.kube.pods import SAFE_CONTAINER, SAFE_POD
 from infra.rendered.checked_in import facts
 from infra.stacks.exports import project_name
 
@@ -44,7 +48,18 @@ PULUMI = {
     "destroy": set(),
 }
 """https://www.pulumi.com/docs/iac/cli/commands/: the commands and options that the page uses."""
-OTHERS = {"crane": "copy", "cosign": "", "helm": "registry", "kubectl": "", "curl": "", "penstock": ""}
+OTHERS = {
+    "crane": {"auth", "push"},
+    "cosign": {"sign", "attest"},
+    "docker": {"save"},
+    "helm": {"registry"},
+    "terraform": {"providers"},
+    "kubectl": set(),
+    "curl": set(),
+    "penstock": set(),
+}
+PLAIN = {"AWS", "ENV", "REGION", "ALL", "DER", "URN"}
+"""Capitals that are no placeholders, or that the page begins with."""
 
 
 def of(tool: str) -> list[list[str]]:
@@ -146,7 +161,45 @@ def test_no_other_tool_is_used_than_the_named() -> None:
     """Every tool of the blocks is among those that the page asks for, and used in the way that is checked."""
     assert {words[0] for words in COMMANDS} <= {"aws", "make", "openssl", "pulumi", *OTHERS}
     for tool, first in OTHERS.items():
-        assert all(words[0] == first for words in of(tool) if first)
+        assert all(words[0] in first for words in of(tool) if first)
+
+
+def test_every_word_of_a_command_is_explained() -> None:
+    """Each word in capitals that a reader must replace stands in the text, which says from where it comes."""
+    prose = re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)
+    told = {word for part in re.findall(r"`([^`]*)`", prose) for word in WORD.findall(part)}
+    asked = {word for block in BLOCKS for line in block for word in WORD.findall(line)}
+    assert asked - told - PLAIN == set()
+
+
+WORD = re.compile(r"(?<![A-Za-z_.$-])[A-Z]+(?:_[A-Z]+)*(?![A-Za-z_=])")
+
+
+def test_a_password_goes_into_a_login() -> None:
+    """A registry's password is of no use on the screen."""
+    lines = [line for block in BLOCKS for line in block if "get-login-password" in line]
+    assert lines
+    assert all(" | " in line and "--password-stdin" in line for line in lines)
+
+
+def test_what_does_not_end_comes_last() -> None:
+    """A forwarded port holds its terminal: nothing of its block comes after it."""
+    for block in BLOCKS:
+        held = [index for index, line in enumerate(block) if "port-forward" in line]
+        assert held in ([], [len(block) - 1])
+
+
+def test_the_pod_that_reads_the_first_key_is_admitted() -> None:
+    """It mounts the job's claim, on nodes of the claim's zones, as safe as every pod of ours, by digest."""
+    (words,) = [one for one in of("kubectl") if "run" in one]
+    spec = json.loads(words[words.index("--overrides") + 1])["spec"]
+    (container,) = spec["containers"]
+    assert spec["volumes"][0]["persistentVolumeClaim"] == {"claimName": ADMIN_KEY.name}
+    assert spec["nodeSelector"] == {ROLE: "cpu"}
+    assert spec["securityContext"] == SAFE_POD
+    assert container["securityContext"].items() <= SAFE_CONTAINER.items()
+    assert {"allowPrivilegeEscalation", "capabilities"} == set(container["securityContext"])
+    assert container["image"].endswith("/penstock/controller@DIGEST")
 
 
 def test_images_are_signed_as_the_admission_controller_reads() -> None:
@@ -163,7 +216,7 @@ def test_the_bill_that_is_signed_is_the_one_that_the_cluster_asks_for(fleet: Fle
     """The page signs the file that `make images` writes, of the type and with the key of an enforced policy."""
     (folder,) = re.findall(r'^FOLDER = ROOT / "(.*)"$', (ROOT / "scripts/bills.py").read_text(), re.MULTILINE)
     _, words = of("cosign")
-    assert words[words.index("--predicate") + 1] == f"{folder}/gateway.cdx.json"
+    assert words[words.index("--predicate") + 1] == f"{folder}/IMAGE.cdx.json"
     assert words[words.index("--type") + 1] == "cyclonedx"
     site = Site(environment=fleet.environment, region=fleet.environment.primary)
     alias = fleet.environment.signing_alias

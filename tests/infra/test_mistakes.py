@@ -41,14 +41,16 @@ def spoilt(captures: tuple[Capture, ...]) -> Spoilt:
     return [(kind, row, spoiled(captures, row)) for kind, found in MISTAKES.items() for row in found]
 
 
-def test_nothing_is_wrong(fleet: Fleet, captures: tuple[Capture, ...]) -> None:
-    """Each walk ends where it should, in each region."""
-    assert sorted(faults(fleet, captures)) == []
-
-
-def test_nothing_is_wrong_in_the_small_environment(small: Fleet, small_captures: tuple[Capture, ...]) -> None:
-    """Nor there; the cases of access name secrets and regions of prod."""
-    assert [one for one in faults(small, small_captures) if not one.startswith("access: ")] == []
+@pytest.mark.parametrize("environment", ["prod", "dev"])
+def test_nothing_is_wrong(
+    fleet: Fleet, captures: tuple[Capture, ...], small: Fleet, small_captures: tuple[Capture, ...], environment: str
+) -> None:
+    """Each walk ends where it should, in each region of each shipped environment."""
+    if environment == "prod":
+        assert sorted(faults(fleet, captures)) == []
+    else:
+        # the cases of access name secrets and regions of prod
+        assert [one for one in faults(small, small_captures) if not one.startswith("access: ")] == []
 
 
 def test_mistakes_are_noticed(fleet: Fleet, spoilt: Spoilt, capsys: pytest.CaptureFixture[str]) -> None:

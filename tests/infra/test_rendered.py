@@ -5,7 +5,6 @@ The facts are Helm's (`infra/rendered`), not our values'; what somebody has agre
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
-from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from infra.catalogue.charts import charts, mirrored
 from infra.config.model import Fleet
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
-from infra.graph.values import Json, dig, items, mapping, text
+from infra.graph.values import dig, mapping, text
 from infra.kube.namespaces import LEVELS, OPERATORS, POD_NAME
 from infra.rendered import checked_in
 from infra.rendered.checked_in import OF, REGISTRY, facts
@@ -25,8 +24,6 @@ from infra.rendered.mirror import commands, copies
 AGREED: dict[str, list[Any]] = yaml.safe_load(Path(__file__).with_name("agreed.yaml").read_text(encoding="utf-8"))
 RELEASE = "kubernetes:helm.sh/v3:Release"
 STRICTEST = ("restricted", "baseline", "privileged")
-SERVICES = ip_address("172.20.0.10")
-"""A cluster address: outside of every network of ours."""
 
 
 @pytest.fixture(scope="module")
@@ -146,17 +143,6 @@ def test_pods_have_a_place_a_weight_and_a_rank(what: str, field: str) -> None:
     assert {name for name, value in (ours or told).items() if not value} == set(AGREED[what])
 
 
-def test_labels_in_policies_are_some_pods(platform: Capture) -> None:
-    """Each pod that a network policy names exists, by a label that the rendered pod carries."""
-    carried = {(one["namespace"], key, value) for _, one in workloads() for key, value in one["labels"].items()}
-    carried |= {(space, POD_NAME, name) for space, name in (one.split("/") for one in AGREED["operated"])}
-    for node in platform.graph.nodes:
-        if node.type.endswith(":NetworkPolicy"):
-            space = text(node.inputs, "metadata.namespace")
-            own = mapping(node.inputs, "spec.podSelector.matchLabels")
-            assert space == "penstock" or all((space, key, value) in carried for key, value in own.items()), node.name
-
-
 def test_operators_are_read_where_they_tell() -> None:
     """Each operator that Prometheus reads has a pod of that name, in that namespace, with that port."""
     found = {(one["namespace"], one["labels"].get(POD_NAME), port) for _, one in workloads() for port in one["ports"]}
@@ -220,40 +206,3 @@ def _brought() -> Iterator[tuple[str, Mapping[str, str]]]:
             yield one["kind"][0].lower() + one["kind"][1:], one["labels"]
         if found["alerts"]:
             yield "rule", found["alerts"]["labels"]
-
-
-# -- calls by a Service's cluster address --------------------------------------------------------
-
-
-@pytest.mark.parametrize(("caller", "service", "port"), AGREED["calls"])
-def test_cluster_addresses_are_open(platform: Capture, caller: str, service: str, port: int) -> None:
-    """A call to a Service leaves its namespace only if a policy names a label that the Service itself selects by.
-
-    aws/amazon-network-policy-controller-k8s ecc7e6a, pkg/resolvers/endpoints.go: a block must hold the address itself.
-    """
-    space, _, name = caller.partition("/")
-    chart, _, called = service.partition("/")
-    (target,) = [one for one in facts()[chart]["services"] if one["name"] == called]
-    assert str(port) in target["ports"]
-    own = next(
-        (one["labels"] for _, one in workloads() if one["namespace"] == space and one["labels"].get(POD_NAME) == name)
-    )
-    assert any(
-        _opens(rule, port) and any(_reaches(peer, target) for peer in items(rule, "to"))
-        for node in platform.graph.nodes
-        if node.type.endswith(":NetworkPolicy") and text(node.inputs, "metadata.namespace") == space
-        if mapping(node.inputs, "spec.podSelector.matchLabels").items() <= own.items()
-        for rule in items(node.inputs, "spec.egress")
-    )
-
-
-def _opens(rule: Json, port: int) -> bool:
-    return any(dig(one, "port") == port for one in items(rule, "ports"))
-
-
-def _reaches(peer: Json, service: Mapping[str, Any]) -> bool:
-    if block := text(peer, "ipBlock.cidr"):
-        return SERVICES in ip_network(block)
-    space = mapping(peer, "namespaceSelector.matchLabels").get("kubernetes.io/metadata.name")
-    labels = mapping(peer, "podSelector.matchLabels")
-    return space == service["namespace"] and bool(labels) and labels.items() <= service["selector"].items()

@@ -3,10 +3,8 @@
 import ast
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import promql_parser
 import pytest
 
 from infra.graph.captured import Capture
@@ -15,26 +13,6 @@ from tests.infra.model.metrics import exported, unknown
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALED_OBJECT = "kubernetes:keda.sh/v1alpha1:ScaledObject"
-
-
-def queries(clusters: tuple[Capture, ...]) -> Iterator[str]:
-    for item in clusters:
-        for node in item.graph.of(SCALED_OBJECT):
-            yield from (text(one, "metadata.query") for one in items(node.inputs, "spec.triggers")[1:])
-
-
-def test_every_metric_is_exported(clusters: tuple[Capture, ...]) -> None:
-    """Each metric and label that a scaler reads stands in the platform's catalogue."""
-    names = exported()
-    assert {query: wrong for query in queries(clusters) if (wrong := unknown(query, names))} == {}
-
-
-def test_every_query_parses(clusters: tuple[Capture, ...]) -> None:
-    """Each scaler's query is PromQL."""
-    found = list(queries(clusters))
-    assert found
-    for query in found:
-        promql_parser.parse(query)
 
 
 @pytest.mark.parametrize(

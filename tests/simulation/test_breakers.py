@@ -10,8 +10,10 @@ import pytest
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, WorkerId
-from penstock.gateway.dispatch import Breakers, Change, FailureEvidence, Level, Origin, ProbeResult, Shape
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.charges import Origin, Shape
 from penstock.gateway.dispatch.dispatcher import MOST_ERRORS
+from penstock.gateway.dispatch.records import Change, FailureEvidence, Level, ProbeResult
 from tests.support.samples.calls import VERSION
 
 PER_S = 50.0

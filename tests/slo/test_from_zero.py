@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.apps.gateway.parts import compose
 from penstock.apps.keys import Keys
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.pool.shown import PoolMetrics
 from penstock.control.rollout.shown import RolloutMetrics

@@ -14,7 +14,8 @@ from secrets import token_hex
 from penstock.apps import keys, observed, ownership, peers, slos
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
-from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
+from penstock.apps.settings import CONTROLLER_PORT
+from penstock.apps.settings.processes import ControllerSettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
@@ -29,7 +30,7 @@ from penstock.connectors.postgres.rollouts import PostgresRollouts
 from penstock.connectors.postgres.scaling import PostgresScaleRecords
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
-from penstock.connectors.records import DecisionFile
+from penstock.connectors.records.decisions import DecisionFile
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
 from penstock.control.api.app import bounded, refusal
@@ -61,7 +62,7 @@ from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
 from penstock.judging.comparisons import Comparisons
-from penstock.lateness import AwakeClock
+from penstock.lateness.awake import AwakeClock
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, bind_first_free, url_of

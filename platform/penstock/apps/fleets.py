@@ -10,7 +10,8 @@ from pathlib import Path
 from penstock.apps import slos
 from penstock.apps.keys import provide_worker_key
 from penstock.apps.scales import bounds_of
-from penstock.apps.settings import ControllerSettings, FleetKind, environment_of_workers
+from penstock.apps.settings import environment_of_workers
+from penstock.apps.settings.processes import ControllerSettings, FleetKind
 from penstock.connectors.process.fleet import HostConfig, LocalFleet
 from penstock.control.autoscaler.autoscaler import ScaleSettings
 from penstock.control.fleet.orders import Host

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock.apps import keys, ownership, peers
-from penstock.apps.settings import InitSettings
+from penstock.apps.settings.processes import InitSettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from penstock.apps.settings import KeySettings, SettingKind, Told, WorkerSettings
-from penstock.apps.settings.told import PREFIX, named
+from penstock.apps.settings.processes import WorkerSettings
+from penstock.apps.settings.stores import KeySettings
+from penstock.apps.settings.told import PREFIX, SettingKind, Told, named
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.keys import Purpose, derive, worker_bearer, worker_secret

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.apps import slos
-from penstock.apps.settings import ControllerSettings, Settings
+from penstock.apps.settings import Settings
+from penstock.apps.settings.processes import ControllerSettings
 from penstock.connectors.prometheus.client import Prometheus
 from penstock.connectors.prometheus.window import reading
 from penstock.domain.clock import SystemClock

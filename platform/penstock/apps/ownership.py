@@ -6,7 +6,8 @@ Two platforms would bill into one ledger; with another pepper every caller would
 import asyncio
 
 from penstock.apps.keys import Keys, platform_file
-from penstock.apps.settings import GatewaySettings, KeySettings
+from penstock.apps.settings.processes import GatewaySettings
+from penstock.apps.settings.stores import KeySettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.owner import is_owner, is_pepper

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from penstock.apps.settings import Home, PeerSettings, Tls, Told
-from penstock.apps.settings.told import PREFIX
+from penstock.apps.settings.stores import PeerSettings
+from penstock.apps.settings.told import PREFIX, Home, Tls, Told
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.tls.files import Files

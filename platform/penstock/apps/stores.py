@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.apps.settings import ArtifactSettings, DatabaseSettings, Told, WorkerSettings
-from penstock.apps.settings.stores import with_user
+from penstock.apps.settings.processes import WorkerSettings
+from penstock.apps.settings.stores import ArtifactSettings, DatabaseSettings, with_user
+from penstock.apps.settings.told import Told
 from penstock.domain.clock import Clock
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from penstock.apps import peers, slos
 from penstock.apps.keys import check_files, worker_secrets
-from penstock.apps.settings import WorkerSettings, given_devices
+from penstock.apps.settings import given_devices
+from penstock.apps.settings.processes import WorkerSettings
 from penstock.apps.stores import open_store, open_verifier
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import VersionId, WorkerId

@@ -43,7 +43,8 @@ def up(
 
     * `penstock up --observe` - with metrics, rules and alerts, kept in the same folder
     """
-    from penstock.apps.settings import Tls, load
+    from penstock.apps.settings import load
+    from penstock.apps.settings.told import Tls
     from penstock.local.run import run
 
     _begin()

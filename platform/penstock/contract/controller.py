@@ -1,6 +1,7 @@
 """The needs of a controller."""
 
-from penstock.apps.settings import CONTROLLER_PORT, ControllerSettings
+from penstock.apps.settings import CONTROLLER_PORT
+from penstock.apps.settings.processes import ControllerSettings
 from penstock.connectors.kubernetes.kinds import RIGHTS
 from penstock.connectors.postgres import roles
 from penstock.contract import shared
@@ -15,20 +16,7 @@ CONTROLLER = Process(
     about="Decides what runs where, and publishes the routing table; the operators' API.",
     command=("penstock", "controller"),
     settings=ControllerSettings,
-    needed=(
-        "home",
-        "host",
-        "metrics_host",
-        "advertise",
-        "database_url",
-        "database_user",
-        "platform_key_file",
-        "pepper_file",
-        "tls_cert_file",
-        "tls_key_file",
-        "tls_ca_file",
-        "limits_url",
-    ),
+    needed=("home", "host", "metrics_host", "advertise", *shared.STORES_AND_KEYS),
     ports=(
         Port(
             name="api",
@@ -66,14 +54,7 @@ CONTROLLER = Process(
         ),
         shared.TEMPORARY,
     ),
-    secrets=(
-        shared.PLATFORM_KEY,
-        shared.PEPPER,
-        shared.database_password("controller"),
-        shared.LIMITS_PASSWORD,
-        shared.DATABASE_CA,
-        shared.LIMITS_CA,
-    ),
+    secrets=shared.secrets("controller"),
     certificate=Certificate(role=Role.CONTROLLER),
     calls=(
         shared.database(roles.CONTROLLER),

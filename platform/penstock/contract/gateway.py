@@ -1,6 +1,6 @@
 """The needs of a gateway."""
 
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.connectors.postgres import roles
 from penstock.contract import shared
 from penstock.contract.nouns import Called, Certificate, Ending, Life, Port, Probe, Process
@@ -12,21 +12,7 @@ GATEWAY = Process(
     about="Takes requests of clients and sends them to workers.",
     command=("penstock", "gateway"),
     settings=GatewaySettings,
-    needed=(
-        "home",
-        "host",
-        "metrics_host",
-        "database_url",
-        "database_user",
-        "platform_key_file",
-        "pepper_file",
-        "tls_cert_file",
-        "tls_key_file",
-        "tls_ca_file",
-        "limits_url",
-        "answers_url",
-        "artifact_store",
-    ),
+    needed=("home", "host", "metrics_host", *shared.STORES_AND_KEYS, "answers_url", "artifact_store"),
     ports=(
         Port(
             name="public",
@@ -74,12 +60,7 @@ GATEWAY = Process(
         shared.TEMPORARY,
     ),
     secrets=(
-        shared.PLATFORM_KEY,
-        shared.PEPPER,
-        shared.database_password("gateway"),
-        shared.LIMITS_PASSWORD,
-        shared.DATABASE_CA,
-        shared.LIMITS_CA,
+        *shared.secrets("gateway"),
         shared.authority("answers", "the answers' store", optional=True),
         shared.password("answers", "The password of the answers' store."),
     ),

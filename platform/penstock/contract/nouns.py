@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.apps.settings import Told
+from penstock.apps.settings.told import Told
 
 
 class Life(StrEnum):

@@ -51,6 +51,9 @@ PEPPER = Secret(
     exchangeable=True,
     meaning="The same in all processes of all regions; an API key works for as long as the pepper that hashed it.",
 )
+CERTIFICATE = ("tls_cert_file", "tls_key_file", "tls_ca_file")
+STORES_AND_KEYS = ("database_url", "database_user", "platform_key_file", "pepper_file", *CERTIFICATE, "limits_url")
+"""Settings that gateways and controllers need alike."""
 LIMITS_PASSWORD = password("limits", "The password of the limits' store.")
 DATABASE_CA = authority("database", "the database", optional=False)
 LIMITS_CA = authority("limits", "the limits' store", optional=True)
@@ -62,8 +65,10 @@ def database(role: str = "") -> Called:
     return Called(to="database", setting="database_url", port="postgresql", role=role, meaning="Postgres, the writer.")
 
 
-def database_password(process: str) -> Secret:
-    return password("database", "The password of this process's own role.", name=f"{process}-database-password")
+def secrets(process: str) -> tuple[Secret, ...]:
+    """Return the secrets that gateways and controllers have alike."""
+    own = password("database", "The password of this process's own role.", name=f"{process}-database-password")
+    return PLATFORM_KEY, PEPPER, own, LIMITS_PASSWORD, DATABASE_CA, LIMITS_CA
 
 
 def granted_password(process: str) -> Secret:

@@ -1,6 +1,6 @@
 """The needs of a worker."""
 
-from penstock.apps.settings import WorkerSettings
+from penstock.apps.settings.processes import WorkerSettings
 from penstock.contract import shared
 from penstock.contract.nouns import (
     Called,
@@ -35,9 +35,7 @@ WORKER = Process(
         "worker_key_file",
         "signing_key_file",
         "advertise",
-        "tls_cert_file",
-        "tls_key_file",
-        "tls_ca_file",
+        *shared.CERTIFICATE,
     ),
     ports=(
         Port(

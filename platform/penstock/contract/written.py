@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
 from penstock import __version__
-from penstock.apps.settings import SettingKind, Told
-from penstock.apps.settings.told import PREFIX
+from penstock.apps.settings.told import PREFIX, SettingKind, Told
 from penstock.connectors.kubernetes.scaling import written as written_scaler
 from penstock.contract.controller import CONTROLLER
 from penstock.contract.gateway import GATEWAY

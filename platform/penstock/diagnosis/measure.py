@@ -169,6 +169,10 @@ def _faults(recording: Recording, requests: float | None) -> FaultFigures:
         count = total(filter(has(Label.CODE, error.code), recording.of(names.REFUSALS)))
         return min(1.0, count / requests) if count is not None and requests else None
 
+    def without_worker() -> float | None:
+        found = total(recording.of(names.NO_WORKER))
+        return min(1.0, found / requests) if found and requests else refused(NoCapacity)
+
     def opened(level: str) -> float | None:
         if not any(map(has(Label.LEVEL, level), recording.of(names.BREAKERS_OPEN))):
             return 0.0 if requests is not None else None
@@ -176,7 +180,7 @@ def _faults(recording: Recording, requests: float | None) -> FaultFigures:
 
     ejected = by(Label.VERSION, recording.of(names.EJECTIONS))
     return FaultFigures(
-        no_worker_ratio=refused(NoCapacity),
+        no_worker_ratio=without_worker(),
         overloaded_ratio=refused(Overloaded),
         engine_fault_ratio=share(Outcome.ENGINE_ERROR, Outcome.BROKEN_STREAM),
         slow_readers=_events(recording, names.REQUESTS, has(Label.OUTCOME, Outcome.SLOW_READER.value)),

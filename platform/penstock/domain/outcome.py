@@ -87,7 +87,7 @@ class Stage(StrEnum):
     PREPROCESS = "preprocess"
     ADMISSION = "admission"
     WAKE = "wake"
-    """The request is held until a worker of its version, which slept, serves again."""
+    """The request is held until a worker of its version serves again."""
     ROUTE = "route"
     ADAPTER = "adapter"
     """The request waits at the worker for its adapter: until it is loaded, or has a slot of the batch."""

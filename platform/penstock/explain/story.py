@@ -79,7 +79,7 @@ def _time(record: RequestRecord) -> Iterator[str]:
         longest = [f"{stage} {seconds(spent)}" for stage, spent in stages[:3]]
         yield f"Its time went to {listed(longest)}."
     if woken_s := dict(stages).get(Stage.WAKE):
-        yield f"Its version slept when it came: it was held for {seconds(woken_s)}, for a worker to wake."
+        yield f"No worker of its version served when it came: it was held for {seconds(woken_s)}, until one did."
     if left_s := unaccounted_s(record):
         yield f"Not accounted: {seconds(left_s)}{when_unaccounted(record)}."
     if record.deadline_s is not None:

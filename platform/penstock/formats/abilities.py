@@ -53,7 +53,7 @@ def of_template(template: ChatTemplate, special_tokens: Iterable[tuple[str, str]
     known = {**_PLAIN, **dict(special_tokens)}
     turns: list[Message] = [
         _said("user", "Hi", template),
-        {"role": "assistant", "content": _content("", template), "tool_calls": [_CALL]},
+        {"role": "assistant", "content": template.content(""), "tool_calls": [_CALL]},
         {"role": "tool", "content": _THIRD, "tool_call_id": "call12345", "name": _MARK},
     ]
     user = [_said("user", "Hi", template)]
@@ -74,11 +74,7 @@ def _reads_effort(template: ChatTemplate, user: list[Message], known: dict[str, 
 
 
 def _said(role: str, text: str, template: ChatTemplate) -> Message:
-    return {"role": role, "content": _content(text, template)}
-
-
-def _content(text: str, template: ChatTemplate) -> object:
-    return [{"type": "text", "text": text}] if template.wants_parts else text
+    return {"role": role, "content": template.content(text)}
 
 
 def _shows(

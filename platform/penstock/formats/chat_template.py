@@ -75,12 +75,11 @@ class ChatTemplate:
         self.wants_parts = _wants_parts(parsed)
         self.knows_developers = '"developer"' in source or "'developer'" in source
 
+    def content(self, text: str) -> object:
+        return [{"type": "text", "text": text}] if self.wants_parts else text
+
     def render(
-        self,
-        messages: Sequence[Message],
-        variables: Mapping[str, object],
-        *,
-        continue_final: bool = False,
+        self, messages: Sequence[Message], variables: Mapping[str, object], *, continue_final: bool = False
     ) -> str:
         """Return the prompt; raises ``TemplateRefused`` with the template's reason."""
         try:

@@ -129,7 +129,7 @@ def _check_template(manifest: Manifest) -> None:
     if not manifest.chat_template:
         return
     template = _compiled(manifest.chat_template)
-    user: Message = {"role": "user", "content": [{"type": "text", "text": _HELLO}] if template.wants_parts else _HELLO}
+    user: Message = {"role": "user", "content": template.content(_HELLO)}
     known: dict[str, object] = {"tools": None, "documents": None, "add_generation_prompt": True}
     try:
         template.render([user], known | dict(manifest.special_tokens))

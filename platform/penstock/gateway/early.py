@@ -10,7 +10,7 @@ from penstock.domain.errors import Overloaded
 from penstock.domain.ids import VersionId
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.demand import Demand
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.resolve import reachable
 
 MOST_VERSIONS = 4

@@ -4,8 +4,8 @@ listener → identify → resolve (name → version) → preprocess → admit (o
 settle
 
 Each stage returns the call with the data that it added: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). A
-request for a sleeping version is held under its lease. A degraded request (C6) is made before admission under pressure,
-and once more if no worker accepted it.
+request without a serving worker is held under its lease. A degraded request (C6) is made before admission under
+pressure, and once more if no worker accepted it.
 
 Before the first token everything may be retried. After it, another worker continues the stream if the result is exact;
 otherwise errors become in-band events and an ``Outcome``.
@@ -108,9 +108,7 @@ class Held(Protocol):
 
 class Holding(Protocol):
     def place(self, call: Admitted) -> Held | None:
-        """Hold the request if its version sleeps; None if it need not wait. Raises a ``Rejected`` if it could not be
-        served in time.
-        """
+        """Hold the request; None if it need not wait. Raises a ``Rejected`` if no worker serves in time."""
         ...
 
     async def again(self, call: Admitted, error: PenstockError) -> bool:
@@ -118,7 +116,7 @@ class Holding(Protocol):
         ...
 
     def passed_by(self, version: VersionEntry) -> None:
-        """Record that a request for this sleeping version is answered by another one."""
+        """Record that a request for this version is answered by another one."""
         ...
 
 
@@ -349,7 +347,7 @@ class Pipeline:
         return answer
 
     async def _sent(self, call: Admitted, relay: Relay, pick: Pick) -> Ticket | None:
-        """Dispatch, after the wait for a sleeping version; None if its workers have fallen asleep again."""
+        """Dispatch, after the wait for a worker; None if no worker serves any more."""
         held = self.holding.place(call)
         try:
             if held is not None:

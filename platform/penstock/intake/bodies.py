@@ -13,7 +13,7 @@ from penstock.intake.direct import EXTENSION, DirectReply
 from penstock.intake.held import HeldBytes, Intake
 from penstock.intake.limits import Limits
 from penstock.intake.types import App, Message, Receive, Refusal, Scope, Send
-from penstock.lateness import awake_time, timeout
+from penstock.lateness.awake import awake_time, timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,6 @@ class _Answer:
 
 
 def prove(scope: Scope) -> None:
-    """Record a valid key for the address of this request."""
     reply = scope.get("extensions", {}).get(EXTENSION)
     if isinstance(reply, DirectReply):
         reply.prove()

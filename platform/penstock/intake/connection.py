@@ -28,7 +28,7 @@ from penstock.intake.addresses import Addresses, Placed
 from penstock.intake.direct import EXTENSION, DirectReply
 from penstock.intake.limits import LINGER_BYTES, LINGER_S, Limits
 from penstock.intake.types import Refusal
-from penstock.lateness import awake_time
+from penstock.lateness.awake import awake_time
 
 if TYPE_CHECKING:
     import asyncio
@@ -72,7 +72,6 @@ class Connection(HttpToolsProtocol):
     config: EdgeConfig
 
     def connection_made(self, transport: "asyncio.Transport") -> None:  # type: ignore[override]
-        """Accept the connection, or refuse it if there are too many."""
         super().connection_made(transport)
         self._limits, self._awake = self.config.limits, awake_time()
         self._replies: deque[DirectReply] = deque()
@@ -119,7 +118,6 @@ class Connection(HttpToolsProtocol):
     # -- reading -----------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Parse the bytes; bound an unfinished head."""
         if self._awaits is Awaits.CLOSE:
             self._discard(len(data))
             return
@@ -147,7 +145,6 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_begin(self) -> None:
-        """Begin the headers' time limit."""
         super().on_message_begin()
         self._in_head = True
         self._head_bytes = self._counted_bytes = 0
@@ -240,7 +237,6 @@ class Connection(HttpToolsProtocol):
     # -- ending ------------------------------------------------------------------------
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or wait for one."""
         if self._replies:  # a lost connection has let go of them
             self._replies.popleft().forget()
         self.server_state.total_requests += 1

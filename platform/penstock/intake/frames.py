@@ -168,7 +168,6 @@ class Frames:
         self._block = block if is_open else 0
 
     def _payload(self, data: bytes, at: int, size: int, now: float) -> int:
-        """Skip a part of a frame's payload; return the part's size."""
         if self._kind == _DATA:
             if self._reads_padding:
                 self._reads_padding, self._padding, size = False, data[at], 1
@@ -184,7 +183,6 @@ class Frames:
         return size
 
     def _content(self, data: bytes, at: int, size: int, now: float) -> None:
-        """Count a part of the messages in a stream."""
         one = self._streams.get(self._stream)
         if one is None:
             one = self._streams[self._stream] = Unfinished(now)

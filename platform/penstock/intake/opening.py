@@ -24,7 +24,6 @@ class Opening:
         self._frame = bytearray()
 
     def add(self, payload: bytes) -> None:
-        """Add a part of the payload of a HEADERS or CONTINUATION frame."""
         self._frame += payload
 
     def end_frame(self, flags: int, *, is_last: bool, is_first: bool) -> None:

@@ -18,7 +18,7 @@ from penstock.domain.ids import TenantId
 from penstock.intake.frames import Frames, HeadersTooLong, NotHttp2
 from penstock.intake.held import HeldBytes, Intake
 from penstock.intake.limits import LINGER_BYTES, LINGER_S, Limits
-from penstock.lateness import awake_time
+from penstock.lateness.awake import awake_time
 
 BACKLOG = 2048
 SWEEP_EVERY_S = 0.5
@@ -125,7 +125,6 @@ class Client(asyncio.Protocol):
     # -- the server's side -----------------------------------------------------------------------
 
     def joined(self, server: "_Server") -> None:
-        """Pass on the bytes that came before the connection to the server existed."""
         if self.transport.is_closing() or self._refused_at:
             server.transport.abort()
             return
@@ -135,7 +134,6 @@ class Client(asyncio.Protocol):
         self.transport.resume_reading()
 
     def passed_on(self, data: bytes) -> None:
-        """Write the server's bytes, which begin with its settings, to the client."""
         self._frames.is_greeted = True
         self.transport.write(data)
 

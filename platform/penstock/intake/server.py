@@ -21,7 +21,7 @@ from penstock.intake.connection import Connection, Drain, EdgeConfig
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.types import App, Refusal
-from penstock.lateness import awake_time
+from penstock.lateness.awake import awake_time
 
 SWEEP_EVERY_TICKS = 5
 """uvicorn ticks ten times a second."""

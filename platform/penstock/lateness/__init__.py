@@ -2,7 +2,3 @@
 
 A timer measures its own lateness: it compares the time for which it was set with the time at which it fires.
 """
-
-from penstock.lateness.awake import AwakeClock, AwakeTime, Timer, awake_time, timeout
-
-__all__ = ["AwakeClock", "AwakeTime", "Timer", "awake_time", "timeout"]

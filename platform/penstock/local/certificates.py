@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Callable
 
 from penstock.apps.peers import files_of, of_home
-from penstock.apps.settings import Home, Settings, Tls
+from penstock.apps.settings import Settings
+from penstock.apps.settings.told import Home, Tls
 from penstock.domain.clock import Clock
 from penstock.supervision.files import write_private
 from penstock.telemetry import logs

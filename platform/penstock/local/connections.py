@@ -8,7 +8,8 @@ from pathlib import Path
 import httpx
 
 from penstock.apps.peers import files_of, of_home
-from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings, Tls
+from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
+from penstock.apps.settings.told import Tls
 from penstock.clients.fleet import FleetWatch, Waiting
 from penstock.clients.operator import TIMEOUT_S as OPERATOR_S
 from penstock.clients.operator import Operator

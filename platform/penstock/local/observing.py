@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 import httpx
 
 from penstock.apps import slos
-from penstock.apps.settings import Home, Settings
+from penstock.apps.settings import Settings
+from penstock.apps.settings.told import Home
 from penstock.connectors.process import leftovers
 from penstock.connectors.prometheus import configuration
 from penstock.connectors.prometheus.configuration import Scraping, Target

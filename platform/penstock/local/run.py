@@ -8,7 +8,8 @@ import signal
 
 from rich.console import Console
 
-from penstock.apps.settings import FleetKind, Settings
+from penstock.apps.settings import Settings
+from penstock.apps.settings.processes import FleetKind
 from penstock.apps.sharing import check_shared
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError

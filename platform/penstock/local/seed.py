@@ -89,14 +89,14 @@ class Seed:
                 one.manifest, f"signatures/{one.digest}", self._act("version.register", one.id)
             )
         versions = {alias: one.id for alias, one in packed.items()}
-        routes = {route.alias: route for route in await self._registry.routes()}
+        routes = {route.alias: route for route in await self._registry.store.routes()}
         for alias, version in versions.items():
             if alias not in routes or _is_outdated(routes[alias], version):
                 await self._registry.put_alias(_route(alias, version), self._act("alias.set", alias))
         await self._deploy(frozenset(versions.values()), names)
 
     async def _deploy(self, wanted: frozenset[VersionId], names: frozenset[ModelName]) -> None:
-        present = {deployment.version: deployment.replicas for deployment in await self._registry.deployments()}
+        present = {deployment.version: deployment.replicas for deployment in await self._registry.store.deployments()}
         retired = {version for version in present if _name_of(version) in names} - wanted
         for version, replicas in [*((one, self._replicas) for one in wanted), *((one, 0) for one in retired)]:
             if present.get(version) != replicas:

@@ -15,7 +15,7 @@ from cronsim import CronSim, CronSimError
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import VersionId
-from penstock.domain.serving.spec import SpecReader, SpecRefused
+from penstock.domain.serving.spec import SpecReader
 from penstock.scaling.constants import IDLE_S
 from penstock.scaling.gateways import GatewayBounds
 
@@ -193,6 +193,3 @@ def _last(line: str, before: datetime) -> float:
 def _first(fired: Iterator[datetime]) -> float:
     found = next(fired, None)
     return found.timestamp() if found is not None else 0.0
-
-
-__all__ = ["Bounds", "ClockFloor", "GatewayBounds", "ScaleBounds", "SpecRefused", "of", "parse"]

@@ -30,7 +30,6 @@ def gateways(pace: Pace, demand: Demand, bounds: GatewayBounds, now: float) -> P
     is_known = demand.is_known and bool(demand.request_cpu_s or not requests)
     pace = pace.noting(need, demand.gateways, now) if is_known else pace.holding(demand.gateways, now)
     number = max(bounds.least, min(bounds.most, math.ceil(need - 1e-9)))
-    if number > pace.workers:
-        return replace(pace, workers=number)
     count = pace.steps_in(now, bounds.least) if is_known else 0
-    return replace(pace, workers=pace.workers - count, in_at=now) if count else pace
+    workers = max(number, pace.workers - count)
+    return replace(pace, workers=workers, in_at=now if workers < pace.workers else pace.in_at)

@@ -39,5 +39,4 @@ def quantile(samples: tuple[float, ...], lead_s: float) -> float:
     grown = sorted(after / before for before, after in zip(samples, samples[ahead:], strict=False) if before > 0.0)
     if len(grown) < GROWTH_LEAST_SAMPLES:
         return 1.0
-    at = min(len(grown) - 1, math.ceil(GROWTH_QUANTILE * len(grown)) - 1)
-    return min(GROWTH_MOST, max(1.0, grown[at]))
+    return min(GROWTH_MOST, max(1.0, grown[math.ceil(GROWTH_QUANTILE * len(grown)) - 1]))

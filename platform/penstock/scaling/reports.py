@@ -51,8 +51,6 @@ class Reports:
     _added: dict[Key, dict[int, _Added]] = field(default_factory=lambda: defaultdict(dict))
     _cpu_s: dict[int, float] = field(default_factory=dict)
     """CPU seconds of all gateways, by whole second."""
-    refused: int = 0
-    """Reports that counted nothing: repeated, late, unsound, or of one gateway too many."""
 
     def take(self, report: GatewayReport, now: float) -> bool:
         """Take a report at ``now``, in awake seconds; return False if it is refused as unsound or not newer than the
@@ -60,7 +58,6 @@ class Reports:
         """
         known = self._known.get(report.gateway)
         if not _is_sound(report) or (known is None and len(self._known) >= MOST_GATEWAYS) or _is_old(known, report):
-            self.refused += 1
             return False
         counted = {(one.version, one.standing): one for one in report.counted}
         if known is not None or report.number == 1:

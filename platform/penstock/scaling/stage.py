@@ -68,6 +68,8 @@ class Tracked:
     """The newest measured starts, in seconds."""
     shape: Shape | None = None
     used_at: float = -math.inf
+    unbound: int = 0
+    """Workers before a person's override: without a curve the number at its end."""
 
     @property
     def start_s(self) -> float:
@@ -121,7 +123,7 @@ def scale(state: State, scene: FleetScene, now: float) -> Step:
         look = _VersionScene(one, supply, demand, scene.demand, tracked, now, heard_after, fits)
         versions[one.version], target, record = _decide(look)
         if room is not None:
-            room = room.less(one.version, max(0, record.after - max(record.before, supply.awake)))
+            room = room.less(one.version, max(0, record.after - supply.awake))
         targets.append(target)
         records.append(record)
     return Step(state=State(versions=versions), targets=tuple(targets), records=tuple(records))
@@ -133,7 +135,9 @@ def _follow(before: Tracked | None, scaled: Scaled, supply: Supply, now: float) 
         counted = supply.counted(now, c.START_DEFAULT_S) or scaled.deployed
         pace = Pace.adopting(counted, now, scaled.deployed)
         starts = tuple(supply.starts_s(-math.inf))[-c.STARTS :]
-        return Tracked(pace=pace, at=now, starts=starts, used_at=now)
+        return Tracked(
+            pace=pace, at=now, starts=starts, used_at=now, unbound=scaled.deployed if scaled.override else counted
+        )
     still = {one.report.worker for one in supply.cordoned}
     cordoned = {worker: since for worker, since in before.pace.cordoned.items() if worker in still}
     starts = (*before.starts, *supply.starts_s(before.at))[-c.STARTS :]
@@ -169,7 +173,9 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
     least, is_idle = _least(look, tracked)
     before = tracked.pace
     pace, act, reason = _paced(look, before, need, least, is_idle=is_idle)
-    tracked = replace(tracked, pace=pace)
+    kept = tracked.unbound if pace.deployed == before.deployed else pace.deployed
+    is_bound = look.scaled.override or not look.all.is_known
+    tracked = replace(tracked, pace=pace, unbound=kept if is_bound else pace.workers)
     target = _target(look, pace, slots)
     price = look.scaled.bounds.price_per_hour
     cut = look.scaled.cut(need.wish, least)
@@ -207,7 +213,7 @@ def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
         wakes = look.demand.held_requests or law.buying(look.demand.rates).requests
         if wakes and not tracked.pace.workers:
             return tracked, law.Need(workers=1.0, reason=ASKED, signals=said), None
-        return tracked, law.Need(workers=float(tracked.pace.workers), reason=NO_CURVE, signals=said), None
+        return tracked, law.Need(workers=float(tracked.unbound), reason=NO_CURVE, signals=said), None
     load = law.load_of(scaled.curve, look.demand, scaled.tier, tracked.shape)
     history = tracked.history
     if look.all.is_known:
@@ -261,6 +267,8 @@ def _fewer(look: _VersionScene, pace: Pace, need: law.Need, least: int) -> tuple
     if surplus > 0:  # a start that was on its way when the number fell
         cordoned = pace.cordoned | dict.fromkeys(scale_in.chosen(ready, surplus, now, 0.0), now)
         return replace(pace, cordoned=cordoned), Act.IN, f"{surplus} more than the number"
+    if look.scaled.curve is None and (ended := pace.workers - max(need.wish, least)) > 0:  # an override has ended
+        return _in(look, pace, ended, 0.0, need.reason)
     count = pace.steps_in(now, least)
     if count:
         return _in(look, pace, count, look.tracked.start_s, need.reason)
@@ -276,9 +284,9 @@ def _out(look: _VersionScene, pace: Pace, number: int, reason: str) -> tuple[Pac
 
 
 def _in(look: _VersionScene, pace: Pace, count: int, start_s: float, reason: str) -> tuple[Pace, Act, str]:
-    """Cordon workers. Workers that still start are not cordoned: the smaller number drains them."""
-    chosen = scale_in.chosen(look.supply.ready, count, look.now, start_s)
-    spare = min(count - len(chosen), max(0, pace.workers - len(look.supply.ready)))
+    """Cordon workers that serve. Those that still start go first: the smaller number drains them."""
+    spare = min(count, max(0, pace.workers - len(look.supply.ready)))
+    chosen = scale_in.chosen(look.supply.ready, count - spare, look.now, start_s)
     if not chosen and not spare:
         return pace, Act.HOLD, f"{reason}; every worker is younger than its residency"
     cordoned = pace.cordoned | dict.fromkeys(chosen, look.now)

@@ -25,7 +25,6 @@ class Supply:
     coming: list[Seen] = field(default_factory=list)
     parked: list[Seen] = field(default_factory=list)
     cordoned: list[Seen] = field(default_factory=list)
-    silent: list[WorkerId] = field(default_factory=list)
     unheard: list[Running] = field(default_factory=list)
     gone: int = 0
     """Cordoned workers without a process here that are silent: none is counted on, and none comes back unseen."""
@@ -86,8 +85,6 @@ def _count(supply: Supply, one: Seen, *, is_fresh: bool, is_cordoned: bool) -> N
             supply.cordoned.append(one)
         elif is_fresh:
             supply.ready.append(one)
-        else:
-            supply.silent.append(one.report.worker)
     elif is_fresh and state is _SLEEPING:
         supply.parked.append(one)
     elif is_fresh and state.is_starting:

@@ -18,8 +18,6 @@ class Curve:
     """The engine's ``max_num_seqs``."""
     kv_tokens: int = 0
     """Tokens that its KV cache holds; 0 if the cache never binds."""
-    source: str = "data sheet"
-    """Measured, with date and machine, or a default for planning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +33,9 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """A worker's speed for a mean request: the batch, its step's seconds, and worker-seconds per request."""
+    """A worker's speed for a mean request: the batch, and worker-seconds per request."""
 
     batch: int
-    step_s: float
     request_s: float
     prefill_s: float
     meets_itl: bool = True
@@ -56,14 +53,13 @@ def speed(curve: Curve, shape: Shape, itl_s: float) -> Speed:
     most = max(1, min(curve.seqs_most, curve.kv_tokens // context if curve.kv_tokens else curve.seqs_most))
     prefill_s = steps.seconds(decoding=0, prompt=round(shape.prompt))
     if shape.output < 1.0:
-        return Speed(batch=most, step_s=prefill_s, request_s=prefill_s, prefill_s=prefill_s)
+        return Speed(batch=most, request_s=prefill_s, prefill_s=prefill_s)
     brought = shape.prompt / shape.output
     fits = steps.batch(itl_s, context=context, prompt=brought, most=most) if itl_s else most
     batch = max(1, fits)
     step_s = steps.seconds(decoding=batch, prompt=round(brought * batch), context=context * batch)
     return Speed(
         batch=batch,
-        step_s=step_s,
         request_s=shape.output * step_s / batch,
         prefill_s=prefill_s,
         meets_itl=fits > 0,

@@ -65,9 +65,6 @@ class Played:
         done_late = sum(one.deadline_at < batch.ended_at for batch in self.batches for one in batch.taken)
         return len(self.expired) + len(self.late) + done_late
 
-    def latencies(self) -> list[float]:
-        return [batch.ended_at - one.came_at for batch in self.batches for one in batch.taken]
-
 
 After = Callable[[ServedBatch], Iterable[Item]]
 """Arrivals that follow a batch's end at once."""

@@ -45,7 +45,6 @@ class TenantRecord:
     good: float = 0.0
     asked: int = 0
     in_time: int = 0
-    too_late: int = 0
     shed: Counter[Shed] = field(default_factory=Counter)
 
     def ttft_quantile(self, q: float) -> float:
@@ -162,7 +161,6 @@ class Worker:
     def _give_up(self, request: RequestId) -> None:
         here = self._here.pop(request, None)
         if here is not None:
-            self.records[here.arrival.work.tenant].too_late += 1
             self._engine.abort(request)
             self._queue.leave(request, self.now)
             self._ask_again(here.arrival)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

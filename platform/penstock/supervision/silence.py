@@ -9,7 +9,7 @@ Trade-off: a process that runs and answers nothing is ended after two minutes.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 EVERY_S = 3.0
 WITHIN_S = 3.0

@@ -8,8 +8,9 @@ from functools import partial
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.exit_code import how_it_ended
-from penstock.lateness import activity, awake_time
+from penstock.lateness import activity
 from penstock.lateness.activity import is_stopped
+from penstock.lateness.awake import awake_time
 from penstock.supervision.child import Child, Command, spawn
 from penstock.supervision.restarts import Cause, Restart, RestartPolicy
 from penstock.supervision.silence import EVERY_S, WITHIN_S, until_silent

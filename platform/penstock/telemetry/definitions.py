@@ -59,6 +59,18 @@ class Metric:
     buckets: tuple[float, ...] = ()
 
 
+def counter(name: str, text: str, labels: tuple[Label, ...] = ()) -> Metric:
+    return Metric(name=name, kind=MetricKind.COUNTER, help=text, labels=labels)
+
+
+def gauge(name: str, text: str, labels: tuple[Label, ...] = ()) -> Metric:
+    return Metric(name=name, kind=MetricKind.GAUGE, help=text, labels=labels)
+
+
+def histogram(name: str, text: str, labels: tuple[Label, ...] = (), *, buckets: tuple[float, ...]) -> Metric:
+    return Metric(name=name, kind=MetricKind.HISTOGRAM, help=text, labels=labels, buckets=buckets)
+
+
 LATENCY_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 ITL_S = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.5)
 PHASE_S = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)

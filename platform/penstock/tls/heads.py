@@ -6,7 +6,7 @@ Bodies and answers have deadlines of their own; handshakes end after asyncio's 6
 import asyncio
 from typing import Any
 
-from penstock.lateness import Timer
+from penstock.lateness.awake import Timer
 
 HEAD_S = 10.0
 """Seconds from the connection, or from a head's first byte, as at the gateway."""

@@ -6,6 +6,7 @@ engine's side adds to the meter once for each prompt and once for each step of e
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 
 from penstock.domain.serving.report import Batched, Used
 from penstock.worker.share import Share
@@ -32,48 +33,33 @@ def _nobody(_: int) -> None:
     """Ignore progress."""
 
 
+@dataclass(slots=True, eq=False)
 class Meter:
     """One request's counts. The engine calls the methods under ``the engine's side``, which only count."""
 
-    __slots__ = (
-        "_report",
-        "_report_at",
-        "_reported",
-        "_searches",
-        "batched",
-        "beside",
-        "cached_tokens",
-        "created_tokens",
-        "engine_s",
-        "has_grammar",
-        "is_over",
-        "output_tokens",
-        "prompt_tokens",
-        "prompts",
-        "running",
-        "sequences",
-        "share",
-        "steps",
-        "waited_s",
-        "weight",
-    )
-
-    def __init__(self, weight: float = 1.0) -> None:
-        self.weight = weight
-        self.prompts = self.prompt_tokens = self.cached_tokens = self.created_tokens = 0
-        self.sequences = self.running = self.output_tokens = 0
-        self.steps = self.beside = 0
-        self.engine_s = 0.0
-        self.waited_s: float | None = None
-        """How long it waited at the queue; None while it does, and for what never comes there."""
-        self.batched: Batched | None = None
-        """The batch of its last item, if the engine makes batches by our rules."""
-        self.is_over = self.has_grammar = False
-        self.share: Share | None = None
-        """How much of it is in the engine at once; None where that is all of it."""
-        self._searches: set[str] = set()
-        self._report: Callable[[int], None] = _nobody
-        self._report_at = self._reported = 0
+    weight: float = 1.0
+    prompts: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    created_tokens: int = 0
+    sequences: int = 0
+    running: int = 0
+    output_tokens: int = 0
+    steps: int = 0
+    beside: int = 0
+    engine_s: float = 0.0
+    waited_s: float | None = None
+    """How long it waited at the queue; None while it does, and for what never comes there."""
+    batched: Batched | None = None
+    """The batch of its last item, if the engine makes batches by our rules."""
+    is_over: bool = False
+    has_grammar: bool = False
+    share: Share | None = None
+    """How much of it is in the engine at once; None where that is all of it."""
+    _searches: set[str] = field(default_factory=set)
+    _report: Callable[[int], None] = _nobody
+    _report_at: int = 0
+    _reported: int = 0
 
     @property
     def used(self) -> Used:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
@@ -93,17 +93,6 @@ def trusted(captures: Sequence[Capture]) -> Iterator[str]:
                 asked = {key for test in one.get("Condition", {}).values() for key in test}
                 if "Federated" in one.get("Principal", {}) and not {":aud", ":sub"} <= {key[-4:] for key in asked}:
                     yield f"{item.label}: {node.name} trusts everybody of its identity provider"
-
-
-def vanished(captures: Sequence[Capture], golden: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A URN of the golden list may only go if an alias names its successor."""
-    for item in captures:
-        present = {node.urn for node in item.graph.nodes}
-        aliased = {alias for node in item.graph.nodes for alias in node.options.aliases}
-        for urn in golden.get(item.label, ()):
-            name = urn.rsplit("::", maxsplit=1)[-1]
-            if urn not in present and urn not in aliased and name not in aliased:
-                yield f"{item.label}: {urn} is gone without an alias"
 
 
 def failover(captures: Sequence[Capture], fleet: Fleet) -> Iterator[str]:

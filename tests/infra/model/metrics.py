@@ -1,28 +1,16 @@
-"""The metrics that the platform exports, read from its catalogue without importing it, and what a query asks beyond."""
+"""The metrics that the platform exports, by its own catalogue, and what a query asks beyond."""
 
-import ast
 import re
-from functools import cache
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-CATALOGUE = sorted((ROOT / "platform/penstock/telemetry").glob("*names.py"))
+from penstock.telemetry.names import CATALOGUE
+
 METRIC = re.compile(r"\bpenstock_[a-z0-9_]+")
 SUFFIXES = ("_bucket", "_sum", "_count", "_total")
 
 
-@cache
 def exported() -> dict[str, tuple[str, ...]]:
-    """Read metric names and their labels out of the platform's catalogue, which needs no import of the platform."""
-    found = {}
-    for call in (node for file in CATALOGUE for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Metric":
-            given = {keyword.arg: keyword.value for keyword in call.keywords}
-            name = ast.literal_eval(given["name"])
-            labels = given.get("labels")
-            held = labels.elts if isinstance(labels, ast.Tuple) else []
-            found[name] = tuple(item.attr.lower() for item in held if isinstance(item, ast.Attribute))
-    return found
+    """Return metric names with their labels."""
+    return {one.name: tuple(label.value for label in one.labels) for one in CATALOGUE}
 
 
 def unknown(query: str, names: dict[str, tuple[str, ...]]) -> list[str]:

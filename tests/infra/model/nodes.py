@@ -2,10 +2,8 @@
 
 import base64
 import re
-from collections import Counter
 from collections.abc import Iterator
 
-from infra.catalogue.instances import instances
 from infra.catalogue.mig import misfit
 from infra.components.labels import ACCELERATOR, CAPACITY, GPU, GPU_TAINT, MIG_CONFIG, POOL, ROLE
 from infra.config.pools import Pool
@@ -14,7 +12,7 @@ from infra.contract import process
 from infra.graph.nodes import Node
 from infra.graph.values import items, mapping, number, text
 from infra.policy.settings import seconds
-from tests.infra.model.machines import CARDS, Kind, kinds, known, layouts, plan_of, quantity, template
+from tests.infra.model.machines import CARDS, Kind, kinds, layouts, plan_of, quantity, template
 from tests.infra.model.world import AbsentError, World, when
 
 IMAGES = ("AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64", "BOTTLEROCKET_x86_64_NVIDIA")
@@ -76,7 +74,7 @@ def group(world: World, kind: Kind, held: Node) -> Iterator[str]:
         text(one, "deviceName"): number(one, "ebs.volumeSize") for one in items(held.inputs, "blockDeviceMappings")
     }
     root = "/dev/xvdb" if image.startswith("BOTTLEROCKET") else "/dev/xvda"
-    tiers = {text(one.inputs, "tags.tier") for one in world.at(node, "subnetIds")}
+    tiers = {world.tier(one) for one in world.at(node, "subnetIds")}
     unknown = [one for one, count in kind.devices.items() if count and tags.get(f"{TEMPLATE_TAG}/{one}") != str(count)]
     version = text(world.the("eks/cluster:Cluster").inputs, "version")
     yield from when(
@@ -213,11 +211,13 @@ def joined(world: World) -> Iterator[str]:
     pins = world.fleet.environment.kubernetes.addons
     if {name: text(one.inputs, "addonVersion") for name, one in addons.items()} != dict(pins):
         yield "add-ons are others than were tried"
-    if not set(FIRST) <= set(addons) or not addons["vpc-cni"].references.get("podIdentityAssociations"):
+    cni = addons.get("vpc-cni")
+    rights = cni and (cni.inputs if cni.existing else cni.references).get("podIdentityAssociations")
+    if not set(FIRST) <= set(addons) or not rights:
         raise AbsentError("a pod network with rights: no node becomes ready")
     entries = {urn for one in world.of("AccessEntry") for urn in one.references.get("principalArn", ())}
     for one in world.of("NodeGroup"):
-        late = [name for name in FIRST if addons[name].urn not in one.dependencies]
+        late = [name for name in FIRST if not addons[name].existing and addons[name].urn not in one.dependencies]
         yield from when(
             (late, f"{one.name} waits for {late}, which come after it"),
             (not set(one.references.get("nodeRoleArn", ())) & entries, f"{one.name}: its role may not join"),
@@ -229,24 +229,12 @@ def joined(world: World) -> Iterator[str]:
 
 
 def sizes(world: World, found: list[Kind]) -> Iterator[str]:
-    """Each pool of the config stands, its zones add up to it, and the account's quotas hold them all."""
-    demand = Counter[str]()
+    """Each pool of the config stands, and its zones add up to it: the config's own rules hold quotas against it."""
     for pool in world.plan.pools:
         mine = [kind for kind in found if kind.labels.get(POOL) == pool.name]
-        demand[quota(pool)] += int(sum(kind.most for kind in mine)) * max(
-            one.vcpu for one in known([*pool.instance_types])
-        )
         zones = sorted(zone for kind in mine for zone in kind.zones)
         yield from when((zones != sorted(pool_zones(world.plan, pool)), f"{pool.name} stands in {zones}"))
         yield from summed(pool, mine) if pool.scaler == "asg" else ()
-    given = world.plan.quotas_vcpu
-    yield from (
-        f"AWS gives fewer vCPU of {name} than {most}" for name, most in demand.items() if most > given.get(name, 0)
-    )
-
-
-def quota(pool: Pool) -> str:
-    return instances()[pool.instance_types[0]].quota + ("-spot" if pool.capacity == "spot" else "")
 
 
 def summed(pool: Pool, mine: list[Kind]) -> Iterator[str]:

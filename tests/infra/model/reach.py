@@ -1,7 +1,7 @@
 """Who reaches whom: network policies as Kubernetes decides them, security groups and routes as EC2 does."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from itertools import combinations
@@ -24,9 +24,15 @@ CARRIED: dict[tuple[str, str], dict[str, str]] = {
     for one in chart["workloads"]
 }
 """The labels that pods of charts really carry."""
+OPERATED: list[str] = yaml.safe_load(Path(__file__).parents[1].joinpath("agreed.yaml").read_text(encoding="utf-8"))[
+    "operated"
+]
 UNGUARDED = ("kube-system",)
 """Namespaces of the cluster's own, where no policy of ours stands."""
 ANYWHERE = "0.0.0.0/0"
+SPACE = "kubernetes.io/metadata.name"
+CLUSTER_ADDRESS = ip_address("172.20.0.10")
+"""Of some Service: outside of every network of ours."""
 OF = "10.16.0.0/16"
 """The network that the table speaks of."""
 TYPES = "spec.policyTypes"
@@ -61,6 +67,10 @@ class Way:
     protocol: str
 
 
+Called = tuple[str, str, Mapping[str, Json], frozenset[str]]
+"""A Service with a cluster address: namespace, name, selector, and the ports of its own and of its pods."""
+
+
 def ways() -> Iterator[tuple[Way, bool]]:
     for key in ("may", "may_not"):
         for caller, called, port, protocol in TABLE[key]:
@@ -72,6 +82,77 @@ def allowed(policies: list[Node], way: Way) -> bool:
     """Both ends must let it through; an address outside has no policy."""
     return _side(policies, way, way.caller, way.called, "egress", "to") and _side(
         policies, way, way.called, way.caller, "ingress", "from"
+    )
+
+
+def services(world: World) -> Iterator[Called]:
+    """Those of the charts and our own."""
+    for one in (each for chart in facts().values() for each in chart["services"]):
+        ports = frozenset(map(str, (*one["ports"], *one["ports"].values())))
+        yield one["namespace"], one["name"], one["selector"], ports
+    for node in world.of("Service"):
+        if text(node.inputs, "spec.clusterIP") != "None":
+            space, name = (text(node.inputs, f"metadata.{part}") for part in ("namespace", "name"))
+            ports = frozenset(text(port, "port") for port in items(node.inputs, "spec.ports"))
+            yield space, name, mapping(node.inputs, "spec.selector"), ports
+
+
+def carried(world: World) -> Iterator[tuple[str, Mapping[str, Json]]]:
+    """The labels of all pods, with the namespace: of charts, of their operators, ours, and the resolver's."""
+    yield "kube-system", {"k8s-app": "kube-dns"}
+    yield from ((space, labels) for (space, _), labels in CARRIED.items())
+    yield from ((one.namespace, one.labels) for one in map(peer, OPERATED))
+    yield from ((text(node.inputs, "metadata.namespace"), labels) for node, labels, _ in world.pods())
+
+
+def by_label(world: World, found: list[Node]) -> Iterator[str]:
+    """Labels of policies are some pod's, and a peer's also those that a called Service selects by.
+
+    The VPC CNI opens a cluster address only for labels of the Service's own selector, or a block that holds the
+    address: aws/amazon-network-policy-controller-k8s ecc7e6a, pkg/resolvers/endpoints.go.
+    """
+    pods, served = [*carried(world)], [*services(world)]
+    for node in found:
+        for space, labels, ports in named(node):
+            meant = [pod for near, pod in pods if near == space and labels.items() <= pod.items()]
+            shut = [
+                name
+                for near, name, selector, own in served
+                if near == space and own & ports and not labels.items() <= selector.items()
+                if any(selector.items() <= pod.items() for pod in meant)
+            ]
+            yield from when(
+                (not meant, f"{node.name} names pods {dict(labels)} of {space}, which nobody makes"),
+                (shut, f"{node.name} opens pods, and not the cluster address of {shut}: it selects by other labels"),
+            )
+    for caller, service, port in TABLE["by_address"]:
+        (aim,) = [one for one in served if "/".join(one[:2]) == service]
+        rules = [rule for node in found if _selects(node, peer(caller)) for rule in items(node.inputs, "spec.egress")]
+        if not any(_addressed(rule, aim, int(str(port))) for rule in rules):
+            yield f"{caller} does not reach the cluster address of {service}"
+
+
+def named(node: Node) -> Iterator[tuple[str, Mapping[str, Json], frozenset[str]]]:
+    """The pods that a policy names, by namespace and labels, and the ports by which it leads to them."""
+    own = text(node.inputs, "metadata.namespace")
+    told = [(own, mapping(node.inputs, "spec.podSelector.matchLabels"), frozenset[str]())]
+    for direction, key in (("ingress", "from"), ("egress", "to")):
+        for rule in items(node.inputs, f"spec.{direction}"):
+            ports = frozenset(text(one, "port") for one in items(rule, "ports") if key == "to")
+            for one in items(rule, key):
+                space = str(mapping(one, "namespaceSelector.matchLabels").get(SPACE) or own)
+                told.append((space, mapping(one, "podSelector.matchLabels"), ports))
+    return (one for one in told if one[1])
+
+
+def _addressed(rule: Json, aim: Called, port: int) -> bool:
+    """Whether a rule opens a Service's cluster address: by its namespace, or a block; labels are judged above."""
+    aims = items(rule, "to") if port in [dig(one, "port") for one in items(rule, "ports")] else []
+    return any(
+        CLUSTER_ADDRESS in ip_network(text(one, "ipBlock.cidr"))
+        if mapping(one, "ipBlock")
+        else mapping(one, "namespaceSelector.matchLabels").get(SPACE) == aim[0]
+        for one in aims
     )
 
 
@@ -157,6 +238,7 @@ def policies(world: World) -> Iterator[str]:
             yield f"{way} is {'shut' if wanted else 'open'}"
     shut = {text(node.inputs, "metadata.namespace") for node in found if _refuses(node)}
     spaces = {text(node.inputs, "metadata.name") for node in world.of("Namespace")}
+    yield from by_label(world, found)
     yield from (f"{name}: pods without a policy talk to everything" for name in sorted(spaces - shut))
     yield from (f"{node.name} opens every port, or every namespace" for node in found if _wide(node))
 
@@ -185,7 +267,7 @@ def tiers(world: World) -> Iterator[str]:
         most = number(group.inputs, "scalingConfig.maxSize") + number(group.inputs, "warmPoolConfig.minSize")
         needed.update({zone_of(node): int(most) for node in world.at(group, "subnetIds")})
     for tier in ("public", "private", "data"):
-        stands = [node for node in world.of("Subnet") if text(node.inputs, "tags.tier") == tier]
+        stands = [node for node in world.of("Subnet") if world.tier(node) == tier]
         if sorted(map(zone_of, stands)) != zones:
             yield f"the {tier} tier stands in other zones than {zones}"
         for node in stands:
@@ -193,7 +275,10 @@ def tiers(world: World) -> Iterator[str]:
             held = ip_network(text(node.inputs, "cidrBlock")).num_addresses - 5
             short = tier == "private" and held < needed[zone_of(node)] * ADDRESSES_PER_NODE
             yield from when(
-                (ways_out(world, node) != wanted, f"{node.name} leads to {sorted(ways_out(world, node)) or 'nowhere'}"),
+                (
+                    not node.existing and ways_out(world, node) != wanted,
+                    f"{node.name} leads to {sorted(ways_out(world, node)) or 'nowhere'}",
+                ),
                 (short, f"{node.name} has too few addresses for its pods"),
             )
 
@@ -224,8 +309,9 @@ def endpoints(world: World) -> Iterator[str]:
     """AWS's own services by private addresses, in each private subnet, which the nodes may call."""
     prefix = f"com.amazonaws.{world.region}."
     found = {text(one.inputs, "serviceName").removeprefix(prefix): one for one in world.of("VpcEndpoint")}
-    private = {node.urn for node in world.of("Subnet") if text(node.inputs, "tags.tier") == "private"}
-    for service in CALLED_BY_NODES:
+    private = {node.urn for node in world.of("Subnet") if world.tier(node) == "private"}
+    there = world.plan.existing.endpoints if world.plan.existing else ()
+    for service in (one for one in CALLED_BY_NODES if one not in there):
         node = found.get(service)
         if node is None or text(node.inputs, "vpcEndpointType") != "Interface":
             yield f"nodes call {service} over the NAT, or not at all"
@@ -235,5 +321,5 @@ def endpoints(world: World) -> Iterator[str]:
             yield f"the endpoint of {service} lets nobody in"
     tables = {node.urn for node in world.of("RouteTable") if node.name.startswith("private-")}
     store = found.get("s3")
-    if store is None or not tables <= set(store.references.get("routeTableIds", ())):
+    if "s3" not in there and (store is None or not tables <= set(store.references.get("routeTableIds", ()))):
         yield "model versions come over the NAT, at its price"

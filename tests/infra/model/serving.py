@@ -186,7 +186,7 @@ def stands(world: World, store: Node) -> Iterator[str]:
     zones = {urn for one in world.of("ClusterInstance") for urn in one.references.get("availabilityZone", ())}
     alone = len(zones) < 2 if service == "rds" else number(store.inputs, "numCacheClusters") < 2
     yield from when(
-        ({text(one.inputs, "tags.tier") for one in subnets} != {"data"}, "stands where others are"),
+        (set(map(world.tier, subnets)) != {"data"}, "stands where others are"),
         (alone or len(set(map(zone_of, subnets))) < 2, "has nothing to fail over to"),
         (
             [text(one.inputs, "family")[-len(version) :] for one in rules] != [version],

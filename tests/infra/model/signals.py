@@ -1,24 +1,68 @@
 """Who hears: alarm to emitter and person, event to queue, the cluster's alerts to a topic."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
 
 from infra.config.rules_pools import PAID_AHEAD
 from infra.graph.nodes import Node
 from infra.graph.values import Json, items, mapping, number, parsed, text
 from tests.infra.model.world import World, when
 
-EMITTED = {
-    ("AWS/SNS", "NumberOfMessagesPublished"): ("TopicName", {"Sum"}, 3600, (1, 1)),
-    ("AWS/SQS", "ApproximateAgeOfOldestMessage"): ("QueueName", {"Maximum"}, 120, (1, 120)),
-    ("AWS/Events", "MatchedEvents"): ("RuleName", {"Sum"}, 3600, (1, 10)),
-    ("AWS/EC2CapacityReservations", "AvailableInstanceCount"): ("CapacityReservationId", {"Maximum"}, 3600, (1, 1)),
-    ("AWS/ApplicationELB", "HTTPCode_ELB_5XX_Count"): ("LoadBalancer", {"Sum"}, 300, (1, 1000)),
-    ("AWS/Route53", "HealthCheckStatus"): ("HealthCheckId", {"Minimum"}, 300, (1, 1)),
+Series = tuple[tuple[float, ...], ...]
+STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "Sum": sum,
+    "Maximum": max,
+    "Minimum": min,
+    "Average": fmean,
+    "SampleCount": len,
 }
-"""What each service emits: its dimension, the statistics that say anything, the longest useful window in seconds, and
-thresholds that are seen. From each service's page of metrics, as docs.aws.amazon.com/eventbridge/latest/userguide/
-eb-monitoring.html: of counted events, the sum."""
-LOW_IS_BAD = ("NumberOfMessagesPublished", "HealthCheckStatus")
+COMPARED = {
+    "GreaterThanOrEqualToThreshold": float.__ge__,
+    "GreaterThanThreshold": float.__gt__,
+    "LessThanThreshold": float.__lt__,
+    "LessThanOrEqualToThreshold": float.__le__,
+}
+
+
+SILENT: Series = ((),)
+
+
+def each(minutes: int, *data: float) -> Series:
+    """Minutes of which the first alone has data."""
+    return (data, *SILENT * (minutes - 1))
+
+
+EMITTED: dict[tuple[str, str], tuple[str, list[Series], list[Series]]] = {
+    # silence for an hour; Alertmanager's sign of life
+    ("AWS/SNS", "NumberOfMessagesPublished"): ("TopicName", [SILENT * 60], [each(5, 1) * 12]),
+    # a notice of two minutes that nobody reads; notices that are read
+    ("AWS/SQS", "ApproximateAgeOfOldestMessage"): (
+        "QueueName",
+        [((0,), (60,), (120,), (180,))],
+        [((1,), (20,), (5,)) * 20, SILENT * 60],
+    ),
+    # each event is a datum of 1: ten in two minutes; one in an hour
+    ("AWS/Events", "MatchedEvents"): ("RuleName", [each(1, *[1] * 5) * 2 + SILENT * 58], [each(60, 1), SILENT * 60]),
+    # every five minutes: one idle for two hours; two that are exchanged; all used
+    ("AWS/EC2CapacityReservations", "AvailableInstanceCount"): (
+        "CapacityReservationId",
+        [each(5, 1) * 24],
+        [(each(5, 2) * 6 + each(5, 0) * 6) * 2, each(5, 0) * 24, SILENT * 120],
+    ),
+    # each answer is a datum of 1
+    ("AWS/ApplicationELB", "HTTPCode_ELB_5XX_Count"): (
+        "LoadBalancer",
+        [each(1, *[1] * 1000) * 5],
+        [each(5, 1), SILENT * 5],
+    ),
+    ("AWS/Route53", "HealthCheckStatus"): (
+        "HealthCheckId",
+        [each(1, 1) + each(1, 0) * 5, SILENT * 6],
+        [each(1, 1) * 6],
+    ),
+}
+"""What each service tells of a dimension, a group of data a minute: series that people must hear of within their
+length, and others. From each service's page of metrics."""
 NAMED_BY = {"TopicName": "Topic", "QueueName": "Queue", "RuleName": "EventRule", "HealthCheckId": "HealthCheck"}
 EVENTS = {
     "EC2 Spot Instance Interruption Warning": "aws.ec2",
@@ -52,20 +96,33 @@ def heard(world: World, node: Node) -> Iterator[str]:
     if (emitter, metric) not in EMITTED:
         yield f"AWS emits no {metric} in {emitter}"
         return
-    dimension, statistics, longest_s, (low, high) = EMITTED[emitter, metric]
-    value, below = text(node.inputs, f"dimensions.{dimension}"), metric in LOW_IS_BAD
-    window = number(node.inputs, "period") * number(node.inputs, "evaluationPeriods")
-    told = [arn for way in ("alarmActions", "okActions") for arn in items(node.inputs, way)]
-    lost = [arn for arn in told if arn not in topics(world) or f":{node.region}:" not in str(arn)]
+    dimension, loud, calm = EMITTED[emitter, metric]
+    value = text(node.inputs, f"dimensions.{dimension}")
+    reached = [arn for way in ("alarmActions", "okActions") for arn in items(node.inputs, way)]
+    lost = [arn for arn in reached if arn not in topics(world) or f":{node.region}:" not in str(arn)]
     yield from when(
         (not emits(world, dimension, value), f"nothing of ours is the {dimension} {value or 'of it'}"),
-        (text(node.inputs, "statistic") not in statistics, f"{text(node.inputs, 'statistic')} of it says nothing"),
-        (text(node.inputs, "comparisonOperator").startswith("Less") != below, "fires when all is well, or never"),
-        (text(node.inputs, "treatMissingData") != ("breaching" if below else "notBreaching"), "misreads silence"),
-        (not 0 < window <= longest_s or number(node.inputs, "period") % 60, f"looks at {window:g} s: too late"),
-        (not low <= number(node.inputs, "threshold") <= high, "its threshold is beyond what is seen"),
+        (not all(fires(node, one) for one in loud), "is silent, or too late"),
+        (any(fires(node, one) for one in calm), "fires when all is well"),
         (lost or not items(node.inputs, "alarmActions"), f"tells {lost or 'nobody'}, which nobody reads"),
     )
+
+
+def fires(node: Node, series: Series) -> bool:
+    """Whether CloudWatch raises the alarm: some whole periods on end breach the threshold.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-evaluation.html
+    """
+    minutes, missing = int(number(node.inputs, "period")) // 60, text(node.inputs, "treatMissingData")
+    statistic = STATISTICS[text(node.inputs, "statistic")]
+    compared = COMPARED[text(node.inputs, "comparisonOperator")]
+    periods = [sum(series[at : at + minutes], ()) for at in range(0, len(series) - minutes + 1, minutes)]
+    breach = [
+        compared(float(statistic(data)), number(node.inputs, "threshold")) if data else missing == "breaching"
+        for data in periods
+    ]
+    count = int(number(node.inputs, "evaluationPeriods"))
+    return any(all(breach[at : at + count]) for at in range(len(breach) - count + 1))
 
 
 def emits(world: World, dimension: str, value: str) -> bool:

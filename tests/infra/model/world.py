@@ -80,6 +80,12 @@ class World:
                 return node
         raise AbsentError(f"{short} {value or 'without a name'}")
 
+    def tier(self, subnet: Node) -> str:
+        """The use of a subnet, by its tag, or by the config if others made it."""
+        existing = self.plan.existing
+        named = {one.id: one.tier.value for one in existing.subnets} if existing else {}
+        return named.get(str(subnet.outputs["id"]), text(subnet.inputs, "tags.tier"))
+
     def pods(self) -> Iterator[tuple[Node, Mapping[str, Json], Mapping[str, Json]]]:
         """Each workload with its pod's labels and spec."""
         for node in self.of(*WORKLOADS):

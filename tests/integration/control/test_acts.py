@@ -64,7 +64,7 @@ class World:
     async def publish(self) -> None:
         """Publish a table as a tick does."""
         control = self.room.control
-        catalogue = await control.registry._store.catalogue()
+        catalogue = await control.registry.store.catalogue()
         latest = await control.tables.latest()
         now = self.room.clock.now()
         view, seen = FleetView(since=now), await control.heartbeats.seen()

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.connectors.kubernetes import fleet as kubernetes_fleet
 from penstock.connectors.kubernetes.client import connected
+from penstock.connectors.kubernetes.kinds import DEPLOYMENT
 from penstock.connectors.kubernetes.writer import WriteIntervals
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan, Served
@@ -101,6 +103,31 @@ async def test_a_hand_is_held_against_and_said(kube_server: KubeApi, tmp_path: P
         await until(fleet, SERVED, lambda view: not view.held)
 
 
+async def test_a_number_by_hand_is_said_until_it_is_set_back(
+    kube_server: KubeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Deployment scaled by hand is named with the remedy, no pod of it is deleted, and KEDA's own number ends it."""
+    monkeypatch.setattr(kubernetes_fleet, "UNFOLLOWED_S", 0.2)
+    kube_server.cluster.on_start = lambda pod: kube_server.pod(pod["metadata"]["name"], ready=False)
+    async with following(tmp_path) as fleet:
+        name = await standing(fleet, kube_server)
+        kube_server.edit("deployments", name, lambda it: it["spec"].update(replicas=3), "kubectl")
+        (said,) = (await until(fleet, SERVED, lambda view: view.held)).held
+        assert said.startswith(f"{name} has 3 replicas, and 1 are told: if it was scaled by hand, KEDA sets it back")
+        assert [call for call in kube_server.writes() if call.verb == "delete"] == []
+        kube_server.scale(name, 1)
+        await until(fleet, SERVED, lambda view: not view.held)
+
+
+async def test_what_another_replaced_is_gone(kube_server: KubeApi, tmp_path: Path) -> None:
+    """409 to a deletion tells that the name is another object's by now: that one stays, and nothing is held for it."""
+    async with following(tmp_path) as fleet:
+        name = await standing(fleet, kube_server)
+    async with connected(str(tmp_path / "kubeconfig"), pools.NAMESPACE) as api:
+        await api.delete(DEPLOYMENT, name, "the uid of the one before")
+    assert kube_server.names("deployments") == [name]
+
+
 async def test_what_somebody_deleted_is_written_again(kube_server: KubeApi, tmp_path: Path) -> None:
     """A Deployment that a hand deleted stands again, and so does a scaler."""
     async with following(tmp_path) as fleet:
@@ -164,11 +191,15 @@ async def test_a_server_that_hangs_holds_up_nobody(kube_server: KubeApi, tmp_pat
         await standing(fleet, kube_server)
 
 
-async def test_an_unknown_cluster_loses_nothing(kube_server: KubeApi, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("status", "verbs"), [(500, {"list", "watch"}), (410, {"list"})])
+async def test_an_unknown_cluster_loses_nothing(
+    kube_server: KubeApi, tmp_path: Path, status: int, verbs: set[str]
+) -> None:
     """While lists and watches fail, what was seen stays seen, is called unknown, and nothing is written or removed."""
     async with following(tmp_path) as fleet:
         await standing(fleet, kube_server)
-        kube_server.fault = Fault(status=500, verbs=frozenset({"list", "watch"}))
+        kube_server.fault = Fault(status=status, verbs=frozenset(verbs))
+        kube_server.expire_watches()
         view = await until(fleet, SERVED, lambda view: not view.is_known)
         assert ([one.version for one in view.running], view.placed) == ([VERSION], (VERSION,))
         count = len(kube_server.writes())

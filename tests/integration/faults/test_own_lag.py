@@ -48,7 +48,7 @@ async def _ask_across(house: Site, pause_s: float, runs_s: float) -> Counter[int
         return Counter(answer.status_code for answer in await asyncio.gather(*asking))
 
 
-@pytest.mark.parametrize("pause_s", [0.6, 1.2, 2.0, 5.0])
+@pytest.mark.parametrize("pause_s", [1.2, 5.0, *(pytest.param(s, marks=pytest.mark.drill) for s in (0.6, 2.0))])
 def test_a_pause_of_the_gateway_is_no_evidence(one: Site, faults: FaultTable, pause_s: float) -> None:
     """Forty callers and a neighbour just after hear 200 alone, no circuit opens, and no error budget is spent."""
     heard, after = Counter[int](), Counter[int]()

@@ -10,6 +10,7 @@ from contextlib import suppress
 import psutil
 import pytest
 
+from penstock.control.api.scale import OVERRIDE_LEAST_S
 from tests.integration.conftest import HomeMaker
 from tests.support.patience import until
 from tests.support.platforms.scaled import Asking, ScaledSite, scaled_site
@@ -139,6 +140,29 @@ def test_a_gateway_dies_while_a_worker_goes(site: ScaledSite) -> None:
     until("one is left", lambda: site.states == ["ready"], within_s=120)
     assert site.started == started
     until("it is asked again", lambda: site.ask().is_whole, within_s=60)
+
+
+def reasons(site: ScaledSite) -> str:
+    return "\n".join(one["reason"] for one in site.records)
+
+
+def test_an_override_ends_by_itself(site: ScaledSite) -> None:
+    """Two for a minute, asked by nobody: then one again, with nothing done by hand, audited and in the history."""
+    shrunk(site)
+    started = site.started
+    site.platform.run("scale", "set", site.version, "2", "--for", "1m", "--reason", "a launch")
+    set_at = time.time()
+    until("a second one starts", lambda: site.started == started + 1, within_s=20)
+    until("the override has ended", lambda: "has ended" in reasons(site), within_s=90)
+    until("one is left", lambda: site.states == ["ready"], within_s=120)
+    until("and one process", lambda: len(site.platform.pids("worker")) == 1, within_s=30)
+    assert time.time() - set_at >= OVERRIDE_LEAST_S
+    told = reasons(site)
+    audited = site.platform.run("audit", "--limit", "9").stdout
+    print(f"one left {time.time() - set_at:.1f} s after it was set\n{told}\n{audited}")  # noqa: T201
+    assert "override of 2 until" in told
+    assert "has ended" in told
+    assert audited.index("scale.override_end") < audited.index("scale.override ")
 
 
 def test_the_worker_that_starts_dies(site: ScaledSite) -> None:

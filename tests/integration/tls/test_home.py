@@ -6,7 +6,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from penstock.apps.settings import Home, Settings, Tls
+from penstock.apps.settings import Settings
+from penstock.apps.settings.told import Home, Tls
 from penstock.domain.clock import SystemClock
 from penstock.local import certificates
 from penstock.tls.identity import Role

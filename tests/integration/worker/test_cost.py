@@ -20,7 +20,8 @@ from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.tenancy.cost import Cost
 from penstock.formats.report import decode
 from penstock.gateway.openai.parse import parse
-from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache
+from penstock.gateway.preprocess.prepare import PromptPreprocessor
+from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
 from tests.support.samples.calls import call, principal
 from tests.support.workers.process import WorkerProcess
 

@@ -15,7 +15,7 @@ from penstock.domain.tenancy.tenant import PLATFORM
 from tests.support.failures.stopped import stopped
 from tests.support.workers.process import Publisher, TicketMaker, WorkerMaker, WorkerProcess, group
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.integration
 
 
 def recovers(worker: WorkerProcess, reason: str, *, hurt: int, number: signal.Signals) -> None:

@@ -25,6 +25,11 @@ DEAD_END = "root ::= [a-z ]{6} x\nx ::= x"
 """Compiled, and after six letters without a way on."""
 AMBIGUOUS = "root ::= s\ns ::= s s | s s s | s s s s | [a-z ] | [a-y ]"
 """Compiled, and dearer with each letter."""
+RULES = 16
+READINGS = "\n".join(
+    f"s{i} ::= s{i} s{i} | s{(i + 1) % RULES} s{i} | s{(i + 7) % RULES} | [a-z ]" for i in range(RULES)
+)
+"""An hour and more to compile."""
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "chat": (CHAT, {**SAY, "structured_outputs": LETTERS}),
     "a prompt": (COMPLETIONS, {"prompt": "hi", "max_tokens": 4, "structured_outputs": LETTERS}),
@@ -34,6 +39,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
         CHAT,
         {**SAY, "min_tokens": 400, "max_tokens": 400, "structured_outputs": {"grammar": AMBIGUOUS}},
     ),
+    "too slow to compile": (CHAT, {**SAY, "structured_outputs": {"grammar": f"root ::= s0\n{READINGS}"}}),
     "messages": (MESSAGES, {**SAY, "thinking": {"type": "enabled", "budget_tokens": 1024}}),
 }
 

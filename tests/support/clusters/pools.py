@@ -50,7 +50,7 @@ def device(name: str, *, gib: int = 48, groups: int = 4, burst: int = 0, gpus: i
 def content(*devices: dict[str, Any]) -> dict[str, Any]:
     found = list(devices) or [device("l40s", burst=4)]
     plain = {"prometheus": "http://prometheus:9090", "scaler": "controller-scaler.penstock.svc:8078"}
-    return {"edition": 4, "namespace": NAMESPACE, **plain, "devices": found}
+    return {"edition": 5, "namespace": NAMESPACE, **plain, "devices": found}
 
 
 def file(folder: Path, *devices: dict[str, Any]) -> Path:

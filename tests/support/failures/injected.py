@@ -12,7 +12,8 @@ import psutil
 
 from penstock.apps import stores
 from penstock.apps.peers import of_home
-from penstock.apps.settings import Settings, Tls
+from penstock.apps.settings import Settings
+from penstock.apps.settings.told import Tls
 from penstock.domain.models.model import GoldenPrompt
 from penstock.local import connections
 from penstock.packaging import demo_models

@@ -7,21 +7,13 @@ from dataclasses import replace
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, VersionId, WorkerId
-from penstock.gateway.dispatch import (
-    Breakers,
-    BreakerSettings,
-    Change,
-    CircuitSettings,
-    FailureEvidence,
-    Level,
-    Origin,
-    Probe,
-    ProbeResult,
-    Shape,
-)
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.charges import Origin, Shape
+from penstock.gateway.dispatch.circuit import CircuitSettings
+from penstock.gateway.dispatch.records import Change, FailureEvidence, Level, Probe, ProbeResult
 from tests.support.samples.calls import VERSION
 
-STEADY = BreakerSettings(circuit=CircuitSettings(open_s=1.0, most_open_s=8.0, jitter_ratio=0.0))
+STEADY = CircuitSettings(open_s=1.0, most_open_s=8.0, jitter_ratio=0.0)
 OTHER = VersionId("other@0123456789ab")
 Find = Callable[[WorkerId], ProbeResult]
 
@@ -49,9 +41,9 @@ def version(
 class Room:
     """Breakers that know these versions, and what they told."""
 
-    def __init__(self, *versions: VersionEntry, settings: BreakerSettings = STEADY) -> None:
+    def __init__(self, *versions: VersionEntry, circuit: CircuitSettings = STEADY) -> None:
         self.told: list[Change] = []
-        self.breakers = Breakers(random.Random(0), settings, self.told.append)
+        self.breakers = Breakers(random.Random(0), circuit, self.told.append)
         self.breakers.learn(versions, 0.0)
         self.ids = [worker.id for one in versions for worker in one.workers]
         self.asked: list[Probe] = []

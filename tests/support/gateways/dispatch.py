@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from penstock.connectors.http import HttpClient, PoolLimits
+from penstock.connectors.http.client import HttpClient, PoolLimits
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ClientGone, NoCapacity, PenstockError
 from penstock.domain.fleet.table import WorkerEntry
@@ -23,16 +23,13 @@ from penstock.domain.tenancy.standing import Standing
 from penstock.gateway.calls.call import Answer, Call, Timings
 from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.dispatch import (
-    Breakers,
-    DispatchSettings,
-    Poison,
-    Prober,
-    ProberSettings,
-    RetryBudget,
-    WorkerDispatcher,
-)
-from penstock.gateway.streaming import RelaySettings, StreamingRelays, TokenReader, Wants
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatcher
+from penstock.gateway.dispatch.poison import Poison
+from penstock.gateway.dispatch.prober import Prober, ProberSettings
+from penstock.gateway.dispatch.retries import RetryBudget
+from penstock.gateway.streaming.continuity import TokenReader
+from penstock.gateway.streaming.relays import RelaySettings, StreamingRelays, Wants
 from penstock.telemetry.definitions import Metric
 from penstock.telemetry.metrics import Metrics
 from tests.support.engines.stub import StubEngine

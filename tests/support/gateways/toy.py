@@ -25,7 +25,7 @@ from penstock.gateway.calls.relay import Reply
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.errors import response_of
 from penstock.gateway.openai.services import Facts, unkept
-from penstock.gateway.records import Early
+from penstock.gateway.records.making import Early
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure

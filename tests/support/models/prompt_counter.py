@@ -9,7 +9,8 @@ from transformers import PreTrainedTokenizerFast
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.serving.request import Api, Prepared
-from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache
+from penstock.gateway.preprocess.prepare import PromptPreprocessor
+from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
 from tests.support.models import tokenizers as real_tokenizers
 from tests.support.samples.calls import VERSION, principal, request
 

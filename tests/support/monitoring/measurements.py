@@ -95,6 +95,8 @@ class Site:
     ttft_s: Mapping[float, int] = field(default_factory=lambda: {0.2: 118, 0.9: 2})
     itl_s: Mapping[float, int] = field(default_factory=lambda: {0.02: 11_900, 0.15: 100})
     failed: Mapping[Outcome, int] = field(default_factory=dict)
+    held: int = 0
+    """Requests that waited for a worker and were answered."""
     overloaded: int = 0
     """How many of those that found no capacity found workers that are full."""
     called: str = ""
@@ -197,8 +199,8 @@ def _faults(metrics: Metrics, site: Site) -> None:
         Overloaded.code: site.overloaded,
         StoreUnavailable.code: site.without_store,
     }
-    if nobody:
-        metrics.counter(names.NO_WORKER).labels(version=_called(site)).inc(nobody)
+    if nobody or site.held:
+        metrics.counter(names.NO_WORKER).labels(version=_called(site)).inc(nobody + site.held)
     if site.without_store:
         _ended(metrics, "a", Outcome.INTERNAL, site.without_store)
     metrics.gauge(names.SPOOL_FULL).set(site.spool_full_ratio)

@@ -20,6 +20,8 @@ from tests.support.monitoring.burns import Case
 Rule = dict[str, Any]
 Made = Callable[[int], Sequence[Rule]]
 """Rules as they are made to be evaluated every so many seconds: what they count depends on it."""
+_NUMBER = re.compile(r"\b\d+(?:\.\d+)?(?![\w.])")
+"""A threshold, a bound or a budget; the ``3d`` of a window is none."""
 BASE = (recorded.EVENTS, recorded.BAD_EVENTS)
 
 
@@ -36,11 +38,14 @@ class Trial:
 
     @property
     def shape(self) -> str:
-        """The accused rules without their promise's names: rules of one shape stand or fall together."""
+        """The accused rules without their promise's names and numbers: rules of one shape stand or fall together.
+
+        ``test_sloth.py`` holds the thresholds of any objective against Sloth's.
+        """
         text = json.dumps([[self.made(pace)[place] for place in self.accused] for pace in self.paces], default=str)
         for name in self.names:
             text = re.sub(rf"(?<![a-z_]){re.escape(name)}(?![a-z_])", "NAME", text)
-        return text
+        return _NUMBER.sub("N", text)
 
     @property
     def rules(self) -> Sequence[Rule]:

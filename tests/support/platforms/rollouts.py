@@ -40,6 +40,10 @@ from tests.support.samples import control_plane as things
 TENANTS = tuple(f"t{number}" for number in range(8))
 ALIAS = "toy"
 USERS = 150
+KEPT_ALIVE_S = 60.0
+"""Shorter than a gateway keeps connections, and longer than users pause: httpx closes those that expire together one
+after the other, and one of them may carry a request by then.
+"""
 STAGES: list[dict[str, object]] = [
     {"name": "half", "weight": WEIGHT_TOTAL // 2, "min_s": 1.0},
     {"name": "all", "weight": WEIGHT_TOTAL, "min_s": 1.0},
@@ -227,7 +231,8 @@ async def traffic(
 ) -> AsyncIterator[Traffic]:
     """Let users come while the block runs."""
     running = Traffic(town, pause_s=pause_s, gateways=gateways, first=first)
-    limits = httpx.Limits(max_connections=None)  # whoever hangs keeps nobody else waiting
+    # Whoever hangs keeps nobody else waiting.
+    limits = httpx.Limits(max_connections=None, keepalive_expiry=KEPT_ALIVE_S)
     async with httpx.AsyncClient(timeout=60, limits=limits, trust_env=False) as http:
         tasks = [asyncio.create_task(running.user(http, number)) for number in range(USERS)]
         try:

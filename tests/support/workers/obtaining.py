@@ -8,7 +8,7 @@ Says that it is up, waits for a line, and tells the seconds until the verified c
 import sys
 import time
 
-from penstock.apps.settings import WorkerSettings
+from penstock.apps.settings.processes import WorkerSettings
 from penstock.apps.stores import open_store, open_verifier
 from penstock.domain.clock import SystemClock
 from penstock.worker.artifacts.cache import NodeCache

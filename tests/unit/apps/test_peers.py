@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.apps import peers
-from penstock.apps.settings import Settings, Tls, environment_of_workers
+from penstock.apps.settings import Settings, environment_of_workers
+from penstock.apps.settings.told import Tls
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.local import certificates, connections

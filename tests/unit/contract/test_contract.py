@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.apps.keys import check_files
-from penstock.apps.settings import SettingKind
-from penstock.apps.settings.told import named
+from penstock.apps.settings.told import SettingKind, named
 from penstock.contract.gateway import GATEWAY
 from penstock.contract.nouns import Process
 from penstock.contract.written import PROCESSES, text

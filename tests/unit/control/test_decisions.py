@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.records import DecisionFile, decisions
+from penstock.connectors.records import decisions
+from penstock.connectors.records.decisions import DecisionFile
 from penstock.control.decisions import Decisions
 from penstock.domain.fleet.decision import Decided, Decision
 from penstock.domain.fleet.versions import Deployment

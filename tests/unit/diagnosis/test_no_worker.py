@@ -49,6 +49,12 @@ def test_a_start_that_is_over_is_not_said_to_go_on(look: Look) -> None:
     assert (one.state, [check.says for check in checks_of(one.evidence[0])]) == (State.FOUND, ["workers started"])
 
 
+def test_requests_that_waited_for_a_worker_found_none(look: Look) -> None:
+    """Held requests are answered and none is refused: what they waited for is found by their number."""
+    one, other = (cold_start.judge(look(replace(COLD_START, failed={}, held=number))) for number in (60, 0))
+    assert (one.state, other.state) == (State.FOUND, State.RULED_OUT)
+
+
 def test_a_version_scaled_to_nothing_is_named(look: Look) -> None:
     """Where an operator wants no worker and every request is refused, that is the cause, and scaling is what helps."""
     verdict = judge(look(SCALED_TO_NOTHING))

@@ -57,7 +57,7 @@ def test_a_slow_request_is_told_with_its_longest_stages_and_its_wait() -> None:
 
 def test_a_request_that_was_held_for_a_wake_is_told_so() -> None:
     """What it waited for was neither a queue nor an engine at work."""
-    said = "Its version slept when it came: it was held for 2.30 s, for a worker to wake."
+    said = "No worker of its version served when it came: it was held for 2.30 s, until one did."
     assert said in story(stages_s={"wake": 2.3, "decode": 0.4})
     assert "slept" not in story(stages_s={"decode": 0.4})
 

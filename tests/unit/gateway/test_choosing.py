@@ -15,8 +15,8 @@ from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Call, Chosen, Progress, Timings
 from penstock.gateway.choosing import NONE, Choosing
-from penstock.gateway.routing import CurrentTable, TableResolver
-from penstock.gateway.routing.resolve import reachable
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.resolve import TableResolver, reachable
 from tests.support.samples.calls import VERSION, principal, request
 
 CHEAP = Price(prompt_per_mtok=MicroUsd(10), cached_per_mtok=MicroUsd(1), output_per_mtok=MicroUsd(20))

@@ -23,7 +23,8 @@ from penstock.gateway.app.asgi import Edge
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.counting import Counting
 from penstock.gateway.identity.keyring import Keyring
-from penstock.gateway.routing import CurrentTable, TableResolver
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.resolve import TableResolver
 from penstock.intake.limits import Limits
 from tests.support.gateways.toy import PEPPER, Toy, edge, hello
 from tests.support.samples.calls import VERSION

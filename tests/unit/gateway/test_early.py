@@ -11,7 +11,7 @@ from penstock.domain.ids import Alias, VersionId
 from penstock.domain.tenancy.tenant import Plan, Principal
 from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.early import MOST_VERSIONS, EarlyRefusal
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.routing.current import CurrentTable
 from tests.support.samples.calls import VERSION, principal
 
 DEGRADES = principal(plan=Plan(degrade_model=Alias("small")))

@@ -23,9 +23,8 @@ from penstock.gateway.calls.call import Call, Progress, Timings
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.oip import catalogue
 from penstock.gateway.openai import bounds
-from penstock.gateway.routing import CurrentTable, TableResolver
-from penstock.gateway.routing.current import View
-from penstock.gateway.routing.resolve import reachable, ruled
+from penstock.gateway.routing.current import CurrentTable, View
+from penstock.gateway.routing.resolve import TableResolver, reachable, ruled
 from tests.support.gateways import oip, oip_grpc
 from tests.support.gateways.oip_grpc import site, text
 from tests.support.gateways.oip_rest import AUTH, TEXT, get, post

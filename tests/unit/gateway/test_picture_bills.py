@@ -17,7 +17,8 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.ledger import cost_of
 from penstock.domain.tokens import Usage
 from penstock.gateway.openai.parse import parse
-from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache
+from penstock.gateway.preprocess.prepare import PromptPreprocessor
+from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
 from penstock.worker.engines.torch.handler import Prepared
 from penstock.worker.engines.torch.service import Counts
 from tests.support.models.tokenizers import MemoryBlobs

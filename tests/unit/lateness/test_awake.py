@@ -5,8 +5,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 import uvloop
 
-from penstock.lateness import AwakeClock, AwakeTime, awake_time, timeout
-from penstock.lateness.awake import GRACE_S, MOST_GAP_S, TICK_S
+from penstock.lateness.awake import GRACE_S, MOST_GAP_S, TICK_S, AwakeClock, AwakeTime, awake_time, timeout
 from tests.support.clock import ManualClock
 from tests.support.patience import patient
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings import Settings, Tls
+from penstock.apps.settings import Settings
+from penstock.apps.settings.told import Tls
 from penstock.local import certificates
 from tests.support.clock import ManualClock
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings import Home
+from penstock.apps.settings.told import Home
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import ProcessRecord, Records
 from penstock.domain.ids import VersionId, WorkerId

@@ -1,15 +1,18 @@
 """Bounds as they are written: what is taken, what is refused by field and remedy, and floors by clock."""
 
+from contextlib import nullcontext
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
 
+from penstock.domain.errors import InvalidField
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.spec import SpecRefused
 from penstock.scaling import bounds
-from penstock.scaling.bounds import Bounds, ClockFloor, GatewayBounds
+from penstock.scaling.bounds import Bounds, ClockFloor
+from penstock.scaling.gateways import GatewayBounds
 
 OFFICE = {"start": "0 8 * * 1-5", "end": "0 18 * * 1-5", "zone": "Europe/Berlin", "least": 3}
 
@@ -83,6 +86,25 @@ def test_a_wrong_entry_is_refused_by_field_and_remedy(changes: dict[str, object]
     assert remedy in said
 
 
+def test_least_may_be_most() -> None:
+    """A fixed number, of workers, of a clock's floor, of gateways; of these only the reverse is refused."""
+    (found,) = bounds.parse({"scale": [one(least=4, clock=[OFFICE | {"least": 4}])]}, "x").versions
+    assert (found.least, found.most, found.clock[0].least) == (4, 4, 4)
+    assert bounds.parse({"gateways": {"least": 3, "most": 3}}, "x").gateways == GatewayBounds(least=3, most=3)
+    with pytest.raises(SpecRefused, match=r"gateways\.least: 3 is more than most, 2: lower least or raise most"):
+        bounds.parse({"gateways": {"least": 3, "most": 2}}, "x")
+
+
+def test_a_persons_number_is_within_the_bounds() -> None:
+    """Both ends are taken, beyond them the remedy names the scale file, and the host bounds only if it holds less."""
+    found = Bounds(versions="*", least=2, most=4)
+    for workers, says in ((2, ""), (4, ""), (1, "lower it"), (5, "raise it"), (0, "penstock models scale VERSION 0")):
+        with pytest.raises(InvalidField, match=says) if says else nullcontext():
+            found.check(workers)
+    assert found.within(4) is found
+    assert (found.within(3).most, found.within(3).is_hosts) == (3, True)
+
+
 def at(text: str, zone: str = "Europe/Berlin", fold: int = 0) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone), fold=fold).timestamp()
 
@@ -106,6 +128,12 @@ def test_a_floor_is_on_between_its_lines(when: str, is_on: bool) -> None:
     assert FLOOR.is_on(at(when)) is is_on
     found = Bounds(versions="*", least=1, most=9, clock=(FLOOR,))
     assert found.floor(at(when)) == (3 if is_on else 1)
+
+
+def test_of_lines_that_fire_together_the_end_counts() -> None:
+    """On Mondays at eight both fire: the floor is off, as it is after any later end."""
+    monday = ClockFloor(start="0 8 * * 1", end="0 8 * * *", zone="Europe/Berlin", least=2)
+    assert not monday.is_on(at("2026-11-30T08:00:30"))
 
 
 def test_a_zone_has_its_own_hours() -> None:

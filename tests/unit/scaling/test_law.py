@@ -29,7 +29,7 @@ TIER = SloTier(
 )
 LOAD = Load(
     shape=Shape(prompt=100.0, output=50.0, context=125.0),
-    speed=Speed(batch=10, step_s=0.1, request_s=0.5, prefill_s=0.05),
+    speed=Speed(batch=10, request_s=0.5, prefill_s=0.05),
     work=4.0,
 )
 FULL = Engines(ready=5, fill_ratio=0.9, kv_used_ratio=0.5, backlog=0, ttft_p90_s=0.2, itl_p90_s=0.05)
@@ -155,6 +155,13 @@ def test_one_worker_gets_one_more() -> None:
 def test_a_guard_below_the_need_names_nothing() -> None:
     """If the need itself is larger, the need is the reason."""
     assert needed(replace(FULL, ttft_p90_s=2.0), growth=2.0).reason == "growth"
+    assert needed(replace(FULL, ttft_p90_s=2.0), growth=1.4).reason == "growth", "seven by both"
+
+
+def test_without_a_curve_kv_use_is_the_mean_of_the_workers() -> None:
+    """Two engines at 0.2 and 0.4 are at 0.3, none at 0."""
+    ready = [seen(kv_used_ratio=used) for used in (0.2, 0.4)]
+    assert [law.unmeasured(CALM, one)[-1].value for one in (ready, [])] == [pytest.approx(0.3), 0.0]
 
 
 def seen(**load: float) -> Seen:

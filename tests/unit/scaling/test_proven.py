@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
+
 from penstock.domain.fleet.demand import Demand, Rate, VersionDemand
-from penstock.domain.fleet.scaling import Act
+from penstock.domain.fleet.scaling import Act, Override
 from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
 from penstock.domain.tenancy.standing import Standing
-from penstock.scaling.stage import ASKED, BY_HAND
+from penstock.scaling.stage import ASKED, BY_HAND, NO_CURVE, State
 from tests.unit.scaling.test_stage import V, Version, asked, fleet, worker
 
 
@@ -41,6 +43,40 @@ def test_a_lower_number_by_hand_cordons_at_once_without_a_curve_too() -> None:
     record = version.tick(1.0, asked(0.1), *fleet(4, 1.0))
     assert (record.act, record.after, record.reason) == (Act.IN, 2, BY_HAND)
     assert len(version.state.cordoned) == 2
+
+
+@pytest.mark.parametrize(("workers", "leads_anew"), [(4, False), (4, True), (1, False)])
+def test_an_override_that_ends_leaves_the_number_before_it_without_a_curve_too(
+    workers: int, *, leads_anew: bool
+) -> None:
+    """Nobody measured what demand needs: two ran, and two run again, for a leader that saw the override alone too."""
+    version = Version(deployed=2)
+    version.scaled = plain = replace(version.scaled, curve=None)
+    version.tick(0.0, asked(1.0), *fleet(2, 0.0))
+    pinned = Override(workers=workers, until=60.0, who="anna", reason="a launch")
+    version.scaled = replace(plain, bounds=plain.bounds.overridden(workers), override=pinned)
+    assert version.tick(1.0, asked(1.0), *fleet(2, 1.0)).after == workers
+    if leads_anew:
+        version.state = State()
+    assert version.tick(59.0, asked(1.0), *fleet(workers, 59.0)).after == workers
+    version.scaled = plain
+    assert version.tick(60.0, asked(1.0, missing=("g",)), *fleet(workers, 60.0)).after == max(2, workers)
+    record = version.tick(61.0, asked(1.0), *fleet(workers, 61.0))
+    assert (record.after, record.reason) == (2, NO_CURVE)
+    assert version.tick(62.0, asked(1.0), *fleet(workers, 62.0)).act is Act.HOLD
+
+
+def test_a_number_by_hand_during_an_override_is_the_one_after_it() -> None:
+    """Three were set meanwhile: they come at its end, with nothing measured."""
+    version = Version()
+    plain = replace(version.scaled, curve=None)
+    pinned = Override(workers=1, until=60.0, who="anna", reason="a launch")
+    version.scaled = replace(plain, bounds=plain.bounds.overridden(1), override=pinned)
+    version.tick(0.0, asked(1.0), *fleet(1, 0.0))
+    version.scaled = replace(version.scaled, deployed=3)
+    assert version.tick(1.0, asked(1.0), *fleet(1, 1.0)).after == 1
+    version.scaled = replace(plain, deployed=3)
+    assert version.tick(60.0, asked(1.0), *fleet(1, 60.0)).after == 3
 
 
 def test_a_leader_of_late_adopts_workers_that_it_has_not_heard_yet() -> None:

@@ -94,8 +94,8 @@ def fleet(count: int, now: float, **more: object) -> list[Seen]:
 
 
 def test_out_is_one_step() -> None:
-    """Eight requests a second ask for five workers at once."""
-    version = Version()
+    """Eight requests a second ask for five workers at once; a bound of five cuts nothing."""
+    version = Version(most=5)
     record = version.tick(0.0, asked(8.0), *fleet(1, 0.0))
     assert (record.act, record.before, record.after, record.reason) == (Act.OUT, 1, 5, "asked_work")
     assert record.wish == pytest.approx(5.0)
@@ -145,7 +145,7 @@ def test_in_waits_for_the_window_and_goes_a_tenth_at_a_time() -> None:
 
 def test_the_largest_need_of_the_window_holds() -> None:
     """A second of demand for five keeps five until it is five minutes old, and no longer."""
-    version = Version()
+    version = Version(most=5)
     version.tick(0.0, asked(8.0), *fleet(1, 0.0))
     kept = [version.tick(float(now), asked(0.1), *fleet(5, float(now))).after for now in range(1, 302)]
     assert kept[:-2] == [5] * 299
@@ -212,6 +212,7 @@ def test_a_silent_cordoned_worker_does_not_end() -> None:
     version.tick(LONG + 4 + 5.0, asked(0.1), *old)
     assert version.target.ended == ()
     assert len(version.target.cordoned) == 1
+    assert version.target.workers == 1, "nobody counts on one without a process here"
 
 
 def test_returning_demand_takes_back_before_it_starts() -> None:
@@ -339,6 +340,9 @@ def test_a_number_set_by_hand_is_adopted_and_named() -> None:
     assert version.tick(200.0, asked(0.1), *fleet(4, 200.0)).after == 4
     version.scaled = replace(version.scaled, deployed=8)
     assert version.tick(201.0, asked(0.1), *fleet(4, 201.0)).after == 5
+    version.scaled = replace(version.scaled, deployed=5)
+    assert version.tick(499.0, asked(0.1), *fleet(5, 499.0)).after == 5
+    assert version.tick(600.0, asked(0.1), *fleet(5, 600.0)).after == 5, "the present number is a new one, too"
 
 
 def test_beyond_a_lowered_most_workers_go_in_two_phases() -> None:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from penstock.domain.fleet.scaling import Act
 from penstock.domain.fleet.versions import Running
 from penstock.domain.fleet.worker import WorkerState
@@ -42,6 +44,18 @@ def test_a_worker_that_never_reports_is_replaced_in_the_number() -> None:
     assert version.target.workers == 2
 
 
+@pytest.mark.parametrize(("number", "cordoned"), [(3, 0), (2, 0), (1, 1)])
+def test_what_starts_goes_before_what_serves(number: int, cordoned: int) -> None:
+    """Two serve and two start when a person takes some away: of those that serve as few go as can be."""
+    version = Version(deployed=4)
+    coming = [worker(f"c{one}", 0.0, WorkerState.LOADING) for one in range(2)]
+    starts = tuple(Running(worker=one.report.worker, version=V, started_at=0.0) for one in coming)
+    version.tick(0.0, asked(0.1), *fleet(2, 0.0), *coming, running=starts)
+    version.scaled = replace(version.scaled, deployed=number)
+    record = version.tick(1.0, asked(0.1), *fleet(2, 1.0), *coming, running=starts)
+    assert (record.after, len(version.target.cordoned)) == (number, cordoned)
+
+
 def test_a_start_begins_with_its_machine() -> None:
     """A worker's machine and image are part of its start: the next one is looked ahead for by all of it."""
     version = Version()
@@ -73,8 +87,8 @@ def test_the_longest_known_start_is_expected() -> None:
 def test_a_wake_is_the_lead_if_one_sleeps() -> None:
     """Growth is provided for over the time that the next worker takes: a wake's, else a start's, else one under way."""
     version = Version()
-    sleeping = worker("s", 0.0, WorkerState.SLEEPING, restart_s=3.0)
-    version.tick(0.0, asked(1.0), *fleet(1, 0.0), sleeping)
+    sleeping = [worker(f"s{wake_s}", 0.0, WorkerState.SLEEPING, restart_s=wake_s) for wake_s in (9.0, 3.0)]
+    version.tick(0.0, asked(1.0), *fleet(1, 0.0), *sleeping)
     assert version.state.versions[V].history.lead_s == 3.0
     version.tick(20.0, asked(1.0), *fleet(1, 20.0, since=19.0, start_s=30.0))
     assert version.state.versions[V].history.lead_s == 30.0

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -19,7 +19,7 @@ from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import when_away
 from penstock.gateway.admission.reservations import Reservations, Spawn
-from penstock.gateway.billing import ForgivenEnds
+from penstock.gateway.billing.closing import ForgivenEnds
 from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics

@@ -6,7 +6,7 @@ from functools import partial
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.gateway.shared import Shared
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
 from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.redis.answers import RedisAnswers
@@ -27,7 +27,7 @@ from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.openai.services import Facts
 from penstock.gateway.pipeline import Pipeline
-from penstock.gateway.records import refused_early
+from penstock.gateway.records.making import refused_early
 from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.held import Intake

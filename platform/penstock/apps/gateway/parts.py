@@ -17,10 +17,10 @@ from penstock.apps.gateway.holding import Telling, holding
 from penstock.apps.gateway.shadowing import Copying, copying
 from penstock.apps.gateway.shared import RecordParts, Shared, recording
 from penstock.apps.keys import Keys
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.stores import database_dsn, open_store
 from penstock.connectors.http.client import HttpClient, PoolLimits
-from penstock.connectors.offload import OffloadPool
+from penstock.connectors.offload.pool import OffloadPool
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.sources import KeySource, TableSource
@@ -32,28 +32,31 @@ from penstock.domain.serving.transport import KEPT_ALIVE_S
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
-from penstock.gateway.billing import Closing, LiveCounts, Orphans, UsageClient
+from penstock.gateway.billing.asking import LiveCounts, UsageClient
+from penstock.gateway.billing.closing import Closing
+from penstock.gateway.billing.orphans import Orphans
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.choosing import Choosing
-from penstock.gateway.dispatch import (
-    Breakers,
-    DispatchSettings,
-    Prober,
-    ProberSettings,
-    RetryBudget,
-    WorkerDispatcher,
-)
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatcher
+from penstock.gateway.dispatch.prober import Prober, ProberSettings
+from penstock.gateway.dispatch.retries import RetryBudget
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
-from penstock.gateway.evidence import Arms
+from penstock.gateway.evidence.counting import Arms
 from penstock.gateway.holding import Asked, WakeDemand
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.errors import render
 from penstock.gateway.pipeline import Pipeline
-from penstock.gateway.preprocess import Detokenizer, OffloadedPreprocessor, PromptPreprocessor, TokenizerCache
+from penstock.gateway.preprocess.offload import OffloadedPreprocessor
+from penstock.gateway.preprocess.prepare import PromptPreprocessor
+from penstock.gateway.preprocess.tokenizer_cache import Detokenizer, TokenizerCache
 from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.records.traces import RequestTraces
-from penstock.gateway.routing import CurrentTable, RouterSettings, TableResolver, WorkerRouter, sticky_key
-from penstock.gateway.streaming import RelaySettings, StreamingRelays, Wants
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.resolve import TableResolver, sticky_key
+from penstock.gateway.routing.route import WorkerRouter
+from penstock.gateway.routing.router_settings import RouterSettings
+from penstock.gateway.streaming.relays import RelaySettings, StreamingRelays, Wants
 from penstock.gateway.upkeep import health
 from penstock.gateway.upkeep.accounting import Accounting
 from penstock.gateway.upkeep.background import Background
@@ -63,7 +66,7 @@ from penstock.gateway.upkeep.news import News
 from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.connection import Drain
 from penstock.intake.server import EdgeServer
-from penstock.lateness import AwakeClock
+from penstock.lateness.awake import AwakeClock
 from penstock.supervision.exposition import Exposition
 from penstock.telemetry import names, tenants
 from penstock.telemetry.metrics import Counted, Metrics

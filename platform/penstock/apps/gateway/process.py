@@ -17,11 +17,11 @@ from penstock.apps import keys, ownership
 from penstock.apps.gateway.holding import Telling
 from penstock.apps.gateway.parts import Gateway, compose
 from penstock.apps.gateway.rpc import Rpc
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
 from penstock.gateway.upkeep.probes import missing
 from penstock.intake.server import EdgeServer
-from penstock.lateness import awake_time
+from penstock.lateness.awake import awake_time
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
 from penstock.supervision.listening import bind, reached_at, url_of

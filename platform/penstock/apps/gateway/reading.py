@@ -7,7 +7,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from penstock.apps.settings import GatewaySettings, environment, load
+from penstock.apps.settings import environment, load
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.stores import open_store
 from penstock.connectors.offload.frames import serve
 from penstock.connectors.offload.pool import Program
@@ -15,7 +16,9 @@ from penstock.domain.clock import SystemClock
 from penstock.gateway.oip import asked
 from penstock.gateway.oip.grpc import message_reader
 from penstock.gateway.openai import reading
-from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, offload
+from penstock.gateway.preprocess import offload
+from penstock.gateway.preprocess.prepare import PromptPreprocessor
+from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
 
 NICENESS = 5
 """Lower priority than the gateway's event loop, which all tokens pass through."""

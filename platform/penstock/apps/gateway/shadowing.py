@@ -8,10 +8,15 @@ from penstock.domain.fleet.table import Route, VersionEntry
 from penstock.domain.ids import VersionId
 from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.inside import Ask
-from penstock.gateway.evidence import Arms
-from penstock.gateway.routing import CurrentTable, TableResolver, WorkerRouter, sticky_key
-from penstock.gateway.shadow import Comparing, Left, Shadows, Unseen
-from penstock.gateway.streaming import is_plain
+from penstock.gateway.evidence.counting import Arms
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.resolve import TableResolver, sticky_key
+from penstock.gateway.routing.route import WorkerRouter
+from penstock.gateway.shadow.comparing import Comparing
+from penstock.gateway.shadow.copies import Left
+from penstock.gateway.shadow.shadows import Shadows
+from penstock.gateway.shadow.unseen import Unseen
+from penstock.gateway.streaming.continuation import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import begin_at_zero
 

@@ -5,18 +5,19 @@ from dataclasses import dataclass
 
 from penstock.apps import slos
 from penstock.apps.keys import Keys
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.connectors.http.client import HttpClient
-from penstock.connectors.offload import OffloadPool
-from penstock.connectors.records import Bounds, RecordFolder
+from penstock.connectors.offload.pool import OffloadPool
+from penstock.connectors.records.folder import Bounds, RecordFolder
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.tenancy.tenant import Principal
 from penstock.explain.shown import shown
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.holding import Asked, WakeDemand
-from penstock.gateway.records import RecordLookup, Records
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.records.asking import RecordLookup
+from penstock.gateway.records.making import Records
+from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics

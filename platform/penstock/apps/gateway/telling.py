@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from penstock.apps.settings import GatewaySettings
+from penstock.apps.settings.processes import GatewaySettings
 from penstock.connectors.postgres.sources import TableSource
 from penstock.domain.clock import Clock
 from penstock.gateway.records.traces import RequestTraces, otlp

@@ -15,55 +15,11 @@ from pathlib import Path
 import yaml
 from pydantic import Field
 
-from penstock.apps.settings.processes import (
-    ControllerSettings,
-    FleetKind,
-    GatewaySettings,
-    InitSettings,
-    Port,
-    WorkerSettings,
-)
-from penstock.apps.settings.stores import (
-    ArtifactSettings,
-    DatabaseSettings,
-    KeySettings,
-    LimitsSettings,
-    MetricsSettings,
-    PeerSettings,
-)
-from penstock.apps.settings.told import PREFIX, Home, SettingKind, Tls, Told, named, read
+from penstock.apps.settings.processes import ControllerSettings, GatewaySettings, InitSettings, Port, WorkerSettings
+from penstock.apps.settings.stores import PeerSettings
+from penstock.apps.settings.told import PREFIX, SettingKind, Tls, Told, named, read
 from penstock.domain.command_error import CommandError
 from penstock.mounted.secret_file import HIDDEN, is_path
-
-__all__ = [
-    "CALLERS_OWN",
-    "CONTROLLER_PORT",
-    "SECRET",
-    "ArtifactSettings",
-    "ControllerSettings",
-    "DatabaseSettings",
-    "FleetKind",
-    "GatewaySettings",
-    "Home",
-    "InitSettings",
-    "KeySettings",
-    "LimitsSettings",
-    "MetricsSettings",
-    "PeerSettings",
-    "SettingKind",
-    "Settings",
-    "Tls",
-    "Told",
-    "WorkerSettings",
-    "as_yaml",
-    "choose_caller",
-    "choose_home",
-    "environment",
-    "environment_of_workers",
-    "given_devices",
-    "load",
-    "without_password",
-]
 
 
 class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a model_construct of its own

@@ -107,11 +107,11 @@ class GatewaySettings(
     stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
     """The most bytes buffered for one slow reader."""
     hold_requests: int = Field(default=256, ge=0)
-    """The most requests that each gateway holds for one sleeping version; one tenant may have half of them."""
+    """The most requests that each gateway holds for one version; one tenant may have half of them."""
     hold_tokens: int = Field(default=1_000_000, ge=0)
     """The most tokens of held requests of one version, prompts and expected answers."""
     hold_s: float = Field(default=60.0, ge=0)
-    """The most seconds that a request waits for a version to wake, within its deadline."""
+    """The most seconds that a request waits for a worker to wake or start again, within its deadline."""
     cors_origins: Annotated[str, AfterValidator(forms.origins)] = ""
     """Origins whose pages may use this gateway from a browser, as ``https://a.example,https://b.example:8443``, or
     ``*`` for any; empty for none. A page's readers can read its key: give it one of its own, with a plan. Cookies and

@@ -2,7 +2,3 @@
 
 It satisfies the port ``domain.serving.transport``.
 """
-
-from penstock.connectors.http.client import HttpClient, PoolLimits
-
-__all__ = ["HttpClient", "PoolLimits"]

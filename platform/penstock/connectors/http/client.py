@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from penstock.connectors.http.connection import Connection, WorkerExchange
 from penstock.connectors.http.read_scheduler import ReadScheduler
 from penstock.domain.serving.transport import Receiver, always
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,25 +53,6 @@ class Connection(asyncio.Protocol):
     connection was closed before any byte of the answer; the request must be sent again.
     """
 
-    __slots__ = (
-        "_complete",
-        "_has_head",
-        "_headers",
-        "_is_waiting",
-        "_keep_alive",
-        "_kept",
-        "_on_free",
-        "_on_stale",
-        "_parser",
-        "_paused",
-        "_pieces",
-        "_reads",
-        "_transport",
-        "exchange",
-        "idle_since",
-        "opened_at",
-    )
-
     def __init__(
         self,
         reads: ReadScheduler,

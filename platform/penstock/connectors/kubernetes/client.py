@@ -85,14 +85,14 @@ class NamespaceApi:
         answers.written(await self._call("PATCH", path, query, body, _MERGE))
 
     async def delete(self, kind: ObjectKind, name: str, uid: str = "") -> None:
-        """Delete an object, with ``uid`` only if it has that uid; a missing object is no error."""
+        """Delete an object, with ``uid`` only that one; it is no error if it is gone, or another has its name."""
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid:
             options["preconditions"] = {"uid": uid}
         try:
             answers.done(await self._call("DELETE", kind.path(self._namespace, name), [], options))
         except ApiRefused as refusal:
-            if refusal.status != NOT_FOUND:
+            if refusal.status not in (NOT_FOUND, CONFLICT):
                 raise
 
     async def _call(

@@ -54,7 +54,7 @@ class Mirror:
         self._backoff.worked()
 
     def _lost(self, refusal: ApiRefused) -> None:
-        if refusal.status == GONE:
+        if refusal.status == GONE and self._since:
             self._since = ""
             return
         if self.is_known:

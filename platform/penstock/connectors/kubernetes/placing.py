@@ -1,15 +1,18 @@
-"""Selects a version's device: the smallest that holds one of its workers, on any kind of machine. Pure.
+"""Selects a version's device: the smallest that holds one of its workers and reads it in time, on any machine. Pure.
 
 Trade-off: a small model never uses an expensive GPU while its own kind is full; its queue shows the wait.
 """
 
 from dataclasses import dataclass
 
+from penstock.capacity.memory_plan import CONTEXT_READ
 from penstock.connectors.kubernetes.pools import Device, Size
 from penstock.domain.fleet.versions import Served
 
 USABLE_RATIO = 0.9
 """The part of a device's memory that the engine uses by default; the rest is for driver and other processes."""
+FULL_STEP_S = 0.1
+"""ITL objective of the chat tier; a full worker's step reads all that it holds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,6 +20,12 @@ class Placed:
     served: Served
     device: Device
     size: Size
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a full worker misses the objective; no, if the bandwidth is unknown."""
+        read = self.served.held_bytes / self.size.gpus / CONTEXT_READ
+        return read > FULL_STEP_S * self.device.bytes_per_s > 0
 
     @property
     def dollars_per_hour(self) -> float | None:
@@ -31,7 +40,7 @@ def place(served: Served, devices: tuple[Device, ...]) -> Placed | None:
         for size in device.sizes
         if size.gpus == served.gpus and size.most > 0 and served.held_bytes <= _usable(device, served.gpus)
     ]
-    return min(fitting, key=lambda one: one.device.bytes, default=None)
+    return min(fitting, key=lambda one: (one.is_slow, one.device.bytes, one.device.dollars_per_hour or 0), default=None)
 
 
 def why_nowhere(served: Served, devices: tuple[Device, ...]) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from penstock.domain.command_error import CommandError
 from penstock.formats.documents import DocumentRefused, json_of
 
-EDITION = 4
+EDITION = 5
 FILLED = ("{VERSION}", "{WORKER}", "{NAME}", "{MODEL}", "{DIGEST}", "{DEVICE}")
 """Placeholders of a template: the version, the pod's own name, and the values of its labels."""
 Json = Mapping[str, object]
@@ -45,6 +45,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     places: tuple[ScalerLimit, ...]
     sizes: tuple[Size, ...]
     template: Json
+    bytes_per_s: Count = 0
     dollars_per_hour: Annotated[float, msgspec.Meta(gt=0)] | None = None
     start_s: Seconds = 1800
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from penstock.connectors.offload.frames import exchange
 from penstock.domain.errors import Overloaded
 from penstock.fairness.turns import FairTurns
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 PIPE_BYTES = 1 << 20
 

@@ -18,7 +18,7 @@ from asyncpg.pool import PoolConnectionProxy
 
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 CONNECT_WITHIN_S = 2.0
 ACT_WITHIN_S = 5.0

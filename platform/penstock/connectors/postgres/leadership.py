@@ -10,7 +10,7 @@ import asyncpg
 from penstock.connectors.postgres.database import CONNECT_WITHIN_S, Database, translated, way
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import StoreUnavailable
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 _SQL = load("leadership")
 NAME_BYTES = 63

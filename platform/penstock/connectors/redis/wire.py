@@ -17,7 +17,7 @@ from typing import cast
 from redis.asyncio.connection import SSLConnection, parse_url
 
 from penstock.domain.errors import StoreUnavailable
-from penstock.lateness import awake_time, timeout
+from penstock.lateness.awake import awake_time, timeout
 
 Argument = str | bytes | int | float
 Value = int | bytes | None | list["Value"]

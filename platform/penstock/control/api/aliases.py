@@ -16,6 +16,8 @@ from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.rollout.judgement import Judgement
 from penstock.domain.tenancy.tenant import KeyRing, Role
 
+SHOWN = 50
+"""Settings of a history that are shown."""
 router = APIRouter(prefix="/aliases", tags=["models"], route_class=ActRoute)
 
 
@@ -61,13 +63,13 @@ class AliasCompared:
 @router.get("")
 async def aliases(control: Controlled, _: Operator) -> AliasList:
     """List the aliases in force."""
-    return AliasList(aliases=await control.registry.routes())
+    return AliasList(aliases=await control.registry.store.routes())
 
 
 @router.get("/{alias}")
 async def alias_history(control: Controlled, _: Operator, alias: Alias) -> AliasHistory:
     """Show an alias's settings, newest first."""
-    return AliasHistory(alias=alias, history=await control.registry.alias_history(alias))
+    return AliasHistory(alias=alias, history=await control.registry.store.route_history(alias, SHOWN))
 
 
 @router.put("/{alias}")
@@ -91,7 +93,7 @@ async def remove_alias(control: Controlled, caller: Operator, alias: Alias) -> A
 @router.get("/{alias}/comparison")
 async def comparison(control: Controlled, _: Overseer, alias: Alias) -> AliasCompared:
     """Judge each version that shares the alias against the one with the largest share."""
-    if all(route.alias != alias for route in await control.registry.routes()):
+    if all(route.alias != alias for route in await control.registry.store.routes()):
         raise InvalidField(f"there is no alias {alias}", param="alias")
     judged = control.comparisons.judged(alias)
     pairs = tuple(PairJudged(incumbent=pair.incumbent, judgement=judgement) for pair, judgement in judged)
@@ -101,7 +103,7 @@ async def comparison(control: Controlled, _: Overseer, alias: Alias) -> AliasCom
 async def _overrides(control: Control, alias: Alias, body: NewShares) -> tuple[Override, ...]:
     """Return the overrides; raise ``InvalidField`` for a tenant on which one would have no effect."""
     if body.overrides is None:
-        return next((route.overrides for route in await control.registry.routes() if route.alias == alias), ())
+        return next((route.overrides for route in await control.registry.store.routes() if route.alias == alias), ())
     if body.overrides:
         tenants = (one.tenant for one in body.overrides)
         check_tenants(alias, tenants, await control.ring(), control.clock.now(), param="overrides")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 
 from penstock.control.api.acts import ActRoute
-from penstock.control.api.aliases import AliasRemoved
+from penstock.control.api.aliases import SHOWN, AliasRemoved
 from penstock.control.api.bodies import NewRules
 from penstock.control.api.deps import Controlled, Operator, Overseer
 from penstock.control.api.wire import Sent
@@ -88,13 +88,13 @@ class AutoReport:
 @router.get("")
 async def autos(control: Controlled, _: Operator) -> AutoList:
     """List the auto aliases in force."""
-    return AutoList(autos=await control.registry.autos())
+    return AutoList(autos=await control.registry.store.autos())
 
 
 @router.get("/{alias}")
 async def auto(control: Controlled, _: Operator, alias: Alias) -> AutoHistory:
     """Show an auto alias's settings, newest first."""
-    history = await control.registry.auto_history(alias)
+    history = await control.registry.store.auto_history(alias, SHOWN)
     if not history:
         raise UnknownModel(f"there is no auto alias {alias[:80]}")
     return AutoHistory(alias=alias, history=history)
@@ -105,7 +105,7 @@ async def report(control: Controlled, _: Overseer, alias: Alias, hours: float = 
     """Report how often the model of one rule would have answered as another rule's, in the last hours."""
     if not 0.0 < hours <= MOST_HOURS:
         raise InvalidField(f"above 0 hours, and {MOST_HOURS:g} at most", param="hours")
-    auto = next((one for one in await control.registry.autos() if one.alias == alias), None)
+    auto = next((one for one in await control.registry.store.autos() if one.alias == alias), None)
     if auto is None:
         raise UnknownModel(f"there is no auto alias {alias[:80]}")
     found = await control.agreements(alias, control.clock.now(), hours * HOUR_S)

@@ -4,6 +4,7 @@ Reports tolerate unknown fields: workers may be newer than their controller duri
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -14,9 +15,10 @@ from pydantic import ConfigDict, RootModel, model_validator
 from penstock.control.api.deps import Controlled, Reporting
 from penstock.control.api.plans import MOST
 from penstock.control.api.wire import JsonRoute, Reported
-from penstock.domain.errors import Forbidden
+from penstock.domain.errors import Forbidden, InvalidField
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport
 from penstock.domain.ids import VersionId
+from penstock.domain.models import curves
 from penstock.domain.models.model import ModelVersion
 
 router = APIRouter(prefix="/internal", tags=["internal"], route_class=JsonRoute)
@@ -29,8 +31,8 @@ class Report(RootModel[WorkerReport]):
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
-        if not all(-MOST <= number <= MOST for number in _numbers(msgspec.to_builtins(self.root))):
-            raise ValueError(f"a number of a report is finite and at most {MOST}")
+        if not all(0 <= number <= MOST for number in _numbers(msgspec.to_builtins(self.root))):
+            raise ValueError(f"a number of a report is finite, not negative and at most {MOST}")
         return self
 
 
@@ -72,7 +74,10 @@ async def heartbeat(control: Controlled, reporting: Reporting, request: Request,
     if (report.worker, report.version) != reporting:
         raise Forbidden("a worker reports for itself alone, and for the version that it was started for")
     url = control.addresses.reached_at(report.url, request.client.host if request.client else "")
-    control.heartbeats.take(replace(report, url=url))
+    curve = None
+    with suppress(InvalidField):  # a worker with a curve that no engine could have serves on without it
+        curve = report.curve and curves.check(report.curve, control.clock.now())
+    control.heartbeats.take(replace(report, url=url, curve=curve))
     return Desired(
         desired=orders.desired(report.worker, report.state),
         pinned=orders.pinned(report.version),

@@ -97,8 +97,8 @@ async def register(control: Controlled, caller: Operator, body: Sent[NewModel], 
 async def models(control: Controlled, _: Operator) -> ModelList:
     """List versions and their use."""
     registry = control.registry
-    deployed = {one.version: one for one in await registry.deployments()}
-    routes, versions = await registry.routes(), await registry.versions()
+    deployed = {one.version: one for one in await registry.store.deployments()}
+    routes, versions = await registry.store.routes(), await registry.store.versions()
     bases, owners = bases_of(versions), await registry.owners()
     seen, now = await control.heartbeats.seen(), control.clock.now()
     holders, refusals = adapters.holders(seen, now), adapters.refusals(seen, now)
@@ -158,14 +158,14 @@ async def put_owners(control: Controlled, caller: Operator, version: VersionId, 
     for one in await control.registry.of_base(version):
         await control.rollouts.check_idle(one)
     tenants = await control.registry.put_owners(version, body.tenants, act)
-    aliases = tuple(route.alias for route in await control.registry.routes() if _leads_to(route, version))
+    aliases = tuple(route.alias for route in await control.registry.store.routes() if _leads_to(route, version))
     return OwnersShown(version=version, tenants=tenants, aliases=aliases)
 
 
 @router.get("/deployments")
 async def deployments(control: Controlled, _: Operator) -> DeploymentList:
     """List the deployments of all versions."""
-    return DeploymentList(deployments=await control.registry.deployments())
+    return DeploymentList(deployments=await control.registry.store.deployments())
 
 
 @router.put("/deployments/{version}")

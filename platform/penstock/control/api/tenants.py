@@ -127,7 +127,7 @@ async def _check_smaller(control: Control, alias: Alias, param: str) -> None:
     """
     if not alias:
         return
-    aliases = sorted(route.alias for route in await control.registry.routes())
+    aliases = sorted(route.alias for route in await control.registry.store.routes())
     if alias not in aliases:
         raise InvalidField(f"there is no alias {alias}; there are: {', '.join(aliases) or 'none'}", param=param)
 

@@ -243,7 +243,6 @@ def curve_of(version: ModelVersion, stored: Sequence[curves.Curve], reports: Seq
         steps=curve.model,
         seqs_most=max(1, engine.max_num_seqs),
         kv_tokens=min(blocks, default=0) * engine.block_size,
-        source=f"{curve.origin}, {curve.hardware}",
     )
 
 

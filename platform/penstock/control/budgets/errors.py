@@ -15,7 +15,7 @@ from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import Tier
 from penstock.domain.tenancy.ledger import Ended, LedgerReader
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 from penstock.slo import policy
 from penstock.slo.budget import Budget
 from penstock.slo.budgets import Promised, availability

@@ -1,7 +1,7 @@
 """No worker ready: requests arrive for a version without a ready worker, because none is deployed or none gets ready.
 
-A cold start and an unhealthy version (its workers die repeatedly) are causes of this case. A version without refused
-requests lacks no worker, whatever its number is.
+A cold start and an unhealthy version (its workers die repeatedly) are causes of this case. A version without held or
+refused requests lacks no worker, whatever its number is.
 """
 
 from collections.abc import Collection
@@ -54,7 +54,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
     return at_least(
         "requests found no worker",
-        f'{names.REFUSALS.name}{{code="{NoCapacity.code}"}}',
+        f'{names.REFUSALS.name}{{code="{NoCapacity.code}"}}, {names.NO_WORKER.name}',
         snapshot.faults.no_worker_ratio,
         limit,
         Unit.RATIO,
@@ -62,7 +62,7 @@ def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
 
 
 def missing(snapshot: Snapshot) -> VersionFigures:
-    """Return the version with most requests refused for lack of a worker; without one, figures that are all unknown."""
+    """Return the version with most requests that found no worker; without one, figures that are all unknown."""
     refused = snapshot.faults.unserved or {}
     version = max(refused, key=lambda one: refused[one], default="")
     known = next((one for one in snapshot.versions if one.version == version), None)

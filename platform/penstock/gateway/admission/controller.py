@@ -8,7 +8,7 @@ Explicit output above the plan's bound is refused, not shortened.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.domain.clock import Clock
@@ -33,32 +33,25 @@ class _Reserved(NamedTuple):
     model: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AdmissionController:
     """Implements the pipeline's ``Admission`` and keeps the leases that it opens."""
 
-    def __init__(
-        self,
-        *,
-        reservations: Reservations,
-        tiers: Mapping[Tier, SloTier],
-        clock: Clock,
-        in_flight: Callable[[str, int], None],
-    ) -> None:
-        self._reservations = reservations
-        self._tiers = tiers
-        self._clock = clock
-        self._in_flight = in_flight
-        self._running: dict[Lease, Admitted] = {}
-        self._reserved: dict[Lease, _Reserved] = {}
+    reservations: Reservations
+    tiers: Mapping[Tier, SloTier]
+    clock: Clock
+    in_flight: Callable[[str, int], None]
+    _running: dict[Lease, Admitted] = field(default_factory=dict)
+    _reserved: dict[Lease, _Reserved] = field(default_factory=dict)
 
     def due(self, call: Chosen) -> Due:
-        tier = self._tiers[call.slo]
+        tier = self.tiers[call.slo]
         asked_at = call.request.arrived_at + (call.request.deadline_s or math.inf)
         ours_at = call.received_at + min(s for s in (call.principal.plan.deadline_s, tier.deadline_s) if s > 0)
         return Due(min(asked_at, ours_at), asked_at < ours_at, tier.pace)
 
     def lease(self, call: Chosen, due: Due) -> Admitted:
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         if due.at <= now:
             raise DeadlineInQueue("the deadline passed before the request could start")
         request = within_context(bounded(call.request, call.principal.plan.max_output_tokens), call)
@@ -69,11 +62,11 @@ class AdmissionController:
         return admitted
 
     async def reserve(self, call: Admitted) -> None:
-        reservation = await self._reservations.open(self._claim(call), call.lease)
+        reservation = await self.reservations.open(self._claim(call), call.lease)
         model = call.version.id.partition("@")[0]
         self._reserved[call.lease] = _Reserved(call, reservation, model)
         self._running[call.lease] = call
-        self._in_flight(model, 1)
+        self.in_flight(model, 1)
 
     def move(self, call: Admitted) -> None:
         """Move the lease to another version; raises ``StoreUnavailable``. The reservation stays, since the new version
@@ -81,26 +74,26 @@ class AdmissionController:
         """
         self._running[call.lease] = call
         self._reserved[call.lease] = self._reserved[call.lease]._replace(call=call)
-        self._reservations.move(self._opening(call))
+        self.reservations.move(self._opening(call))
 
     def released(self, lease: Lease) -> None:
-        self._reservations.release(self._reserved[lease].reservation)
+        self.reservations.release(self._reserved[lease].reservation)
 
     def ended(self, lease: Lease) -> None:
-        self._in_flight(self._reserved[lease].model, -1)
+        self.in_flight(self._reserved[lease].model, -1)
         del self._running[lease]
 
     def settled(self, lease: Lease, settlement: Settlement) -> None:
         call, reservation, _ = self._reserved.pop(lease)
         continued = len(call.attempts.continued_at)
-        self._reservations.close(reservation, settlement, gpu_s=gpu_s(call, settlement), continued=continued)
+        self.reservations.close(reservation, settlement, gpu_s=gpu_s(call, settlement), continued=continued)
 
     @property
     def running(self) -> Mapping[Lease, Admitted]:
         return self._running
 
     def _start_by(self, call: Chosen, *, is_own: bool) -> float:
-        timeout_s = self._tiers[call.slo].queue_timeout_s
+        timeout_s = self.tiers[call.slo].queue_timeout_s
         waits = is_own or call.principal.plan.priority is Priority.BATCH
         return 0.0 if waits or not timeout_s else call.received_at + timeout_s
 
@@ -126,7 +119,7 @@ class AdmissionController:
             priority=who.plan.priority,
             prompt_tokens=call.cost.prompt_tokens,
             price=version.price.at(who.tier.price_factor),
-            opened_at=self._clock.now(),
+            opened_at=self.clock.now(),
             degraded=",".join(call.degraded),
             output_tokens=call.cost.output_tokens,
             service_tier=who.tier.name,

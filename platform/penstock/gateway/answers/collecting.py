@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.domain.serving.transport import Workers
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 MOST_BYTES = 4 << 20
 """Bytes after which an answer is cut off."""

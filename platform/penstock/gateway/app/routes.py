@@ -39,7 +39,7 @@ from penstock.gateway.oip.routes import ROOT, add_oip
 from penstock.gateway.openai import head
 from penstock.gateway.openai.parse import COUNTS
 from penstock.gateway.openai.services import READY_RETRY_S, ErrorObserver, Facts, Identity, unkept
-from penstock.gateway.records import Early
+from penstock.gateway.records.making import Early
 from penstock.intake.bodies import prove
 from penstock.intake.types import App, Message, Receive, Refusal, Scope, Send
 from penstock.telemetry.pages import LIVE, READY, REGION

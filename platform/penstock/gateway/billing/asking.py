@@ -19,7 +19,7 @@ from penstock.domain.serving.transport import Workers
 from penstock.gateway.answers import collecting
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.lease import Lease
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 PATH = "/penstock/usage"
 _OK = 200

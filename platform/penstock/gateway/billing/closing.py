@@ -61,7 +61,7 @@ WAIT_S = 1.0
 """Seconds that a gate waits for a request's end: an engine notices a disconnect between two steps."""
 WITHIN_S = 2.0
 TRIES = 3
-"""Queries to a worker that does not answer in time; an unreachable worker is not queried again."""
+"""Queries to a worker that does not answer."""
 
 Spawn = Callable[[Coroutine[None, None, None]], object]
 
@@ -107,12 +107,13 @@ class Closing:
     async def _told(self, call: Admitted, worker: WorkerEntry) -> Usage | None:
         """Return the worker's usage of the request; None if it reports none.
 
-        Only the first answer proves that a request never arrived: a later one may be a restarted engine's.
+        Only the first answer proves that an undelivered request never arrived: a later one may be a restarted engine's.
         """
         for attempt in range(TRIES):
             told = await self._asks.ask(worker, call.request.id)
             if told is not None:
-                call.attempts.used = told.get(call.request.id, None if attempt else NOTHING)
+                never_came = NOTHING if not attempt and not call.lease.delivered else None
+                call.attempts.used = told.get(call.request.id, never_came)
                 if call.attempts.used is None:
                     return None
                 _learn_wait(call, call.attempts.used)

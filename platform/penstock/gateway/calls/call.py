@@ -10,7 +10,7 @@ from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, VersionId, WorkerId
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage, outcome_of
-from penstock.domain.serving.report import NOTHING, SILENT, Used
+from penstock.domain.serving.report import NOTHING, SILENT, Report, Used
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.serving.request_record import Choice, Refusal, Ruled, Tried
 from penstock.domain.serving.shadow import Copy, TokenIds
@@ -68,57 +68,38 @@ def nothing() -> None: ...
 def unnoted(_: VersionId) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class Attempts:
     """A request's attempts at workers, written by dispatch and relay alone; a call and its later forms share one."""
 
-    __slots__ = (
-        "asks_again",
-        "binding",
-        "choices",
-        "continued_at",
-        "count",
-        "doubt",
-        "errors",
-        "is_over_kv",
-        "kept_tokens",
-        "losses",
-        "lost",
-        "report",
-        "trail",
-        "used",
-        "was_doubted",
-        "worker",
-    )
-
-    def __init__(self, worker: WorkerEntry | None = None, used: Used | None = NOTHING) -> None:
-        self.worker = worker
-        self.asks_again = False
-        """Workers that have just refused its tenant are asked, too."""
-        self.is_over_kv = False
-        """A worker refused it beyond its tenant's part of the KV cache: it is degraded, or waits there from then on."""
-        self.count = 0
-        self.lost: frozenset[WorkerId] = frozenset()
-        """Workers that were lost while they had this request."""
-        self.losses = 0
-        """Those of them that were not in doubt when they got it, and those that its very body had lost before."""
-        self.binding = b""
-        """The digest of the bytes sent to workers, known from dispatch on."""
-        self.was_doubted = False
-        """The present worker was in doubt when it got this request: it may have been lost already."""
-        self.errors = 0
-        """Engines that answered it with an error of their own."""
-        self.doubt: Doubt | None = None
-        """Whether the engine's last error is the caller's own; None if its worker, or nothing, failed it."""
-        self.continued_at: list[float] = []
-        """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
-        self.kept_tokens = 0
-        """Tokens of the answer that an earlier worker made: the present one has them in its prompt."""
-        self.used = used
-        """Usage of the present attempt as its worker counted it; None if it has not told, or not yet."""
-        self.choices: list[Choice] = []
-        self.trail: list[Tried] = []
-        """Workers that were chosen for it, and its attempts at them."""
-        self.report = SILENT
+    worker: WorkerEntry | None = None
+    asks_again: bool = False
+    """Workers that have just refused its tenant are asked, too."""
+    is_over_kv: bool = False
+    """A worker refused it beyond its tenant's part of the KV cache: it is degraded, or waits there from then on."""
+    count: int = 0
+    lost: frozenset[WorkerId] = frozenset()
+    """Workers that were lost while they had this request."""
+    losses: int = 0
+    """Those of them that were not in doubt when they got it, and those that its very body had lost before."""
+    binding: bytes = b""
+    """The digest of the bytes sent to workers, known from dispatch on."""
+    was_doubted: bool = False
+    """The present worker was in doubt when it got this request: it may have been lost already."""
+    errors: int = 0
+    """Engines that answered it with an error of their own."""
+    doubt: Doubt | None = None
+    """Whether the engine's last error is the caller's own; None if its worker, or nothing, failed it."""
+    continued_at: list[float] = field(default_factory=list)
+    """Monotonic seconds at which another worker went on with a stream whose worker was lost."""
+    kept_tokens: int = 0
+    """Tokens of the answer that an earlier worker made: the present one has them in its prompt."""
+    used: Used | None = NOTHING
+    """Usage of the present attempt as its worker counted it; None if it has not told, or not yet."""
+    choices: list[Choice] = field(default_factory=list)
+    trail: list[Tried] = field(default_factory=list)
+    """Workers that were chosen for it, and its attempts at them."""
+    report: Report = SILENT
 
     def begin(self) -> None:
         self.used, self.report = None, SILENT

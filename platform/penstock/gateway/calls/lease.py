@@ -5,7 +5,7 @@ when nothing runs any more; the usage may become known later.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.domain.errors import OverLimit, PenstockError
@@ -33,54 +33,37 @@ class LeaseOwner(Protocol):
     def settled(self, lease: "Lease", settlement: Settlement) -> None: ...
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Lease:
     """The right to run one request until monotonic ``deadline_at``; ``settle`` works once."""
 
-    __slots__ = (
-        "_opened_at",
-        "_owner",
-        "deadline_at",
-        "delivered",
-        "drawn",
-        "end_early",
-        "expected_output",
-        "headers",
-        "held_s",
-        "left",
-        "over_quota",
-        "settlement",
-        "start_by",
-    )
-
-    def __init__(
-        self, *, opened_at: float, deadline_at: float, start_by: float = 0.0, owner: LeaseOwner | None = None
-    ) -> None:
-        self._opened_at, self._owner = opened_at, owner
-        self.held_s: float | None = None
-        """How long it ran; None while it does."""
-        self.deadline_at = deadline_at
-        self.start_by = start_by
-        """Monotonic second until which it may wait for the engine; 0 if its deadline alone bounds that."""
-        self.expected_output = 0
-        """Output tokens that this answer will probably have: reserved, and told to the worker."""
-        self.headers: list[tuple[bytes, bytes]] = []
-        """The caller's limits, sent with the reply's head."""
-        self.drawn: tuple[Draw, ...] | None = None
-        """Draws on meters, or those that a refusal was about; None if no meter was asked."""
-        self.left: tuple[int, ...] = ()
-        """Amount left in each of those meters, in the same order."""
-        self.delivered = 0
-        """Output tokens generated so far, as far as known: those passed on, or those that the worker counts."""
-        self.end_early: Callable[[PenstockError], None] | None = None
-        """Ends the running answer with this error; late bound: only the relay, made after the lease, can do it."""
-        self.over_quota: OverLimit | None = None
-        """The refusal of a request that runs over its quota: its caller is told it if there is no spare capacity."""
-        self.settlement: Settlement | None = None
+    opened_at: float
+    deadline_at: float
+    start_by: float = 0.0
+    """Monotonic second until which it may wait for the engine; 0 if its deadline alone bounds that."""
+    owner: LeaseOwner | None = None
+    held_s: float | None = None
+    """How long it ran; None while it does."""
+    expected_output: int = 0
+    """Output tokens that this answer will probably have: reserved, and told to the worker."""
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """The caller's limits, sent with the reply's head."""
+    drawn: tuple[Draw, ...] | None = None
+    """Draws on meters, or those that a refusal was about; None if no meter was asked."""
+    left: tuple[int, ...] = ()
+    """Amount left in each of those meters, in the same order."""
+    delivered: int = 0
+    """Output tokens generated so far, as far as known: those passed on, or those that the worker counts."""
+    end_early: Callable[[PenstockError], None] | None = None
+    """Ends the running answer with this error; late bound: only the relay, made after the lease, can do it."""
+    over_quota: OverLimit | None = None
+    """The refusal of a request that runs over its quota: its caller is told it if there is no spare capacity."""
+    settlement: Settlement | None = None
 
     def release(self, now: float) -> None:
         """Free the slots: nothing runs any more, and the usage is still unknown."""
-        if self.held_s is None and self._owner is not None:
-            self._owner.released(self)
+        if self.held_s is None and self.owner is not None:
+            self.owner.released(self)
         self._end(now)
 
     def settle(self, outcome: Outcome, usage: Usage, now: float) -> bool:
@@ -89,14 +72,14 @@ class Lease:
             return False
         self._end(now)
         self.settlement = Settlement(outcome=outcome, usage=usage, held_s=self.held_s or 0.0)
-        if self._owner is not None:
-            self._owner.settled(self, self.settlement)
+        if self.owner is not None:
+            self.owner.settled(self, self.settlement)
         return True
 
     def _end(self, now: float) -> None:
         if self.held_s is not None:
             return
-        self.held_s = now - self._opened_at
+        self.held_s = now - self.opened_at
         self.end_early = None  # the relay knows the lease: no cycle is to stay
-        if self._owner is not None:
-            self._owner.ended(self)
+        if self.owner is not None:
+            self.owner.ended(self)

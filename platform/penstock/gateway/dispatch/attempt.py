@@ -43,21 +43,6 @@ class Attempt:
     The relay gets the attempt at its start, so that a disconnect ends it.
     """
 
-    __slots__ = (
-        "_aborted",
-        "_body",
-        "_call",
-        "_done",
-        "_exchange",
-        "_is_unasked",
-        "_loads",
-        "_paused",
-        "_refused",
-        "_relay",
-        "_status",
-        "_worker",
-    )
-
     def __init__(self, relay: Relay, worker: WorkerId, loads: Loads, call: Admitted) -> None:
         self._call = call
         call.attempts.begin()

@@ -9,35 +9,27 @@ Trade-off: with one or two tenants, a fault that the probe does not trigger spen
 """
 
 from collections import defaultdict
-from dataclasses import dataclass
 
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.dispatch.charges import Origin, Shape
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BlameSettings:
-    """The numbers of failing tenants and shapes that count against a version; ``lasts_s`` is a failure's
-    lifetime.
-    """
-
-    least_tenants: int = 3
-    least_shapes: int = 2
-    lasts_s: float = 600.0
-    most_tenants: int = 64
-    """Tenants remembered per version; the one with the oldest failure is dropped."""
-    most_doubts: int = 1024
-    """Failures waiting for one worker's probe; further ones count as the platform's at once."""
+LEAST_TENANTS, LEAST_SHAPES = 3, 2
+"""The numbers of failing tenants and shapes that count against a version."""
+LASTS_S = 600.0
+"""A failure's lifetime."""
+MOST_TENANTS = 64
+"""Tenants remembered per version; the one with the oldest failure is dropped."""
+MOST_DOUBTS = 1024
+"""Failures waiting for one worker's probe; further ones count as the platform's at once."""
 
 
 class Blame:
     """Tenants' failures by version: each tenant has one vote per version, its last failure."""
 
-    __slots__ = ("_complaints", "_doubts", "_settings")
+    __slots__ = ("_complaints", "_doubts")
 
-    def __init__(self, settings: BlameSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._complaints: defaultdict[VersionId, dict[TenantId, tuple[float, Shape]]] = defaultdict(dict)
         self._doubts: defaultdict[WorkerId, list[tuple[VersionId, Doubt]]] = defaultdict(list)
 
@@ -45,18 +37,18 @@ class Blame:
         of_version = self._complaints[version]
         of_version.pop(origin.tenant, None)
         of_version[origin.tenant] = (now, origin.shape)
-        if len(of_version) > self._settings.most_tenants:
+        if len(of_version) > MOST_TENANTS:
             del of_version[next(iter(of_version))]
 
     def is_widespread(self, version: VersionId, now: float) -> bool:
-        ours, of_version = self._settings, self._complaints.get(version, {})
-        late = [(tenant, shape) for tenant, (at, shape) in of_version.items() if now - at <= ours.lasts_s]
-        return len(late) >= ours.least_tenants and len({shape for _, shape in late}) >= ours.least_shapes
+        of_version = self._complaints.get(version, {})
+        late = [(tenant, shape) for tenant, (at, shape) in of_version.items() if now - at <= LASTS_S]
+        return len(late) >= LEAST_TENANTS and len({shape for _, shape in late}) >= LEAST_SHAPES
 
     def wait(self, worker: WorkerId, version: VersionId, doubt: Doubt) -> None:
         """Keep a failure undecided until the worker's next probe settles it."""
         waiting = self._doubts[worker]
-        if len(waiting) >= self._settings.most_doubts:
+        if len(waiting) >= MOST_DOUBTS:
             doubt.settle(is_own=False)
             return
         waiting.append((version, doubt))

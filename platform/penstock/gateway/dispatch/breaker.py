@@ -19,12 +19,11 @@ from penstock.domain.ids import VersionId, WorkerId
 from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.dispatch.blame import Blame
 from penstock.gateway.dispatch.charges import Charges, Origin
-from penstock.gateway.dispatch.circuit import Circuit
+from penstock.gateway.dispatch.circuit import USUAL, Circuit, CircuitSettings
 from penstock.gateway.dispatch.fault_domains import FaultDomains
 from penstock.gateway.dispatch.places import Place, Places
 from penstock.gateway.dispatch.probes import ProbePlan
 from penstock.gateway.dispatch.records import (
-    BreakerSettings,
     Change,
     FailureEvidence,
     Level,
@@ -38,6 +37,8 @@ from penstock.gateway.dispatch.records import (
 _ASKED_FOR_THE_WAIT = 64
 """Workers of a shut version examined for its wait, which each refusal reports."""
 
+PASSES = 3
+"""Consecutive passed probes that close the circuit of a worker that failed one; one may be luck."""
 _MAYBE_GONE = frozenset({FailureEvidence.BROKEN, FailureEvidence.UNREACHED})
 """Failures after which a worker is skipped until its probe."""
 
@@ -48,21 +49,19 @@ def _nobody(_: Change) -> None: ...
 class Breakers:
     """All circuits of a gateway; only workers with a record are kept."""
 
-    def __init__(
-        self, chance: random.Random, settings: BreakerSettings | None = None, on_change: Tell = _nobody
-    ) -> None:
-        self._settings = settings or BreakerSettings()
+    def __init__(self, chance: random.Random, circuit: CircuitSettings = USUAL, on_change: Tell = _nobody) -> None:
+        self._circuit = circuit
         self._chance = chance
         self._tell = on_change
         self._workers: dict[WorkerId, WorkerRecord] = {}
         self._open: set[WorkerId] = set()
-        self._domains = FaultDomains(self._settings, on_change)
-        self._plan = ProbePlan(self._settings.probes)
+        self._domains = FaultDomains(on_change)
+        self._plan = ProbePlan()
         self._stalled: frozenset[WorkerId] = frozenset()
         self._acquitted: set[WorkerId] = set()
         self._doubted: set[WorkerId] = set()
-        self.charges = Charges(self._settings.charges)
-        self._blame = Blame(self._settings.blame)
+        self.charges = Charges()
+        self._blame = Blame()
         self.woken = asyncio.Event()
         """Set when a probe is wanted that was not before."""
 
@@ -113,7 +112,7 @@ class Breakers:
             return 0.0
         members = islice(self._domains.places.in_version[version], _ASKED_FOR_THE_WAIT)
         left_s = min(self._probe_at(worker) for worker in members) - now
-        return left_s if left_s > 0.0 else self._settings.circuit.open_s  # a probe is under way
+        return left_s if left_s > 0.0 else self._circuit.open_s  # a probe is under way
 
     def is_shut(self, version: VersionId) -> bool:
         return self._domains.is_shut(version)
@@ -211,7 +210,7 @@ class Breakers:
         if finding in (ProbeResult.FAILED, ProbeResult.CLOSED):
             self._prove(probe.worker, record, now, f"probe {finding}")
             record.is_hard = finding is ProbeResult.CLOSED
-            record.left = 1 if record.is_hard else self._settings.passes
+            record.left = 1 if record.is_hard else PASSES
             return
         if probe.worker in self._stalled:
             self._acquitted.add(probe.worker)
@@ -225,7 +224,7 @@ class Breakers:
     def _passed(self, worker: WorkerId, record: WorkerRecord, now: float) -> None:
         record.left -= 1
         if record.left > 0:
-            record.circuit.probe_at = now + self._settings.circuit.open_s
+            record.circuit.probe_at = now + self._circuit.open_s
         else:
             self._close(worker, record, now, "probe passed", self.place_of(worker))
 
@@ -276,7 +275,7 @@ class Breakers:
     def _record(self, worker: WorkerId) -> WorkerRecord:
         record = self._workers.get(worker)
         if record is None:
-            record = self._workers[worker] = WorkerRecord(Circuit(self._settings.circuit))
+            record = self._workers[worker] = WorkerRecord(Circuit(self._circuit))
         return record
 
     def _probe_at(self, worker: WorkerId) -> float:

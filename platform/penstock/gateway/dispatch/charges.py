@@ -41,22 +41,19 @@ def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId =
     return Shape(" ".join((*asked, adapter) if adapter else asked))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChargeSettings:
-    """A charge's lifetime, the number of shapes from which a whole tenant is charged, the most tenants."""
-
-    lasts_s: float = 10.0
-    whole_from: int = 4
-    most_tenants: int = 1024
+LASTS_S = 10.0
+"""A charge's lifetime."""
+WHOLE_FROM = 4
+"""The number of charged shapes from which the whole tenant is charged."""
+MOST_TENANTS = 1024
 
 
 class Charges:
     """The charged shapes of each tenant with the end of each charge; mostly empty."""
 
-    __slots__ = ("_of", "_settings")
+    __slots__ = ("_of",)
 
-    def __init__(self, settings: ChargeSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._of: dict[TenantId, dict[Shape, float]] = {}
 
     def __bool__(self) -> bool:
@@ -65,12 +62,12 @@ class Charges:
     def charge(self, origin: Origin, now: float) -> None:
         shapes = self._of.pop(origin.tenant, {})
         lasting = {shape: until for shape, until in shapes.items() if until > now}
-        if len(lasting) < self._settings.whole_from:
-            lasting[origin.shape] = now + self._settings.lasts_s
+        if len(lasting) < WHOLE_FROM:
+            lasting[origin.shape] = now + LASTS_S
         else:
-            lasting = dict.fromkeys(lasting, now + self._settings.lasts_s)
+            lasting = dict.fromkeys(lasting, now + LASTS_S)
         self._of[origin.tenant] = lasting
-        if len(self._of) > self._settings.most_tenants:
+        if len(self._of) > MOST_TENANTS:
             del self._of[next(iter(self._of))]
 
     def covers(self, origin: Origin, now: float) -> bool:
@@ -80,7 +77,7 @@ class Charges:
         lasting = [shape for shape, until in shapes.items() if until > now]
         if not lasting:
             del self._of[origin.tenant]
-        return origin.shape in lasting or len(lasting) >= self._settings.whole_from
+        return origin.shape in lasting or len(lasting) >= WHOLE_FROM
 
     def clear(self, origin: Origin) -> None:
         """Drop the charge of an answered shape: its next failure may have another cause."""

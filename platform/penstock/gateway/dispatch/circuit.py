@@ -17,6 +17,9 @@ class CircuitSettings:
     """Seconds without failures after which the open time starts from its minimum again."""
 
 
+USUAL = CircuitSettings()
+
+
 class Circuit:
     """The circuit starts closed; its times are monotonic seconds."""
 

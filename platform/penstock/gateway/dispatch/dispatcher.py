@@ -36,7 +36,7 @@ from penstock.gateway.dispatch.poison import MOST_EVER, Poison, is_enough
 from penstock.gateway.dispatch.records import FailureEvidence
 from penstock.gateway.dispatch.retries import SHORT_S, Doors, RetryBudget, backoff_s
 from penstock.gateway.dispatch.verdict import FailedAttempt
-from penstock.lateness import awake_time
+from penstock.lateness.awake import awake_time
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 

@@ -15,12 +15,14 @@ from collections.abc import Iterable
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.gateway.dispatch.places import Place, Places
-from penstock.gateway.dispatch.records import BreakerSettings, Change, Level, Tell
+from penstock.gateway.dispatch.records import Change, Level, Tell
+
+ZONE_OPEN_RATIO, ZONE_LEAST = 0.5, 2
+"""A zone is lost when more than this share of its workers is down, and at least ``ZONE_LEAST`` are."""
 
 
 class FaultDomains:
-    def __init__(self, settings: BreakerSettings, tell: Tell) -> None:
-        self._settings = settings
+    def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._down: dict[WorkerId, Place] = {}
         self._in_version: Counter[VersionId] = Counter()
@@ -94,7 +96,7 @@ class FaultDomains:
         down, sizes = self._in_zone.get(zone, Counter()), self.places.sizes.get(zone, Counter())
         lost = sum(count for version, count in down.items() if version not in self._shut)
         whole = sum(count for version, count in sizes.items() if version not in self._shut)
-        return lost >= self._settings.zone_least and lost > self._settings.zone_open_ratio * whole
+        return lost >= ZONE_LEAST and lost > ZONE_OPEN_RATIO * whole
 
     def _told(self, level: Level, name: str, *, is_open: bool) -> None:
         reason = ("every worker is down" if level is Level.VERSION else "most workers are down") if is_open else ""

@@ -18,13 +18,10 @@ MOST_EVER = 3
 """Workers that may be lost with a body before it is refused."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoisonSettings:
-    """A loss's lifetime, the most bodies per tenant, and the most tenants."""
-
-    lasts_s: float = 180.0
-    most_bodies: int = 64
-    most_tenants: int = 256
+LASTS_S = 180.0
+"""A loss's lifetime."""
+MOST_BODIES, MOST_TENANTS = 64, 256
+"""The most bodies per tenant, and the most tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +33,9 @@ class _Known:
 class Poison:
     """The losses of each tenant's bodies, by digest; mostly empty."""
 
-    __slots__ = ("_lapses_at", "_of", "_settings")
+    __slots__ = ("_lapses_at", "_of")
 
-    def __init__(self, settings: PoisonSettings | None = None) -> None:
-        self._settings = settings or PoisonSettings()
+    def __init__(self) -> None:
         self._of: dict[TenantId, dict[bytes, _Known]] = {}
         self._lapses_at = 0.0
 
@@ -58,12 +54,12 @@ class Poison:
         losses = max(losses, self.losses(who, body, now))
         bodies = self._of.pop(who, {})
         bodies.pop(body, None)
-        self._lapses_at = now + self._settings.lasts_s
+        self._lapses_at = now + LASTS_S
         bodies[body] = _Known(losses, self._lapses_at)
-        if len(bodies) > self._settings.most_bodies:
+        if len(bodies) > MOST_BODIES:
             del bodies[next(iter(bodies))]
         self._of[who] = bodies
-        if len(self._of) > self._settings.most_tenants:
+        if len(self._of) > MOST_TENANTS:
             del self._of[next(iter(self._of))]
 
     def answered(self, who: TenantId, body: bytes) -> None:

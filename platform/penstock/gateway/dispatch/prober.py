@@ -21,7 +21,7 @@ from penstock.gateway.answers.collecting import Collected, Unreachable
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.places import Place
 from penstock.gateway.dispatch.records import Probe, ProbeResult, Why
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 

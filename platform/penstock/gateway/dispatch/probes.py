@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from penstock.domain.ids import WorkerId
-from penstock.gateway.dispatch.records import Probe, ProbeSettings
+from penstock.gateway.dispatch.records import Probe
+
+EVERY_S, URGENT_EVERY_S = 1.0, 0.25
+MOST_AT_ONCE = 32
 
 
 class ProbePlan:
-    def __init__(self, settings: ProbeSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._wanted: dict[WorkerId, Probe] = {}
         self._running: dict[WorkerId, Probe] = {}
         self._ended_at: dict[WorkerId, float] = {}
@@ -28,7 +30,7 @@ class ProbePlan:
 
     def take(self, half_open: Iterable[Probe], now: float) -> list[Probe]:
         """Return the probes to send at monotonic second ``now``, and mark them as running."""
-        room = self._settings.most_at_once - len(self._running)
+        room = MOST_AT_ONCE - len(self._running)
         taken: list[Probe] = []
         for probe in self._ready(half_open, now):
             if len(taken) >= room:
@@ -41,7 +43,7 @@ class ProbePlan:
 
     def next_at(self) -> float:
         """Return the second at which the next wanted probe may start; infinite if none may."""
-        if len(self._running) >= self._settings.most_at_once:
+        if len(self._running) >= MOST_AT_ONCE:
             return float("inf")
         return min((self._may_at(probe) for probe in self._wanted.values()), default=float("inf"))
 
@@ -83,5 +85,5 @@ class ProbePlan:
 
     def _may_at(self, probe: Probe) -> float:
         ended_at = self._ended_at.get(probe.worker)
-        every_s = self._settings.urgent_every_s if probe.is_urgent else self._settings.every_s
+        every_s = URGENT_EVERY_S if probe.is_urgent else EVERY_S
         return ended_at + every_s if ended_at is not None else float("-inf")

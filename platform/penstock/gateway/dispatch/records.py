@@ -1,13 +1,12 @@
 """Types of worker health: evidence, probes, records, changes of circuits."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.gateway.dispatch.blame import BlameSettings
-from penstock.gateway.dispatch.charges import ChargeSettings, Origin
-from penstock.gateway.dispatch.circuit import Circuit, CircuitSettings
+from penstock.gateway.dispatch.charges import Origin
+from penstock.gateway.dispatch.circuit import Circuit
 
 
 class FailureEvidence(StrEnum):
@@ -69,26 +68,6 @@ class Level(StrEnum):
     WORKER = "worker"
     ZONE = "zone"
     VERSION = "version"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeSettings:
-    every_s: float = 1.0
-    urgent_every_s: float = 0.25
-    most_at_once: int = 32
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerSettings:
-    passes: int = 3
-    """Consecutive passed probes that close the circuit of a worker that failed one; one may be luck."""
-    zone_open_ratio: float = 0.5
-    """A zone is lost when more than this share of its workers is down, and at least ``zone_least`` are."""
-    zone_least: int = 2
-    circuit: CircuitSettings = field(default_factory=CircuitSettings)
-    charges: ChargeSettings = field(default_factory=ChargeSettings)
-    probes: ProbeSettings = field(default_factory=ProbeSettings)
-    blame: BlameSettings = field(default_factory=BlameSettings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Holds requests for sleeping versions, within bounds, and reports the demand to controllers."""
+"""Holds requests until a worker serves, within bounds, and reports the demand to controllers."""
 
 from penstock.gateway.holding.asked import Asked
 from penstock.gateway.holding.demand import Teller, WakeDemand

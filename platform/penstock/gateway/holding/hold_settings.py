@@ -1,4 +1,4 @@
-"""Bounds on the requests that a gateway holds for one sleeping version."""
+"""Bounds on the requests that a gateway holds for one version."""
 
 from dataclasses import dataclass
 

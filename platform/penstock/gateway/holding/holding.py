@@ -1,4 +1,4 @@
-"""Holds requests for a sleeping version until a worker has woken, within bounds, and releases them in fair order.
+"""Holds requests until a worker of their version wakes or starts again, within bounds; releases them in fair order.
 
 The lease stays open meanwhile, and streams send heartbeats. It knows neither how a worker wakes nor how it is chosen.
 
@@ -88,7 +88,7 @@ class Held:
     def abort(self, error: PenstockError) -> None:
         if isinstance(error, DeadlineExceeded):
             wait_s = self.queue.expected_s
-            late = DeadlineInQueue("the deadline passed before the model had woken", retry_after_s=wait_s)
+            late = DeadlineInQueue("the deadline passed before a worker of the model served", retry_after_s=wait_s)
             self.end(late, "late")
         else:
             self.end(error, "left")
@@ -99,7 +99,7 @@ class Held:
     def resume(self) -> None: ...
 
     def _tired(self) -> None:
-        self.end(self.queue.refusal("the model did not wake within the time for which requests are held"), "late")
+        self.end(self.queue.refusal("no worker of the model served within the longest time of a hold"), "late")
 
 
 @dataclass(slots=True, eq=False)
@@ -129,7 +129,7 @@ class _Queue:
         gave_way = self.places.enter(entry)
         if gave_way is None:
             self.holding.count(self.version, "full")
-            raise self.refusal("the model is asleep and being woken, and no more requests are held for it")
+            raise self.refusal("no worker of the model serves yet, and no more requests are held for it")
         held = self.holding.all[entry] = Held(self, call, entry)
         for other in gave_way:
             self.holding.all.pop(other).end(
@@ -183,7 +183,7 @@ class Holding:
             return None
         if call.fell_back_from in self._wakers:
             self._demand.note(call.fell_back_from, call.cost.prompt_tokens)
-        version = self._asleep(call)
+        version = self._awaited(call)
         if version is None:
             return None
         queue = self._queues.get(version.id)
@@ -215,8 +215,7 @@ class Holding:
             self._demand.note(version.id, 0)
 
     def learn(self, versions: Iterable[VersionEntry]) -> None:
-        """Apply a new table: update the sleeping versions, and release waiting requests."""
-        found = {version.id: wakes.wakers(version, self._wakers.get(version.id, frozenset())) for version in versions}
+        found = {one.id: wakes.wakers(one, self._wakers.get(one.id, ()), self.settings.seconds) for one in versions}
         for queue in list(self._queues.values()):
             if queue.version not in found:
                 queue.fail("the model is served no more", "away")
@@ -228,7 +227,6 @@ class Holding:
                 queue.give_up()
 
     def wanted(self) -> Mapping[VersionId, Want]:
-        """Return the held requests and tokens of versions without a serving worker."""
         return {
             version: Want(len(queue.places), queue.places.tokens)
             for version, queue in self._queues.items()
@@ -242,8 +240,8 @@ class Holding:
         if self._queues.get(queue.version) is queue:
             del self._queues[queue.version]
 
-    def _asleep(self, call: Admitted) -> VersionEntry | None:
-        """Return the sleeping version of this request; None if it serves, or if the request may not be held."""
+    def _awaited(self, call: Admitted) -> VersionEntry | None:
+        """Return the version to wait for; None if it serves, or if the request may not be held."""
         name = _target(call)
         is_queued = name in self._queues
         if not is_queued and (name not in self._wakers or self.fleet.serving(name)):
@@ -266,15 +264,14 @@ class Holding:
         self._demand.note(version.id, call.cost.prompt_tokens)
         self.count(version.id, "late")
         raise DeadlineUnreachable(
-            f"the model sleeps: to wake it takes about {wait_s:.0f} s, and the deadline is before that",
+            f"no worker of the model serves yet: one does in about {wait_s:.0f} s, and the deadline is before that",
             retry_after_s=wait_s,
         )
 
     def _away(self) -> None:
-        """Fail all waiting requests, since the controllers can't be reached."""
         for queue in list(self._queues.values()):
             if not self.fleet.serving(queue.version):
-                queue.fail("the model sleeps, and the database over which it is woken can't be reached", "away")
+                queue.fail("no worker of the model serves, and the database that reports new ones is away", "away")
 
 
 def _target(call: Admitted) -> VersionId:

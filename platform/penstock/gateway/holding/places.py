@@ -1,4 +1,4 @@
-"""Admits requests to the queue of a sleeping version, evicts some, and orders them. Pure.
+"""Admits requests to the queue of a version, evicts some, and orders them. Pure.
 
 In a full queue a new request evicts the newest request of the tenant with the most requests for its weight, if these
 are more than the new request's tenant would have. Lower standings are evicted first, and none by a lower standing.

@@ -1,6 +1,6 @@
-"""The wake of a version that no worker serves, read from the routing table: its workers, and the expected time.
-Pure.
-"""
+"""Workers of the routing table that will serve a version which none serves, and the expected time. Pure."""
+
+from collections.abc import Collection
 
 from penstock.domain.errors import NoCapacity
 from penstock.domain.fleet.table import VersionEntry
@@ -24,11 +24,14 @@ def crowded_out() -> NoCapacity:
     return NoCapacity(says, reason=POOL_PINNED)
 
 
-def wakers(version: VersionEntry, before: frozenset[WorkerId]) -> frozenset[WorkerId]:
-    """Return the workers that sleep or are waking; of ``before`` also those that restart after a failure."""
+def wakers(version: VersionEntry, before: Collection[WorkerId], within_s: float) -> frozenset[WorkerId]:
+    """Return the workers that sleep or wake, or start again: of ``before``, or of a version that has lost its workers
+    and expects one ``within_s``.
+    """
     others = [worker for worker in version.workers if worker.state is not _READY]  # of ten thousand nearly all serve
+    is_lost = bool(version.start_s) and len(others) == len(version.workers) and expected_s(version) <= within_s
     return frozenset(
-        [one.id for one in others if one.state in _RESTING or (one.state.is_starting and one.id in before)]
+        [one.id for one in others if one.state in _RESTING or (one.state.is_starting and (is_lost or one.id in before))]
     )
 
 

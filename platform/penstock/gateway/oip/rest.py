@@ -34,8 +34,6 @@ def target(path: str) -> tuple[str, str] | None:
 
 
 class InferExchange(HttpExchange):
-    __slots__ = ("_asked", "_found", "_translated", "_where")
-
     def __init__(
         self, edge: Services, where: tuple[str, str], scope: Scope, receive: Receive, reply: HttpReply
     ) -> None:

@@ -15,7 +15,7 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.openai import schemas
 from penstock.gateway.openai.depth import is_too_deep_text
 from penstock.gateway.openai.fields import Body, shown
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.routing.current import CurrentTable
 
 ADDRESSES = frozenset({"image_url", "audio_url", "video_url", "file_url"})
 """Field names of addresses, alone or as the ``url`` of an object."""

@@ -30,7 +30,7 @@ from penstock.gateway.openai.blame import blamed
 from penstock.gateway.openai.bounds import UNBOUNDED
 from penstock.gateway.openai.parse import GEO, Parsed
 from penstock.gateway.openai.services import Serve, Services
-from penstock.gateway.records import Early
+from penstock.gateway.records.making import Early
 from penstock.intake.held import HeldBytes
 from penstock.intake.types import Headers
 
@@ -42,25 +42,6 @@ ANYWHERE = "global"
 
 class RequestExchange(ABC):
     """One request; ``api`` is derived from its path, if the path determines it."""
-
-    __slots__ = (
-        "_api",
-        "_bounds",
-        "_edge",
-        "_has_turn",
-        "_head",
-        "_headers",
-        "_held",
-        "_ignored",
-        "_is_passed",
-        "_is_refused",
-        "_progress",
-        "_request_id",
-        "_session",
-        "_tensors",
-        "_timings",
-        "_who",
-    )
 
     def __init__(self, edge: Services, api: Api, headers: list[tuple[bytes, bytes]]) -> None:
         self._edge, self._api = edge, api

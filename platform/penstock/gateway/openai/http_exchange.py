@@ -17,7 +17,7 @@ from penstock.intake.direct import DirectReply
 from penstock.intake.held import HeldBytes
 from penstock.intake.plain import PlainReply, read_body
 from penstock.intake.types import Headers, Receive, Scope
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 _LONG = len(str(INLINE_BYTES))
 """Digits of a content length too large for the event loop."""
@@ -25,8 +25,6 @@ HttpReply = DirectReply | PlainReply
 
 
 class HttpExchange(RequestExchange):
-    __slots__ = ("_listeners", "_receive", "_way_back")
-
     def __init__(self, edge: Services, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
         super().__init__(edge, api, scope["headers"])
         self._receive, self._way_back = receive, reply
@@ -126,8 +124,6 @@ class HttpExchange(RequestExchange):
 
 class CountExchange(HttpExchange):
     """A token count; fields of the request that it does not document are told."""
-
-    __slots__ = ()
 
     def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
         request = super()._request(parsed, digest)

@@ -11,9 +11,9 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -37,8 +37,9 @@ from penstock.formats.report import decode, encode
 from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai.recorder import MAX_ANSWER_BYTES, AnswerRecorder, RecordedReply
+from penstock.gateway.openai.services import Corridor
 from penstock.intake.types import Headers
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 CLAIMS = 4
 """Attempts to claim a key after earlier answers broke off."""
@@ -63,75 +64,61 @@ def _uncounted(_: Use) -> None: ...
 def _unnoted(_: Call, original: RequestId) -> None: ...
 
 
-class Corridor(Protocol):
-    def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
-        """Answer a parsed request; raise a ``PenstockError`` only before the reply has started."""
-        ...
-
-
+@dataclass(frozen=True, slots=True)
 class Once:
     """The pipeline with recorded answers; a follower that reads nothing for ``stall_s`` is disconnected."""
 
-    def __init__(
-        self,
-        corridor: Corridor,
-        answers: AnswerStore,
-        *,
-        stall_s: float = 30.0,
-        max_bytes: int = MAX_ANSWER_BYTES,
-        count: Callable[[Use], None] = _uncounted,
-        note: Callable[[Call, RequestId], None] = _unnoted,
-    ) -> None:
-        self._corridor = corridor
-        self._count, self._note = count, note
-        self._answers = answers
-        self._stall_s = stall_s
-        self._max_bytes = max_bytes
+    corridor: Corridor
+    answers: AnswerStore
+    stall_s: float = 30.0
+    max_bytes: int = MAX_ANSWER_BYTES
+    count: Callable[[Use], None] = _uncounted
+    note: Callable[[Call, RequestId], None] = _unnoted
 
     def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
         """Answer or replay the request; a key that may not use the model is refused by the pipeline."""
         call, request = progress.call, progress.call.request
         if not request.idempotency_key or not call.principal.may_use(request.model):
-            return self._corridor.serve(progress, reply)
+            return self.corridor.serve(progress, reply)
         return self._once(progress, reply)
 
     async def is_recorded(self, who: Principal, idempotency_key: str) -> bool:
         """Tell, before the body is known, whether a record exists under this key."""
-        return await self._answers.has(record_key(who, idempotency_key))
+        return await self.answers.has(record_key(who, idempotency_key))
 
     async def _once(self, progress: Progress, reply: Reply) -> None:
         call = progress.call
         key = record_key(call.principal, call.request.idempotency_key)
         print_of_body = fingerprint(call.request)
         for _ in range(CLAIMS):
-            claim = await self._answers.claim(key, print_of_body)
+            claim = await self.answers.claim(key, print_of_body)
             if claim is Claim.OTHER:
-                self._count(Use.CONFLICTING)
+                self.count(Use.CONFLICTING)
                 raise IdempotencyMismatch(param="idempotency-key")
             if claim is Claim.FULL:
                 raise OverLimit("too many answers with idempotency keys are being generated", retry_after_s=1.0)
             if claim is Claim.MINE:
-                self._count(Use.FIRST)
+                self.count(Use.FIRST)
                 await self._record(key, progress, reply)
                 return
-            follower = _Follower(call, reply, self._stall_s)
+            follower = _Follower(call, reply, self.stall_s)
             if await self._repeat(key, call, reply, follower):
-                self._count(_FOLLOWS[claim])
-                self._note(call, follower.original)
+                self.count(_FOLLOWS[claim])
+                self.note(call, follower.original)
                 return
         raise Evicted("earlier requests with this idempotency key ended without a complete answer", retry_after_s=1.0)
 
     async def _record(self, key: RecordKey, progress: Progress, reply: Reply) -> None:
         call = progress.call
-        recorder = AnswerRecorder(self._answers, key, call.request.id, self._max_bytes)
+        recorder = AnswerRecorder(self.answers, key, call.request.id, self.max_bytes)
         try:
-            await self._corridor.serve(progress, RecordedReply(reply, recorder, partial(_used, call)))
+            await self.corridor.serve(progress, RecordedReply(reply, recorder, partial(_used, call)))
         finally:
             await recorder.close(keeps=progress.answer is not None and progress.answer.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:
         """Send the recorded answer; False if it broke off before its first byte."""
-        copying = asyncio.create_task(follower.copy(self._answers, key))
+        copying = asyncio.create_task(follower.copy(self.answers, key))
 
         def stop() -> None:
             copying.cancel()

@@ -8,6 +8,7 @@ Trade-off: a large body is decoded twice, which costs a tenth of its tokenising,
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -80,37 +81,32 @@ def model_of(raw: bytes) -> str:
         return ""
 
 
+@dataclass(frozen=True, slots=True)
 class BodyReader:
-    def __init__(
-        self,
-        elsewhere: Offload | None = None,
-        *,
-        task: bytes = b"",
-        tensors_task: bytes = b"",
-        messages_task: bytes = b"",
-    ) -> None:
-        self._elsewhere, self._task = elsewhere, task
-        self._tensors_task, self._messages_task = tensors_task, messages_task
+    elsewhere: Offload | None = None
+    task: bytes = b""
+    tensors_task: bytes = b""
+    messages_task: bytes = b""
 
     async def read(self, who: str, api: Api, raw: bytes, bounds: BodyBounds) -> tuple[Parsed, str]:
         """Return the request, and the digest of a large one; raise ``MalformedBody`` or ``InvalidField``."""
-        if self._elsewhere is None or is_small(raw):
+        if self.elsewhere is None or is_small(raw):
             return parse(api, raw, bounds), ""
         asked = _ENCODER.encode(_ReadJob(api, bounds))
-        answer = await self._elsewhere.ask(who, (self._task, asked, b"\n", raw))
+        answer = await self.elsewhere.ask(who, (self.task, asked, b"\n", raw))
         return _opened(result(answer))
 
     async def tensors(self, who: str, head: memoryview) -> memoryview | None:
         """Parse the JSON of tensors in a child process; None if it is small, or if there is no child."""
-        if self._elsewhere is None or (len(head) <= INLINE_BYTES and is_small(bytes(head))):
+        if self.elsewhere is None or (len(head) <= INLINE_BYTES and is_small(bytes(head))):
             return None
-        return result(await self._elsewhere.ask(who, (self._tensors_task, bytes(head))))
+        return result(await self.elsewhere.ask(who, (self.tensors_task, bytes(head))))
 
     async def message(self, who: str, head: bytes) -> memoryview | None:
         """Parse a large tensor message in a child process; None if there is no child."""
-        if self._elsewhere is None:
+        if self.elsewhere is None:
             return None
-        return result(await self._elsewhere.ask(who, (self._messages_task, head)))
+        return result(await self.elsewhere.ask(who, (self.messages_task, head)))
 
 
 def read(frame: memoryview) -> Sequence[bytes]:

@@ -17,7 +17,7 @@ from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai.bounds import UNBOUNDED, BodyBounds
 from penstock.gateway.openai.early_limits import EarlyLimits
 from penstock.gateway.openai.reading import BodyReader
-from penstock.gateway.records import Early
+from penstock.gateway.records.making import Early
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.turns import StartTurns

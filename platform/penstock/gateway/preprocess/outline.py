@@ -24,15 +24,11 @@ def of(body: Body, variables: Mapping[str, object], template: ChatTemplate) -> s
         return ""
     known = {**variables, "tools": _tools(body.get("tools")), "documents": None, "add_generation_prompt": True}
     try:
-        whole = template.render([{"role": "user", "content": _content(said, template)}], known)
-        around = template.render([{"role": "user", "content": _content("", template)}], {**known, "tools": None})
+        whole = template.render([{"role": "user", "content": template.content(said)}], known)
+        around = template.render([{"role": "user", "content": template.content("")}], {**known, "tools": None})
     except TemplateRefused:
         return ""
     return whole + around * _messages(body)
-
-
-def _content(text: str, template: ChatTemplate) -> object:
-    return [{"type": "text", "text": text}] if template.wants_parts else text
 
 
 def _messages(body: Body) -> int:

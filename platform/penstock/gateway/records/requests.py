@@ -77,7 +77,8 @@ class RequestLedger:
         children.count(call, answer, seconds, exemplar)
         self._gen_ai.count(call, answer, seconds)
         children.tell_weight(call.principal.plan.weight)
-        if version is not None and answer.refusal is not None and answer.refusal.code == NoCapacity.code:
+        is_refused = answer.refusal is not None and answer.refusal.code == NoCapacity.code
+        if version is not None and (is_refused or Stage.WAKE in call.timings.seconds):
             self._no_worker.labels(version=version.base or version.id).inc()
         _line(call, answer, model, seconds)
         if self._keep is not None:

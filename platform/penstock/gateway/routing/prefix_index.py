@@ -8,13 +8,13 @@ from collections.abc import Container, Iterable
 
 from penstock.domain.ids import WorkerId
 
-MAX_HOLDERS = 4
+MAX_BLOCKS, MAX_HOLDERS = 50_000, 4
 
 
 class PrefixIndex:
     __slots__ = ("_blocks", "_max_blocks")
 
-    def __init__(self, max_blocks: int = 50_000) -> None:
+    def __init__(self, max_blocks: int = MAX_BLOCKS) -> None:
         self._max_blocks = max_blocks
         self._blocks: OrderedDict[int, tuple[WorkerId, ...]] = OrderedDict()
 

@@ -12,14 +12,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.gateway.routing.scorers import Candidate, Weights
+from penstock.gateway.routing.scorers import ADAPTER, PLAIN, SLACK_TOKENS, Candidate
 
 HOME_THAT_HOLDS, HOLDS = 1.0, 0.9
 HOMES = (0.75, 0.7)
 """Credits of homes that have not loaded it yet: the first one loads it. The smallest credit outweighs the work of the
 whole slack.
 """
-REPLICAS = len(HOMES)
 MOST_RANKED = 4
 """Workers of an order that are kept: homes, and those that take their overflow."""
 MOST_ORDERS = 4_096
@@ -55,18 +54,14 @@ def ordered(adapter: VersionId, workers: Collection[WorkerId]) -> dict[WorkerId,
 
 
 def credited(
-    scores: list[float],
-    candidates: Sequence[Candidate],
-    adapter: VersionId,
-    order: Mapping[WorkerId, int],
-    weights: Weights,
+    scores: list[float], candidates: Sequence[Candidate], adapter: VersionId, order: Mapping[WorkerId, int]
 ) -> list[float]:
     """Return the scores plus the credit for holding the adapter or being its home; a busy worker gets no credit.
 
     ``scores`` come from ``scorers.totals`` with ``adapter``.
     """
-    most_work = min([one.work_tokens for one in candidates]) + weights.slack_tokens
-    unit = weights.adapter / (weights.work + weights.kv + weights.prefix + weights.adapter)
+    most_work = min([one.work_tokens for one in candidates]) + SLACK_TOKENS
+    unit = ADAPTER / (PLAIN + ADAPTER)
     first = second = MOST_RANKED
     at_first = at_second = 0
     for at, one in enumerate(candidates):

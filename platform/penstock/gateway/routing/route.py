@@ -17,12 +17,11 @@ from penstock.domain.serving.load import FIRST_PACE, Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.gateway.calls.demand import ANY, Demand
-from penstock.gateway.routing import residency, scorers, selection
+from penstock.gateway.routing import refusals, residency, scorers, selection
 from penstock.gateway.routing.current import CurrentTable, Roster, View, roster
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
-from penstock.gateway.routing.refusals import RoutingRefusals
-from penstock.gateway.routing.router_settings import RouterSettings
+from penstock.gateway.routing.router_settings import ENOUGH, ROUNDS, RouterSettings
 from penstock.gateway.routing.scorers import Candidate
 from penstock.gateway.routing.selection import draw
 from penstock.gateway.routing.turned_away import TurnedAway
@@ -107,7 +106,6 @@ class WorkerRouter:
         self._settings = settings
         self._prefix_blocks = lru_cache(_MOST_MODELS)(partial(_prefix_blocks, metrics.counter(names.PREFIX_ROUTED)))
         self._board = LoadBoard()
-        self._refusals = RoutingRefusals(settings)
         self._indexes: dict[VersionId, PrefixIndex] = {}
         self._turned_away = TurnedAway()
         table.on_change(self._forget)
@@ -124,15 +122,15 @@ class WorkerRouter:
         version = self._table.version(version.id) or version
         serving = self._table.view.rosters.get(version.id) or roster(version)
         if serving.has_met_all(tried):
-            raise self._refusals.nobody(version)
+            raise refusals.nobody(version)
         home = version.base or version.id
         if shut_s := self._health.shut_for_s(home, now):
-            raise self._refusals.failing(version, shut_s, is_unreachable=self._health.is_unreachable(home))
+            raise refusals.failing(version, shut_s, is_unreachable=self._health.is_unreachable(home))
         if self._turned_away:
             tried = self._with_refusing(version, serving, tried, demand)
         index = self._indexes.get(home)
         if index is None:
-            index = self._indexes[home] = PrefixIndex(self._settings.max_blocks)
+            index = self._indexes[home] = PrefixIndex()
         known: Mapping[WorkerId, int] = index.matches(prepared.blocks, serving.by_id) if prepared.blocks else {}
         held = known or _of_key(index, prepared.affinity, serving, version.block_size)
         floods = bool(self._turned_away) and self._turned_away.has_full_queue(version.id, demand.tenant, now)
@@ -190,7 +188,7 @@ class WorkerRouter:
             if self._turned_away.may_ask(version, demand.tenant):
                 return None
             waits.append(self._turned_away.tell_s(version, refusing, now, demand))
-        return self._refusals.own_queue(min(waits)) if waits else None
+        return refusals.own_queue(min(waits)) if waits else None
 
     def asks_again(self, version: VersionId, tenant: TenantId) -> bool:
         return self._turned_away.ask(version, tenant)
@@ -214,10 +212,10 @@ class WorkerRouter:
         now, known = self._clock.monotonic(), self._turned_away
         refusing = known.at(version.id, serving.serving, now) if version.base else frozenset[WorkerId]()
         if refusing and serving.has_met_all(tried | refusing):
-            raise self._refusals.refusing(known.wait_s(version.id, refusing, now))
+            raise refusals.refusing(known.wait_s(version.id, refusing, now))
         own = known.at(version.id, serving.serving, now, demand) if demand.tenant else frozenset[WorkerId]()
         if own and serving.has_met_all(tried | refusing | own):
-            raise self._refusals.own_queue(known.tell_s(version.id, own, now, demand))
+            raise refusals.own_queue(known.tell_s(version.id, own, now, demand))
         return tried | refusing | own
 
     def _few(self, serving: Roster, ask: _Ask) -> list[Candidate]:
@@ -238,11 +236,11 @@ class WorkerRouter:
         near = [serving.by_id[w] for w in ask.order if w not in met]
         open_ = self._open(near, ask, len(everybody)) if near else []
         met.update(w.id for w in near)
-        for _ in range(ours.rounds):
+        for _ in range(ROUNDS):
             drawn = [w for w in draw(everybody, max(2, ours.choices - len(near)), self._chance) if w.id not in met]
             open_ += self._open(drawn, ask, len(everybody))
             met.update(w.id for w in drawn)
-            if len(open_) >= ours.enough:
+            if len(open_) >= ENOUGH:
                 break
         holders = [serving.by_id[w] for w in ask.held if w not in met] if ask.held else []
         return open_ + self._open(holders, ask, len(everybody)) if holders else open_
@@ -265,10 +263,9 @@ class WorkerRouter:
     def _best(self, open_: Sequence[Candidate], ask: _Ask) -> tuple[WorkerEntry, Sequence[float]]:
         if len(open_) == 1:
             return open_[0].entry, ()
-        weights = self._settings.weights
-        scores = scorers.totals(open_, weights, adapter=bool(ask.adapter), own_tokens=ask.own_tokens)
+        scores = scorers.totals(open_, adapter=bool(ask.adapter), own_tokens=ask.own_tokens)
         if ask.adapter:
-            scores = residency.credited(scores, open_, ask.adapter, ask.order, weights)
+            scores = residency.credited(scores, open_, ask.adapter, ask.order)
         return open_[selection.best(scores, self._chance)].entry, scores
 
     def _count(self, version: VersionEntry, held: int, blocks: int) -> None:
@@ -284,7 +281,7 @@ class WorkerRouter:
         at = self._table.view.at
         seen = [self._board.seen(w.id, w.load, at, ask.now) for w in workers]
         wait_s = min(0.5 * one.work_tokens / (one.load.pace_per_s or FIRST_PACE) for one in seen)
-        return self._refusals.own_queue(wait_s) if ask.floods else self._refusals.full(wait_s)
+        return refusals.own_queue(wait_s) if ask.floods else refusals.full(wait_s)
 
     def _forget(self, before: View, after: View) -> None:
         self._board.forget(before.workers - after.workers)

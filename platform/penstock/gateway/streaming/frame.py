@@ -29,26 +29,6 @@ NO_READS = AnswerReads()
 class Frame:
     """State of one relayed answer; ``on_paused`` gets the seconds for which the answer waited for its reader."""
 
-    __slots__ = (
-        "_answered",
-        "_news",
-        "_reads",
-        "_sent_at",
-        "call",
-        "clock",
-        "deadline_in_s",
-        "finish",
-        "first_at",
-        "itl_s",
-        "lease",
-        "metrics",
-        "on_paused",
-        "reply",
-        "stall_s",
-        "tokens",
-        "usage",
-    )
-
     def __init__(
         self,
         *,

@@ -27,26 +27,6 @@ _HEAD = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))
 
 
 class StreamRelay:
-    __slots__ = (
-        "_beat",
-        "_beat_s",
-        "_begun",
-        "_continuity",
-        "_dialect",
-        "_failure",
-        "_frame",
-        "_is_deaf",
-        "_last_at",
-        "_lost",
-        "_on_beat",
-        "_render_error",
-        "_scanner",
-        "_shows_usage",
-        "_take",
-        "_watch",
-        "_write",
-    )
-
     def __init__(
         self,
         frame: Frame,

@@ -5,15 +5,47 @@ its KV blocks; the stall limit bounds that time.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from weakref import WeakKeyDictionary
 
 from penstock.domain.errors import ClientGone, DeadlineExceeded, PenstockError, ReaderTooSlow
 from penstock.gateway.calls.relay import Reply, Source
-from penstock.lateness import Timer
+from penstock.lateness.awake import Timer
+
+LEAVES_A_TURN = 8
+"""Disconnects handled in one iteration of the loop, 0.15 ms each: a thousand clients may leave at once."""
 
 
 def nobody(_: float) -> None:
     """Ignore the seconds of a pause: the default callback."""
+
+
+class _Leaving:
+    """One loop's disconnects: those beyond ``LEAVES_A_TURN`` wait for the next iteration."""
+
+    def __init__(self) -> None:
+        self._left = 0
+        self._waiting = deque[Callable[[], None]]()
+
+    def add(self, leave: Callable[[], None]) -> None:
+        self._waiting.append(leave)
+        if self._left < LEAVES_A_TURN:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        while self._waiting and self._left < LEAVES_A_TURN:
+            if not self._left:
+                asyncio.get_running_loop().call_soon(self._next)
+            self._left += 1
+            self._waiting.popleft()()
+
+    def _next(self) -> None:
+        self._left = 0
+        self._go_on()
+
+
+_leaving = WeakKeyDictionary[asyncio.AbstractEventLoop, _Leaving]()
 
 
 class Watch:
@@ -21,19 +53,6 @@ class Watch:
 
     ``on_stop`` gets the reason, ``on_paused`` the seconds of each pause of the reader.
     """
-
-    __slots__ = (
-        "_deadline",
-        "_loop",
-        "_on_paused",
-        "_on_stop",
-        "_paused_at",
-        "_reply",
-        "_source",
-        "_stall",
-        "_stall_s",
-        "stopped",
-    )
 
     def __init__(
         self,
@@ -54,7 +73,8 @@ class Watch:
         self._paused_at: float | None = None
         self.stopped: PenstockError | None = None
         self._deadline = self._loop.call_later(max(0.0, deadline_in_s), self._late)
-        reply.watch(on_gone=self._gone, on_pause=self._pause, on_resume=self._resume)
+        leaving = _leaving.setdefault(self._loop, _Leaving())
+        reply.watch(on_gone=lambda: leaving.add(self._gone), on_pause=self._pause, on_resume=self._resume)
         if reply.gone:
             self._gone()
 

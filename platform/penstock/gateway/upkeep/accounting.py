@@ -16,7 +16,9 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.admission.guarded import GuardedLimits
 from penstock.gateway.admission.rebuild import rebuild
 from penstock.gateway.admission.reservations import Reservations
-from penstock.gateway.billing import ForgivenEnds, LiveCounts, Orphans
+from penstock.gateway.billing.asking import LiveCounts
+from penstock.gateway.billing.closing import ForgivenEnds
+from penstock.gateway.billing.orphans import Orphans
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
@@ -29,9 +31,7 @@ ROUND_S = 1.0
 class RowSpool(Protocol):
     def flush(self) -> None: ...
 
-    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
-        """Deliver rows of ended requests, also of dead processes; return their number."""
-        ...
+    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int: ...
 
 
 class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, Protocol):

@@ -5,9 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from penstock.domain.ids import Alias
-from penstock.gateway.evidence import Arms, Shared
-from penstock.gateway.evidence.counting import Store
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.evidence.counting import Arms, Shared, Store
+from penstock.gateway.routing.current import CurrentTable
 
 
 @dataclass(frozen=True, slots=True)

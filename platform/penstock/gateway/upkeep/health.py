@@ -11,8 +11,11 @@ from penstock.domain.models.model import Tier
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.dispatch import Breakers, Change, Level, Prober, Stalls, StreamProgress
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.prober import Prober
+from penstock.gateway.dispatch.records import Change, Level
+from penstock.gateway.dispatch.stalls import Stalls, StreamProgress
+from penstock.gateway.routing.current import CurrentTable
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
@@ -61,7 +64,6 @@ class _Opened:
 
 
 def _circuit(change: Change) -> tuple[str, str, str, str]:
-    """Return level, version, worker and zone: labels in the catalogue's order."""
     match change.level:
         case Level.WORKER:
             return change.level, change.version, change.name, ""

@@ -11,7 +11,7 @@ from penstock.domain.tenancy.tenant import KeyRing
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.identity.keyring import Keyring
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.upkeep.accounting import Accounting
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics

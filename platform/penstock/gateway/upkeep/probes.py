@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.domain.clock import Clock
-from penstock.gateway.dispatch import Breakers
+from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.identity.keyring import Keyring
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.routing.current import CurrentTable
 from penstock.intake.connection import Drain
 from penstock.telemetry import pages
 from penstock.telemetry.pages import Page

@@ -1,7 +1,7 @@
 """Loads LoRA adapters into an engine: those that its queue requests are fetched, verified, loaded, tested, then
 ready.
 
-A faulty adapter is refused on this worker for a while, without effect on its base or other adapters. An adapter's log
+A faulty adapter is refused on this worker for a while; if it changed the base's answers, the engine restarts. Its log
 probabilities must be finite. The base's golden prompts are asked again in the same batch as the new adapter: asked
 alone they would not reveal an engine that confuses the two.
 """

@@ -15,7 +15,7 @@ from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, 
 from penstock.domain.fleet.worker import WorkerEnd, WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.models.curves import Curve
 from penstock.domain.serving.load import Load
-from penstock.lateness import AwakeClock, timeout
+from penstock.lateness.awake import AwakeClock, timeout
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
 from penstock.tls.mutual import show_expiry

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 
 MAX_HEAD_BYTES = 64 << 10
 

@@ -54,8 +54,7 @@ def in_fair_turn(
     each_s: float,
     spare: Callable[[Waiting], bool],
 ) -> Sequence[Waiting]:
-    """Interleave the tenants' items by virtual time, which grows by ``each_s`` per item; ``had`` returns a tenant's
-    own.
+    """Interleave the tenants' items by virtual time, which grows by ``each_s`` per item.
 
     The order within each tenant is kept. Spare items come last.
     """

@@ -48,7 +48,6 @@ class Matrices:
 
 
 def add(x: Tensor, out: Tensor, groups: Iterable[Group], product: Callable[[int], Product | None]) -> None:
-    """Add each slot's product to its rows; the output may be padded."""
     for slot, rows in groups:
         one = product(slot)
         if one is None:

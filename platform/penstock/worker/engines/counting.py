@@ -72,7 +72,6 @@ def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa
 
 
 def adding(add: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the output processor's ``add_request``: each request is linked to its meter."""
 
     def add_request(self: Any, request: Any, *args: Any, **named: Any) -> None:  # noqa: ANN401
         known = request.request_id in self.request_states

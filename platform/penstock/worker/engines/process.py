@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.domain.errors import PenstockError
-from penstock.lateness import timeout
+from penstock.lateness.awake import timeout
 from penstock.worker.engines import lifeline, plan
 from penstock.worker.engines.address import short
 from penstock.worker.engines.plan import LaunchPlan

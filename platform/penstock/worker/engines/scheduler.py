@@ -17,7 +17,7 @@ from vllm.v1.request import RequestStatus
 from penstock.domain.clock import SystemClock
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.steps.log import StepLog
-from penstock.worker.engines import grammar_words, log_lines, mask_time, seeding, step_log
+from penstock.worker.engines import compile_time, grammar_words, log_lines, mask_time, seeding, step_log
 from penstock.worker.engines.stepping import Inside, Stepping, Turnout, prompt_bound
 
 _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
@@ -29,6 +29,7 @@ class _BySteps(Scheduler):
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         log_lines.install()
         grammar_words.install()
+        compile_time.install()
         mask_time.install()
         step_log.install()
         super().__init__(*args, **named)

@@ -94,6 +94,7 @@ class Gate:
                 await self._engine(visit, admitted, scope, send)
 
     def _find_adapter(self, ticket: Ticket) -> None:
+        """Refuse a failed adapter; others are loaded during the wait, by ``worker/agent/adapters.py``."""
         why, for_s = self._without(ticket)
         if why:
             raise Refused(GateRefusal.ADAPTER, why, QueueRefusal(None, for_s))
@@ -107,7 +108,9 @@ class Gate:
         )
 
     async def _wait(self, visit: Visit, receive: Receive) -> EngineEntry | None:
-        """Wait until the request may enter the engine; return None if its client has left. Raises ``Refused``."""
+        """Wait until ``queueing/admission.py`` admits the request; return None if its client has left. Raises
+        ``Refused``.
+        """
         ticket, size = visit.ticket, self.queue.slots.size
         if ticket.tenant == PLATFORM and not ticket.adapter:
             return EngineEntry(receive, Report(waited=AT_ONCE))

@@ -52,26 +52,6 @@ class RequestChannels:
 class InFlight:
     """One request inside the engine. The platform's probes do not count as load, but its checks of adapters do."""
 
-    __slots__ = (
-        "_connection",
-        "_entered_at",
-        "_first_at",
-        "_has_first",
-        "_is_complete",
-        "_is_counted",
-        "_is_gone",
-        "_is_metered",
-        "_last_event",
-        "_late_tokens",
-        "_meter",
-        "_output",
-        "_prompt",
-        "_prompts",
-        "_request",
-        "_send",
-        "_tally",
-    )
-
     def __init__(self, visit: Visit, connection: RequestChannels, tally: Tally) -> None:
         ticket, meter = visit.ticket, visit.meter
         self._meter, self._last_event = meter, LAST_EVENTS.get(connection.path, ())

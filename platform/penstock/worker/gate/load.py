@@ -22,31 +22,20 @@ class Observed:
     """Whether counters and processes have been inactive since the last reading."""
 
 
+@dataclass(slots=True, eq=False)
 class LoadBook:
     """One engine's counts; its owner reports entries, first tokens and ends."""
 
-    __slots__ = (
-        "_had_work",
-        "_is_still",
-        "_max_num_seqs",
-        "_read_at",
-        "_still_s",
-        "in_flight",
-        "observed",
-        "probes",
-        "queued_tokens",
-    )
-
-    def __init__(self, max_num_seqs: int) -> None:
-        self._max_num_seqs = max_num_seqs
-        self.in_flight = 0
-        self.probes = 0
-        """The platform's own questions under way: work like any other, and no load."""
-        self.queued_tokens = 0
-        self.observed = Observed()
-        self._read_at: float | None = None
-        self._still_s = 0.0
-        self._had_work = self._is_still = False
+    max_num_seqs: int
+    in_flight: int = 0
+    probes: int = 0
+    """The platform's own questions under way: work like any other, and no load."""
+    queued_tokens: int = 0
+    observed: Observed = Observed()
+    _read_at: float | None = None
+    _still_s: float = 0.0
+    _had_work: bool = False
+    _is_still: bool = False
 
     def observe(self, observed: Observed, now: float) -> None:
         """Take a reading of the engine at monotonic second ``now``.
@@ -86,7 +75,7 @@ class LoadBook:
 
     @property
     def load(self) -> Load:
-        waiting = max(self.in_flight - self._max_num_seqs, min(self.observed.waiting, self.in_flight), 0)
+        waiting = max(self.in_flight - self.max_num_seqs, min(self.observed.waiting, self.in_flight), 0)
         return Load(
             running=self.in_flight - waiting,
             waiting=waiting,

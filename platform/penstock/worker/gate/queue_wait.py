@@ -64,23 +64,6 @@ class AdapterWait:
 
 
 class QueueWait:
-    __slots__ = (
-        "_adapter",
-        "_came_at",
-        "_clock",
-        "_has_waited",
-        "_kept",
-        "_mark",
-        "_outcome",
-        "_predicted_s",
-        "_queue",
-        "_receive",
-        "_waiting",
-        "_work",
-        "first_token_s",
-        "waited",
-    )
-
     def __init__(self, queue: AdmissionQueue, work: Work, receive: Receive, clock: Callable[[], float]) -> None:
         self._queue, self._work, self._receive, self._clock = queue, work, receive, clock
         self._kept: deque[Message] = deque()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.http import HttpClient, PoolLimits
+from penstock.connectors.http.client import HttpClient, PoolLimits
 from tests.support.engines.raw_server import CLOSE, raw_server
 from tests.support.engines.stub import Behaviour, StubEngine
 from tests.support.gateways.dispatch import until

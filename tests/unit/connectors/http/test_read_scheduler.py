@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 import uvloop
 
-from penstock.connectors.http import HttpClient
+from penstock.connectors.http.client import HttpClient
 from penstock.connectors.http.connection import Connection, WorkerExchange
 from penstock.connectors.http.read_scheduler import BUSY_S, SLICE_BYTES, SMALL_BYTES, ReadScheduler
 from tests.support.clock import ManualClock

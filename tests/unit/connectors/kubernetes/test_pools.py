@@ -62,5 +62,19 @@ def test_a_worker_costs_its_devices_and_without_a_price_nothing_is_known(tmp_pat
         assert placed.dollars_per_hour == expected
 
 
+@pytest.mark.parametrize(("held_gib", "chosen"), [(16, "l4"), (19, "a10g"), (30, "l40s")])
+def test_a_version_gets_the_cheapest_device_that_reads_it_in_time(tmp_path: Path, held_gib: int, chosen: str) -> None:
+    """An L4 reads 19 GiB in more than the chat tier's 0.1 s; data sheets say 300, 600 and 864 GB a second."""
+    offered = {"a10g": (22, 600, 1.006), "l4": (22, 300, 0.8048), "l40s": (44, 864, 1.861)}
+    devices = [
+        samples.device(name, gib=gib) | {"bytes_per_s": speed * 10**9, "dollars_per_hour": price}
+        for name, (gib, speed, price) in offered.items()
+    ]
+    served = Served(version=VersionId("m@1"), least=1, workers=1, held_bytes=held_gib << 30)
+    placed = place(served, pools.read(samples.file(tmp_path, *devices)).devices)
+    assert placed is not None
+    assert placed.device.name == chosen
+
+
 def pools_file(folder: Path, **changes: object) -> Path:
     return samples.file(folder, samples.device("l40s", gpus=4) | changes)

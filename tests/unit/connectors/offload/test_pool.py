@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from penstock.connectors.offload import OffloadPool
-from penstock.connectors.offload.pool import Program
+from penstock.connectors.offload.pool import OffloadPool, Program
 from penstock.domain.errors import Overloaded
 from tests.support.gateways.server import on_uvloop
 

@@ -13,8 +13,8 @@ from loadtests.fleets import table
 from penstock.connectors.postgres import table_slices
 from penstock.domain.fleet.table import EMPTY, Route, RoutingTable, Share
 from penstock.domain.ids import Alias
-from penstock.gateway.dispatch import Breakers
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.routing.current import CurrentTable
 
 WORKERS = 10_000
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.records import Bounds, RecordFolder
-from penstock.connectors.records.folder import SEGMENT_S, SWEEP_EVERY_S
+from penstock.connectors.records.folder import SEGMENT_S, SWEEP_EVERY_S, Bounds, RecordFolder
 from penstock.domain.serving.report import Waited
 from penstock.domain.serving.request_record import Choice, Considered, Refusal, RequestRecord, Tried
 from tests.support.clock import ManualClock

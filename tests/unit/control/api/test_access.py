@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 
 from penstock.control.api.app import ADMIN, make_app
 from penstock.domain.ids import KeyId, OrgId, RequestId, TenantId, VersionId, WorkerId
+from penstock.domain.models.steps import StepModel
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.keys import key_id_of
@@ -22,6 +23,7 @@ from penstock.domain.tenancy.tenant import OPERATORS, Org, Plan, Priority, Role,
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import Room, bearer_of
 from tests.support.samples import control_plane as things
+from tests.support.samples.curves import curve
 from tests.support.samples.routes import CONTROLLER, OF_A_TENANT, For, Route
 
 MINE, OTHERS = "alice", "bob"
@@ -254,7 +256,7 @@ async def test_an_unknown_address_has_our_error_shape(clock: ManualClock) -> Non
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
 
 
-NO_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "9" * 400)
+NO_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "-1")
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
@@ -269,6 +271,21 @@ async def test_a_report_that_no_gateway_could_read_is_refused(clock: ManualClock
             body = whole[: found.start()] + value + whole[found.end() :]
             assert (await client.post("/internal/workers/heartbeat", content=body)).status_code == 400
     assert not await room.heartbeats.seen()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"points": 2}, {"disturbed": 0.9}, {"measured_at": 1e12}, {"model": StepModel(fixed_s=0.0, token_s=0.0)}]
+)
+async def test_a_reported_curve_that_no_engine_has_counts_nothing(clock: ManualClock, wrong: dict[str, object]) -> None:
+    """Two points, a busy machine, the future, steps that take no time: the worker serves on without a curve."""
+    room = Room(clock)
+    known = curve(at=clock.now())
+    async with room.client(bearer_of(WORKER), worker=WORKER) as client:
+        for one in (known, replace(known, **wrong)):  # type: ignore[arg-type]
+            body = msgspec.json.encode(replace(things.report(WORKER, things.TINY), curve=one))
+            assert (await client.post("/internal/workers/heartbeat", content=body)).status_code == 200
+            kept = [seen.report.curve for seen in await room.heartbeats.seen()]
+            assert kept == [known if one is known else None]
 
 
 async def test_last_words_keep_what_only_looks_like_a_nul(clock: ManualClock) -> None:

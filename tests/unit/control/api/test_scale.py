@@ -2,13 +2,16 @@
 
 from dataclasses import asdict
 
+import httpx
+import msgspec
 import pytest
 
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.tenancy.tenant import Role
 from tests.support.clock import ManualClock
-from tests.support.controllers.in_memory import Room, bearer_of
+from tests.support.controllers.in_memory import Room, bearer_of, registered
 from tests.support.samples import control_plane as things
+from tests.support.samples.curves import curve
 from tests.unit.control.autoscaler.test_autoscaler import V, ramped
 
 SCALE = "/admin/v1/scale"
@@ -42,6 +45,25 @@ async def test_a_tenants_key_sees_no_numbers(room: Room) -> None:
     async with room.client(await room.key(Role.ADMIN, tenant="acme")) as admin:
         assert (await admin.get(SCALE)).status_code == 403
         assert (await admin.get(f"{SCALE}/history")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [({"points": 2}, "points"), ({"disturbed": 0.9}, "disturbed"), ({"measured_at": 4e9}, "measured_at")],
+)
+async def test_a_curve_that_no_engine_has_is_refused_by_field_and_remedy(
+    operator: httpx.AsyncClient, clock: ManualClock, wrong: dict[str, float], field: str
+) -> None:
+    """Two points, a busy machine, the future: nothing is stored."""
+    version = await registered(operator)
+    body = msgspec.to_builtins(curve(at=clock.now()))
+    negative = {"model": body["model"] | {"token_s": -1.0}}
+    for bad, named in ((wrong, field), (negative, "model.token_s")):
+        answer = await operator.put(f"/admin/v1/models/{version}/curves", json={"curve": body | bad})
+        error = answer.json()["error"]
+        assert (answer.status_code, named in error["param"]) == (400, True), error
+        assert "measure again with penstock bench engine" in error["message"]
+    assert (await operator.get(f"/admin/v1/models/{version}/curves")).json() == {"curves": []}
 
 
 @pytest.mark.parametrize("told", [{}, {things.TINY: 3}])

@@ -280,15 +280,17 @@ async def test_without_a_curve_the_number_holds(clock: ManualClock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reported", "points", "source"),
-    [(None, 20, "bench, a core"), ("other", 10, "served, other"), ("a core", 10, "bench, a core")],
+    ("reported", "points", "is_learned"), [(None, 20, False), ("other", 10, True), ("a core", 10, False)]
 )
-def test_the_curve_is_of_the_hardware_that_workers_report(reported: str | None, points: int, source: str) -> None:
+def test_the_curve_is_of_the_hardware_that_workers_report(
+    reported: str | None, points: int, *, is_learned: bool
+) -> None:
     """A worker that knows less than the measurement of its hardware teaches nothing."""
-    learned = replace(CURVE, hardware=reported, points=points, origin=Origin.SERVED) if reported else None
+    steps = replace(CURVE.model, fixed_s=0.07)
+    learned = replace(CURVE, model=steps, hardware=reported, points=points) if reported else None
     report = replace(things.report("w", V), curve=learned, kv_blocks=100)
     found = curve_of(VERSION, [CURVE], [report])
     assert found is not None
-    assert (found.source, found.seqs_most) == (source, VERSION.manifest.engine.max_num_seqs)
+    assert (found.steps is steps, found.seqs_most) == (is_learned, VERSION.manifest.engine.max_num_seqs)
     assert found.kv_tokens == 100 * VERSION.manifest.engine.block_size
     assert curve_of(VERSION, [], [replace(report, curve=None)]) is None

@@ -12,7 +12,7 @@ from penstock.domain.fleet.versions import Catalogue, Deployment, FleetView, See
 from penstock.domain.fleet.worker import PhaseTiming, WorkerState
 from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.tenancy.owners import Owned
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.routing.current import CurrentTable
 from tests.support.samples import adapter_versions as made
 from tests.support.samples import control_plane as things
 from tests.support.samples.control_plane import NOW

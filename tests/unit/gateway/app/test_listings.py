@@ -13,8 +13,8 @@ from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.app.routes import visible
 from penstock.gateway.oip import catalogue
-from penstock.gateway.routing import CurrentTable, TableResolver
-from penstock.gateway.routing.resolve import reachable
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.resolve import TableResolver, reachable
 from tests.support.samples.calls import VERSION, principal, request
 
 OTHER = replace(VERSION, id=VersionId("toy@ba9876543210"), digest="ba9876543210" + "0" * 52)

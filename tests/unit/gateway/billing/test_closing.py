@@ -14,7 +14,8 @@ from penstock.domain.serving.report import Report, Used, Waited
 from penstock.domain.serving.request import Prepared
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tokens import UNKNOWN, Usage
-from penstock.gateway.billing import Closing, ForgivenEnds, LiveCounts
+from penstock.gateway.billing.asking import LiveCounts
+from penstock.gateway.billing.closing import Closing, ForgivenEnds
 from penstock.gateway.billing.together import MOST
 from penstock.gateway.calls.call import Admitted, Answer, Call
 from penstock.gateway.calls.lease import Lease, LeaseOwner, Settlement
@@ -193,6 +194,14 @@ async def test_what_never_came_to_its_worker_is_free(desk: Desk) -> None:
     desk.close(Answer(outcome=Outcome.DEADLINE, usage=UNKNOWN))
     await asyncio.gather(*desk.tasks)
     assert desk.rows[0].usage == Usage()
+
+
+async def test_what_was_delivered_is_never_free(desk: Desk) -> None:
+    """A worker that does not know a request of which a caller has read 70 tokens was started anew since."""
+    desk.call.attempts.used, desk.lease.delivered, desk.gates.told = None, 70, {}
+    desk.close(Answer(outcome=Outcome.BROKEN_STREAM, usage=UNKNOWN))
+    await asyncio.gather(*desk.tasks)
+    assert desk.rows[0].usage == Usage(prompt_tokens=30, output_tokens=70, exact=False)
 
 
 async def test_a_worker_that_does_not_tell_leaves_a_guess(desk: Desk) -> None:

@@ -10,7 +10,7 @@ from penstock.domain.outcome import TENANT_QUEUE, Outcome
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.tenancy.ledger import Forgiven
 from penstock.domain.tokens import UNKNOWN
-from penstock.gateway.billing import ForgivenEnds
+from penstock.gateway.billing.closing import ForgivenEnds
 from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.doubt import Doubt
 from tests.support.clock import ManualClock

@@ -11,7 +11,7 @@ from penstock.domain.serving.report import Used
 from penstock.domain.tenancy.ledger import Opening
 from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import Usage
-from penstock.gateway.billing import Orphans
+from penstock.gateway.billing.orphans import Orphans
 from penstock.gateway.routing.current import staffed
 from tests.support.samples import adapter_versions
 from tests.support.samples.calls import VERSION

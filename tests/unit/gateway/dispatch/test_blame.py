@@ -9,8 +9,9 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.doubt import Doubt
-from penstock.gateway.dispatch import FailureEvidence, Origin, ProbeResult
-from penstock.gateway.dispatch.blame import Blame, BlameSettings
+from penstock.gateway.dispatch.blame import Blame
+from penstock.gateway.dispatch.charges import Origin
+from penstock.gateway.dispatch.records import FailureEvidence, ProbeResult
 from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry import names
 from tests.support.engines.stub import Behaviour
@@ -155,9 +156,11 @@ def test_a_worker_that_leaves_or_is_shut_settles_what_waits_for_it() -> None:
     assert _doubts(room, origin(), now=0.2)[0].is_own is False
 
 
-def test_as_many_as_are_remembered_may_wait() -> None:
+def test_as_many_as_are_remembered_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is beyond the bound is ours at once; whoever complained longest ago is forgotten."""
-    blame = Blame(BlameSettings(most_doubts=1, most_tenants=2))
+    monkeypatch.setattr("penstock.gateway.dispatch.blame.MOST_DOUBTS", 1)
+    monkeypatch.setattr("penstock.gateway.dispatch.blame.MOST_TENANTS", 2)
+    blame = Blame()
     first, second = Doubt(), Doubt()
     blame.wait("w", VERSION.id, first)  # type: ignore[arg-type]
     blame.wait("w", VERSION.id, second)  # type: ignore[arg-type]

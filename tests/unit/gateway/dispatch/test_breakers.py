@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.gateway.dispatch import Change, FailureEvidence, Level, ProbeResult, Why
-from tests.support.gateways.breakers import STEADY, Room, origin, version
+from penstock.gateway.dispatch.records import Change, FailureEvidence, Level, ProbeResult, Why
+from tests.support.gateways.breakers import Room, origin, version
 from tests.support.samples.calls import VERSION
 
 MANY = ("acme", "shop", "forum", "bank")
@@ -308,8 +308,3 @@ def test_three_tenants_eject_no_worker_whose_probe_passes() -> None:
             room.fail(room.ids[0], now, who=origin(tenant, f"shape {now % 3}"))
         room.probe(now)
     assert not room.told
-
-
-def test_settings_of_these_tests_are_the_defaults_but_for_the_clock() -> None:
-    """What is shown here holds for the settings that a gateway runs with."""
-    assert STEADY.charges == type(STEADY)().charges

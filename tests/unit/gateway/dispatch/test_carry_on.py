@@ -13,8 +13,8 @@ from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tokens import Usage
-from penstock.gateway.dispatch import RetryBudget
-from penstock.gateway.streaming import RelaySettings
+from penstock.gateway.dispatch.retries import RetryBudget
+from penstock.gateway.streaming.relays import RelaySettings
 from penstock.telemetry import names
 from tests.support.engines.stub import Behaviour, Mode
 from tests.support.gateways.dispatch import Corridor, FakeReply, corridor, stream_request, until

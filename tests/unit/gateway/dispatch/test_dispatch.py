@@ -26,7 +26,8 @@ from penstock.domain.serving.load import Load
 from penstock.domain.serving.report import Batched, Trigger
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import binding_of, unseal
-from penstock.gateway.dispatch import RetryBudget, dispatcher, verdict
+from penstock.gateway.dispatch import dispatcher, verdict
+from penstock.gateway.dispatch.retries import RetryBudget
 from penstock.gateway.listener.errors import row_of
 from tests.support.engines.stub import Behaviour, Mode
 from tests.support.gateways.dispatch import FakeReply, corridor, stream_request, ticket_key, unary_request, until

@@ -1,7 +1,7 @@
 """Zones and versions: what their workers' circuits say of them."""
 
 from penstock.domain.ids import WorkerId
-from penstock.gateway.dispatch import Change, FailureEvidence, Level, ProbeResult
+from penstock.gateway.dispatch.records import Change, FailureEvidence, Level, ProbeResult
 from tests.support.gateways.breakers import OTHER, Room, origin, version
 from tests.support.samples.calls import VERSION
 

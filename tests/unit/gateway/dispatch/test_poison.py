@@ -1,5 +1,7 @@
 """Bodies that workers are lost with: who is told to come back, and who is not tried again."""
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,8 +9,7 @@ from hypothesis import strategies as st
 from penstock.domain.errors import LosesWorkers, NoCapacity, WorkerLost
 from penstock.domain.ids import TenantId
 from penstock.domain.outcome import Outcome
-from penstock.gateway.dispatch import Poison, PoisonSettings
-from penstock.gateway.dispatch.poison import MOST_EVER, MOST_LOST, is_enough
+from penstock.gateway.dispatch.poison import MOST_EVER, MOST_LOST, Poison, is_enough
 from penstock.gateway.listener.errors import row_of
 from tests.support.engines.stub import Behaviour
 from tests.support.gateways.dispatch import Corridor, FakeReply, corridor, stream_request, unary_request
@@ -132,7 +133,7 @@ async def test_a_stream_that_loses_both_its_workers_ends_broken_and_is_remembere
 
 def test_it_is_forgotten_after_some_minutes() -> None:
     """Nobody is refused for good, and what has lapsed costs nothing any more."""
-    poison = Poison(PoisonSettings(lasts_s=180.0))
+    poison = Poison()
     poison.lost(A, BODY, 3, 0.0)
     assert (poison.losses(A, BODY, 179.0), poison.losses(A, BODY, 180.0)) == (3, 0)
     assert not poison
@@ -159,10 +160,11 @@ def test_tenants_do_not_know_of_each_other() -> None:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=200))
 def test_memory_is_bounded_and_the_latest_stay(losses: list[tuple[int, int]]) -> None:
     """However many bodies and tenants lose workers, so many are known at most, the last one among them."""
-    poison = Poison(PoisonSettings(most_bodies=3, most_tenants=2))
-    for tenant, body in losses:
-        poison.lost(TenantId(str(tenant)), b"%d" % body, 1, 0.0)
-        assert poison.losses(TenantId(str(tenant)), b"%d" % body, 1.0) == 1
+    poison = Poison()
+    with patch.multiple("penstock.gateway.dispatch.poison", MOST_BODIES=3, MOST_TENANTS=2):
+        for tenant, body in losses:
+            poison.lost(TenantId(str(tenant)), b"%d" % body, 1, 0.0)
+            assert poison.losses(TenantId(str(tenant)), b"%d" % body, 1.0) == 1
     known = [sum(poison.losses(TenantId(str(t)), b"%d" % b, 1.0) for b in range(10)) for t in range(10)]
     assert max(known) <= 3
     assert sum(map(bool, known)) <= 2

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import TenantId
-from penstock.gateway.dispatch import RetryBudget
-from penstock.gateway.dispatch.retries import backoff_s
+from penstock.gateway.dispatch.retries import RetryBudget, backoff_s
 
 ACME, SHOP = TenantId("acme"), TenantId("shop")
 

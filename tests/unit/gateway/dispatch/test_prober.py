@@ -12,7 +12,8 @@ from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import unseal
 from penstock.domain.serving.transport import Exchange
 from penstock.domain.tenancy.tenant import PLATFORM
-from penstock.gateway.dispatch import BreakerSettings, FailureEvidence
+from penstock.gateway.dispatch.breaker import PASSES
+from penstock.gateway.dispatch.records import FailureEvidence
 from penstock.telemetry import names
 from tests.support.engines.stub import Behaviour, Mode
 from tests.support.gateways.breakers import origin
@@ -108,7 +109,7 @@ async def test_a_worker_that_is_well_again_is_brought_back_by_a_probe(mode: Mode
         await until(lambda: is_out(way))
         way.stubs[0].behaviour = Behaviour()
         await until(lambda: not is_out(way))
-        assert way.counted(names.PROBES, reason="half_open", outcome="passed") == BreakerSettings().passes
+        assert way.counted(names.PROBES, reason="half_open", outcome="passed") == PASSES
 
 
 async def test_a_caller_who_was_answered_meanwhile_shows_that_the_engine_works() -> None:

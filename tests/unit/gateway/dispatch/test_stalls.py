@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import WorkerId
-from penstock.gateway.dispatch import Stalls, StallSettings, StreamProgress
+from penstock.gateway.dispatch.stalls import MOST_S, Stalls, StreamProgress
 
 W0, W1 = WorkerId("w0"), WorkerId("w1")
 STEP_S = 0.5
@@ -46,7 +46,7 @@ def test_a_token_of_any_stream_ends_it() -> None:
 def test_it_ends_by_itself() -> None:
     """After ``most_s`` somebody nearer to the engine has judged."""
     stalls, now, delivered = after_ten_good_seconds()
-    assert not stalls.look([StreamProgress(W0, 1, delivered)], now + StallSettings().most_s)
+    assert not stalls.look([StreamProgress(W0, 1, delivered)], now + MOST_S)
 
 
 def test_before_the_first_token_nothing_is_known() -> None:

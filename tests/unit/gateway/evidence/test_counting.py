@@ -18,9 +18,9 @@ from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.calls.call import Admitted, Answer
-from penstock.gateway.evidence import Arms, Shared
+from penstock.gateway.evidence.counting import Arms, Shared
 from penstock.gateway.evidence.totals import MOST_EXPOSED
-from penstock.gateway.routing import sticky_key
+from penstock.gateway.routing.resolve import sticky_key
 from tests.support.clock import ManualClock
 from tests.support.samples import calls
 

@@ -9,8 +9,8 @@ from penstock.domain.ids import Alias
 from penstock.domain.serving.request_record import Refusal
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.calls.call import Answer, Call
-from penstock.gateway.evidence import Arms, Shared
-from penstock.gateway.routing import sticky_key
+from penstock.gateway.evidence.counting import Arms, Shared
+from penstock.gateway.routing.resolve import sticky_key
 from tests.support.clock import ManualClock
 from tests.support.samples import calls
 

@@ -82,9 +82,10 @@ async def test_a_wait_has_the_age_of_its_begin(clock: ManualClock) -> None:
 
 async def test_reports_are_numbered_and_carry_counters_and_the_longest_delay(clock: ManualClock) -> None:
     """The delay is of the time since the report before; the last report says that it is the last."""
-    cpu = iter((7.0, 7.0, 7.5))
+    cpu, computed = iter((7.0, 7.0, 7.5)), iter((5.0, 5.5, 6.0, 6.01))
     ears, demand = Ears(), WakeDemand(gateway="host:1", clock=clock, counted=lambda: COUNTED, cpu_s=lambda: next(cpu))
-    for lag_s in (0.1, 0.3, 0.2):
+    demand.computed_s = lambda: next(computed)
+    for lag_s in (9.0, 0.3, 0.2, 9.0):  # the start's, two of its own work, and 10 ms of it beside a wait for a core
         demand.late(lag_s)
     await demand.tell(ears)
     await demand.tell(ears, has_ended=True)

@@ -86,7 +86,8 @@ class Site:
             )
             for number, state in enumerate(states)
         )
-        self.version = replace(VERSION, workers=workers, restart_s=restart_s, max_num_seqs=seats)
+        start_s = changes.get("start_s", 0.0)
+        self.version = replace(VERSION, workers=workers, restart_s=restart_s, start_s=start_s, max_num_seqs=seats)
         self.holding.learn([self.version])
 
     def call(self, tenant: str = "acme", seconds: float = 30.0) -> Admitted:
@@ -96,13 +97,11 @@ class Site:
         return replace(call(), principal=principal(tenant=TenantId(tenant)), lease=lease)
 
     def place(self, tenant: str = "acme", seconds: float = 30.0) -> Held:
-        """Return the place of a request that has to wait."""
         held = self.holding.place(self.call(tenant, seconds))
         assert held is not None
         return held
 
     def waiting(self, tenant: str = "acme") -> "Waiting":
-        """Begin to wait, and return who does."""
         held, relay = self.place(tenant), StubRelay()
         task = asyncio.get_running_loop().create_task(_held(held, relay))
         return Waiting(held, relay, task)
@@ -140,7 +139,6 @@ async def turn(times: int = 5) -> None:
 
 @pytest.fixture
 def site() -> Site:
-    """Return a gateway that knows nobody yet."""
     return Site()
 
 
@@ -170,6 +168,22 @@ async def test_who_asks_for_a_sleeper_waits_until_it_serves(site: Site, state: W
     one.held.leave()
     assert (site.counted("woken"), site.holding.all) == (1, {})
     assert site.holding.place(site.call()) is None
+
+
+async def test_a_version_that_lost_its_workers_is_waited_for_as_one_that_wakes(site: Site) -> None:
+    """If it has served before, and its start is within a hold; else its callers hear the wait at once."""
+    site.table(READY, start_s=9.0)
+    for others, start_s, ready_in_s in (((), 9.0, 90.0), ((), 0.0, 0.0), ((READY,), 9.0, 0.0)):
+        site.table(WorkerState.LOADING, *others, start_s=start_s, ready_in_s=ready_in_s)
+        assert site.holding.place(site.call()) is None
+    site.table(WorkerState.LOADING, start_s=9.0, ready_in_s=7.0)
+    with pytest.raises(DeadlineUnreachable):
+        site.place(seconds=2.0)
+    one = site.waiting()
+    await turn()
+    assert not one.task.done()
+    site.table(READY, start_s=9.0)
+    await one.task
 
 
 async def test_a_failed_wake_and_a_killed_waker_hold_on(site: Site) -> None:

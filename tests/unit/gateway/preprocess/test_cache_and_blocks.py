@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.domain.ids import VersionId
-from penstock.gateway.preprocess import PromptPreprocessor, TokenizerCache, prepare
+from penstock.gateway.preprocess import prepare
+from penstock.gateway.preprocess.prepare import PromptPreprocessor
+from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
 from tests.support.clock import ManualClock
 from tests.support.models import tokenizers
 from tests.support.samples import calls

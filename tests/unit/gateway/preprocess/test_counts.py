@@ -10,7 +10,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ContextTooLong, InvalidField, UnsupportedByModel
 from penstock.domain.models.model import Task
 from penstock.domain.serving.request import Api, Prepared
-from penstock.gateway.preprocess import PreprocessSettings, PromptPreprocessor
+from penstock.gateway.preprocess.prepare import PreprocessSettings, PromptPreprocessor
 from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer
 from tests.support.models import tokenizers
 from tests.support.models.prompt_counter import Counter, counter_of

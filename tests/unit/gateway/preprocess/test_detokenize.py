@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import StoreUnavailable
-from penstock.gateway.preprocess import Detokenizer, TokenizerCache
-from penstock.gateway.preprocess.tokenizer_cache import LoadedTokenizer
+from penstock.gateway.preprocess.tokenizer_cache import Detokenizer, LoadedTokenizer, TokenizerCache
 from tests.support.models import tokenizers
 from tests.support.samples import calls
 

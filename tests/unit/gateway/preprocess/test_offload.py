@@ -10,8 +10,7 @@ from penstock.domain.models.model import HandlerSettings
 from penstock.domain.models.tensors import Datatype, TensorSpec
 from penstock.domain.serving.request import Api, InferenceRequest, Prepared, Sealed
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.preprocess import OffloadedPreprocessor
-from penstock.gateway.preprocess.offload import DONE, refusal, result
+from penstock.gateway.preprocess.offload import DONE, OffloadedPreprocessor, refusal, result
 from tests.support.gateways.inline_pool import Here
 from tests.support.samples.calls import VERSION, principal, request
 

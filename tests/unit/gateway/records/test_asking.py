@@ -9,7 +9,7 @@ from penstock.domain.errors import OverLimit, UnknownRequest
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.serving.request_record import RequestRecord
 from penstock.domain.tenancy.tenant import OPERATORS, Principal, Role
-from penstock.gateway.records import RecordLookup
+from penstock.gateway.records.asking import RecordLookup
 from tests.support.samples.calls import principal
 
 RECORD = RequestRecord("req-1", "acme", "k", 0.0, "/v1/chat/completions", "ok", 1.0)

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from penstock.apps import slos
-from penstock.connectors.records import Bounds, RecordFolder
+from penstock.connectors.records.folder import Bounds, RecordFolder
 from penstock.domain.errors import OverLimit
 from penstock.domain.ids import KeyId, RequestId, TenantId
 from penstock.domain.serving.request import Api
@@ -16,7 +16,8 @@ from penstock.domain.tenancy import credentials
 from penstock.domain.tenancy.credentials import Claim
 from penstock.domain.tenancy.keys import _checksum, mint
 from penstock.domain.tenancy.tenant import OPERATORS, Role
-from penstock.gateway.records import Early, RecordLookup, Records, refused_early
+from penstock.gateway.records.asking import RecordLookup
+from penstock.gateway.records.making import Early, Records, refused_early
 from penstock.gateway.records.requests import RequestLedger
 from penstock.intake.limits import Limits
 from penstock.telemetry.metrics import Metrics

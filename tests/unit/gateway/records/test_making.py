@@ -19,8 +19,7 @@ from penstock.domain.tenancy.limits import Draw, Measure, MeterKind
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.gateway.calls.call import Admitted, Answer, Call
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.records import Early, Records
-from penstock.gateway.records.making import AT_ONCE, RefusalQuota
+from penstock.gateway.records.making import AT_ONCE, Early, Records, RefusalQuota
 from tests.support.clock import ManualClock
 from tests.support.samples import calls
 

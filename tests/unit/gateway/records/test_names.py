@@ -21,8 +21,7 @@ from penstock.explain.judging import judged
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.calls.doubt import Doubt
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.records import Early, Records
-from penstock.gateway.records.making import refused_early
+from penstock.gateway.records.making import Early, Records, refused_early
 from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.records.traces import _facts
 from penstock.telemetry.metrics import Metrics

@@ -305,14 +305,20 @@ def test_both_formats_have_the_same_numbers(log: io.StringIO, clock: ManualClock
     assert found[0]
 
 
-@pytest.mark.parametrize(("error", "count"), [(NoCapacity(), 1.0), (Overloaded(), 0.0), (None, 0.0)])
+@pytest.mark.parametrize(
+    ("error", "held", "count"),
+    [(NoCapacity(), False, 1.0), (Overloaded(), False, 0.0), (None, False, 0.0), (None, True, 1.0)],
+)
 def test_requests_without_a_worker_are_counted_by_version(
-    log: io.StringIO, clock: ManualClock, error: PenstockError | None, count: float
+    log: io.StringIO, clock: ManualClock, error: PenstockError | None, held: bool, count: float
 ) -> None:
     """The version that callers were sent to is known, also if another one of its model serves."""
     metrics = Metrics()
     answer = OK if error is None else Answer.refused(error, Usage())
     adapter = replace(calls.VERSION, id=VersionId("adapter@1"), base=calls.VERSION.id)
     for version in (calls.VERSION, adapter):
-        RequestLedger(metrics, clock.monotonic).record(calls.call(version=version), answer)
+        asked = calls.call(version=version)
+        if held:
+            asked.timings.mark(Stage.WAKE)
+        RequestLedger(metrics, clock.monotonic).record(asked, answer)
     assert metrics.counter(names.NO_WORKER).labels(version=calls.VERSION.id)._value.get() == 2 * count

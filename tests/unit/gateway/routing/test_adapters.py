@@ -11,15 +11,14 @@ from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, RoutingTable, Share
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import NO_VERSION, Alias, VersionId, WorkerId
 from penstock.domain.serving.request import Prepared
-from penstock.gateway.dispatch import Breakers, FailureEvidence, Origin, ProbeResult, Shape
-from penstock.gateway.routing import (
-    CurrentTable,
-    RouterSettings,
-    SampleSettings,
-    TableResolver,
-    WorkerRouter,
-    turned_away,
-)
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.charges import Origin, Shape
+from penstock.gateway.dispatch.records import FailureEvidence, ProbeResult
+from penstock.gateway.routing import turned_away
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.resolve import TableResolver
+from penstock.gateway.routing.route import WorkerRouter
+from penstock.gateway.routing.router_settings import RouterSettings, SampleSettings
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.gateways import breakers

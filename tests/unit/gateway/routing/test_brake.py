@@ -10,8 +10,9 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
 from penstock.domain.models.model import Task
 from penstock.domain.serving.request import Api
-from penstock.gateway.dispatch import ProbeResult
-from penstock.gateway.routing import CurrentTable, TableResolver
+from penstock.gateway.dispatch.records import ProbeResult
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.resolve import TableResolver
 from tests.support.gateways.breakers import Room, version
 from tests.support.samples.calls import VERSION, principal, request
 

@@ -7,9 +7,10 @@ from penstock.domain.fleet.table import RoutingTable, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
 from penstock.domain.serving.request import Prepared
-from penstock.gateway.dispatch import Breakers, BreakerSettings
-from penstock.gateway.routing import CurrentTable, RouterSettings, WorkerRouter
-from penstock.gateway.routing.route import KEY_TOKENS
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.route import KEY_TOKENS, WorkerRouter
+from penstock.gateway.routing.router_settings import RouterSettings
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.samples.calls import VERSION, arrived, principal
@@ -24,7 +25,7 @@ def router() -> WorkerRouter:
     table = CurrentTable()
     made = WorkerRouter(
         table=table,
-        health=Breakers(random.Random(0), BreakerSettings()),
+        health=Breakers(random.Random(0)),
         clock=ManualClock(),
         chance=random.Random(1),
         settings=RouterSettings(),

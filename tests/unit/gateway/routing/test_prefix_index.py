@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import WorkerId
-from penstock.gateway.routing import PrefixIndex
-from penstock.gateway.routing.prefix_index import MAX_HOLDERS
+from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
 
 A, B = WorkerId("a"), WorkerId("b")
 

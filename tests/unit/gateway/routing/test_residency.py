@@ -11,15 +11,14 @@ from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.gateway.routing import residency, scorers
-from penstock.gateway.routing.residency import MOST_ORDERS, MOST_RANKED, REPLICAS, Homes, ordered
-from penstock.gateway.routing.scorers import Candidate, Weights
+from penstock.gateway.routing.residency import HOMES, MOST_ORDERS, MOST_RANKED, Homes, ordered
+from penstock.gateway.routing.scorers import SLACK_TOKENS, Candidate
 
-WEIGHTS = Weights()
 PIRATE = VersionId("pirate@0123456789ab")
 WORKERS = tuple(WorkerId(f"w{n}") for n in range(6))
 ORDER = ordered(PIRATE, WORKERS)
 FIRST, SECOND, THIRD, FOURTH = ORDER
-BUSY = WEIGHTS.slack_tokens + 1.0
+BUSY = SLACK_TOKENS + 1.0
 names = st.sets(st.integers(0, 99).map(lambda n: WorkerId(f"w{n}")), min_size=2, max_size=40)
 
 
@@ -35,8 +34,8 @@ def candidates(
 
 def best(among: list[Candidate], adapter: VersionId = PIRATE) -> WorkerId:
     """Return who has the highest score, and check that all scores are scores."""
-    plain = scorers.totals(among, WEIGHTS, adapter=True)
-    scores = residency.credited(plain, among, adapter, ordered(adapter, [one.entry.id for one in among]), WEIGHTS)
+    plain = scorers.totals(among, adapter=True)
+    scores = residency.credited(plain, among, adapter, ordered(adapter, [one.entry.id for one in among]))
     assert all(0.0 <= score <= 1.0 for score in scores)
     return among[max(range(len(among)), key=scores.__getitem__)].entry.id
 
@@ -105,7 +104,7 @@ def test_few_workers_load_each_adapter() -> None:
             ]
             held[adapter].add(best(among, adapter))
         loads[work] = sum(map(len, held.values())) / len(held)
-    assert loads == {0.0: 1.0, 1_000.0: REPLICAS, 20_000.0: REPLICAS + 1}
+    assert loads == {0.0: 1.0, 1_000.0: len(HOMES), 20_000.0: len(HOMES) + 1}
 
 
 def test_orders_are_bounded_and_made_once() -> None:
@@ -120,4 +119,4 @@ def test_orders_are_bounded_and_made_once() -> None:
 def test_a_request_without_an_adapter_scores_as_ever() -> None:
     """Its scores leave no room for what it does not ask for."""
     among = candidates({FIRST: 100.0}, holding=[FIRST])
-    assert max(scorers.totals(among, WEIGHTS)) > max(scorers.totals(among, WEIGHTS, adapter=True))
+    assert max(scorers.totals(among)) > max(scorers.totals(among, adapter=True))

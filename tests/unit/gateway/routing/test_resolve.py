@@ -10,8 +10,8 @@ from penstock.domain.errors import TableRefused, UnknownModel, UnsupportedByMode
 from penstock.domain.fleet.table import Override, Route, RoutingTable, Share, validate
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.serving.request import Api
-from penstock.gateway.routing import CurrentTable, TableResolver
-from penstock.gateway.routing.resolve import choose, reachable, sticky_key
+from penstock.gateway.routing.current import CurrentTable
+from penstock.gateway.routing.resolve import TableResolver, choose, reachable, sticky_key
 from tests.support.samples.calls import VERSION, principal, request
 
 OTHER = replace(VERSION, id=VersionId("toy@ba9876543210"), digest="ba9876543210" + "0" * 52)

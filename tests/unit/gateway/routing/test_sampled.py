@@ -16,10 +16,13 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
 from penstock.domain.serving.load import Load
 from penstock.domain.serving.request import Prepared
-from penstock.gateway.dispatch import Breakers, FailureEvidence
-from penstock.gateway.routing import CurrentTable, RouterSettings, SampleSettings, WorkerRouter
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.records import FailureEvidence
+from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.load_board import LoadBoard, SeenLoad
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS
+from penstock.gateway.routing.route import WorkerRouter
+from penstock.gateway.routing.router_settings import RouterSettings, SampleSettings
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.gateways.breakers import origin

@@ -23,9 +23,11 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Admitted, Answer, no_ids
 from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.evidence import Arms
-from penstock.gateway.shadow import Comparing, Unseen, comparing, unseen
-from penstock.gateway.streaming import is_plain
+from penstock.gateway.evidence.counting import Arms
+from penstock.gateway.shadow import comparing, unseen
+from penstock.gateway.shadow.comparing import Comparing
+from penstock.gateway.shadow.unseen import Unseen
+from penstock.gateway.streaming.continuation import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock

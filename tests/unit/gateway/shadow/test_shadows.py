@@ -19,9 +19,11 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.routing import sticky_key
-from penstock.gateway.shadow import Shadows, Unseen, unseen
-from penstock.gateway.streaming import is_plain
+from penstock.gateway.routing.resolve import sticky_key
+from penstock.gateway.shadow import unseen
+from penstock.gateway.shadow.shadows import Shadows
+from penstock.gateway.shadow.unseen import Unseen
+from penstock.gateway.streaming.continuation import is_plain
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock

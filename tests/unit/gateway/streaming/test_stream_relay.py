@@ -10,7 +10,7 @@ from penstock.domain.errors import DeadlineExceeded
 from penstock.domain.outcome import FinishReason, Outcome
 from penstock.domain.serving.request import Api
 from penstock.domain.tokens import Usage
-from penstock.gateway.streaming import RelaySettings
+from penstock.gateway.streaming.relays import RelaySettings
 from tests.support.engines.stub import Behaviour
 from tests.support.gateways.dispatch import FakeReply, corridor, stream_request, until
 

@@ -13,8 +13,9 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.answers import account
 from penstock.gateway.calls.call import Call, Timings
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.streaming import RelaySettings, stages
+from penstock.gateway.streaming import stages
 from penstock.gateway.streaming.frame import Frame
+from penstock.gateway.streaming.relays import RelaySettings
 from penstock.gateway.streaming.stages import spliced
 from penstock.gateway.streaming.unary_relay import UnaryRelay
 from tests.support.engines.stub import Behaviour

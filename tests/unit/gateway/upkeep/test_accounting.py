@@ -22,7 +22,7 @@ from penstock.domain.tenancy.tenant import KeyRing
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.outage import POLICY, WhenAway, when_away
 from penstock.gateway.admission.reservations import Reservations
-from penstock.gateway.billing import ForgivenEnds
+from penstock.gateway.billing.closing import ForgivenEnds
 from penstock.gateway.upkeep import accounting as gateway_accounting
 from penstock.gateway.upkeep.accounting import Accounting, AccountingParts
 from penstock.telemetry.metrics import Metrics

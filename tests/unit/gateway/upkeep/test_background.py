@@ -6,7 +6,8 @@ from collections import Counter
 import pytest
 import structlog
 
-from penstock.gateway.dispatch import Breakers, FailureEvidence
+from penstock.gateway.dispatch.breaker import Breakers
+from penstock.gateway.dispatch.records import FailureEvidence
 from penstock.gateway.upkeep.background import Background
 from penstock.telemetry import names
 from tests.support.gateways.breakers import origin

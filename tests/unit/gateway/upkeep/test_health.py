@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from penstock.gateway.dispatch import Change, Level
+from penstock.gateway.dispatch.records import Change, Level
 from penstock.gateway.upkeep import health
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics

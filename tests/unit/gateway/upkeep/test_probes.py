@@ -11,9 +11,9 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, TenantId, WorkerId
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
-from penstock.gateway.dispatch import Breakers
+from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.identity.keyring import Keyring
-from penstock.gateway.routing import CurrentTable
+from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.connection import Drain
 from penstock.telemetry import pages

@@ -20,7 +20,7 @@ from penstock.gateway.oip.grpc import status
 from penstock.gateway.oip.grpc.arriving import arrived
 from penstock.gateway.openai import head
 from penstock.gateway.openai.services import Services
-from penstock.gateway.records import Early
+from penstock.gateway.records.making import Early
 from penstock.intake.addresses import KNOWN_PARTS
 from penstock.intake.relay import Client, Relay
 from penstock.intake.share import SharedRoom

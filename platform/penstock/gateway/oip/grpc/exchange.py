@@ -31,8 +31,6 @@ from penstock.intake.types import Headers
 
 
 class RpcExchange(RequestExchange):
-    __slots__ = ("_asked", "_found", "_left_s", "_way_back", "trailers")
-
     def __init__(self, edge: Services, headers: Headers, left_s: float | None) -> None:
         super().__init__(edge, Api.INFER, headers)
         self._left_s = left_s
@@ -130,8 +128,6 @@ class RpcExchange(RequestExchange):
 class UnaryExchange(RpcExchange):
     """``ModelInfer``: one message, or one error."""
 
-    __slots__ = ("_caller", "_message", "error", "message")
-
     def __init__(self, edge: Services, caller: RpcCaller, read: Read, left_s: float | None) -> None:
         super().__init__(edge, caller.headers, left_s)
         self._caller, self._message = caller, read
@@ -167,8 +163,6 @@ class UnaryExchange(RpcExchange):
 
 class StreamedExchange(RpcExchange):
     """One request of ``ModelStreamInfer``: its messages and errors go into the call's outbox."""
-
-    __slots__ = ("_outbox", "_raw")
 
     def __init__(self, edge: Services, headers: Headers, raw: bytes, left_s: float | None, outbox: Outbox) -> None:
         super().__init__(edge, headers, left_s)
