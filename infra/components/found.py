@@ -13,7 +13,7 @@ ANYWHERE = "0.0.0.0/0"
 
 
 def look(fleet: Fleet, existing: Existing, provider: pulumi.ProviderResource) -> tuple[Found, list[str]]:
-    """What is there, and the route tables of the private subnets. The engine ends the update if a name is unknown."""
+    """Return the description, and route tables of private subnets. The engine ends the update at an unknown name."""
     asked = pulumi.InvokeOptions(provider=provider)
     vpc = aws.ec2.get_vpc(id=existing.vpc_id, opts=asked)
     subnets, tables = {}, []

@@ -1,4 +1,4 @@
-"""A network, and perhaps a cluster, that others made: how a team names them, and what of them refuses a deployment.
+"""A network, and perhaps a cluster, that others made: their names in the config, and facts that refuse a deployment.
 
 They are read and never changed: a fact that does not fit is told with its remedy, before any resource exists.
 """
@@ -18,7 +18,7 @@ BY_API = ("API", "API_AND_CONFIG_MAP")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingSubnet:
-    """One subnet, and what stands in it."""
+    """One subnet and its use."""
 
     id: str
     zone_id: str
@@ -45,7 +45,7 @@ class Existing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSubnet:
-    """What EC2 says of a subnet; `way_out` is the target of its default route."""
+    """A subnet as EC2 describes it; `way_out` is the target of its default route."""
 
     vpc_id: str
     zone_id: str
@@ -57,7 +57,7 @@ class FoundSubnet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCluster:
-    """What EKS says of a cluster, and of its add-ons by name."""
+    """A cluster as EKS describes it, with its add-ons by name."""
 
     status: str
     version: str
@@ -70,7 +70,7 @@ class FoundCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What the cloud says of everything that was named."""
+    """All that was named, as the cloud describes it."""
 
     cidr: str
     dns_hostnames: bool

@@ -56,7 +56,7 @@ class DataClass(StrEnum):
 
 
 class Tier(StrEnum):
-    """What stands in a subnet: the load balancer and NAT, nodes and pods, stores."""
+    """The use of a subnet: for load balancer and NAT, for nodes and pods, for stores."""
 
     PUBLIC = "public"
     PRIVATE = "private"

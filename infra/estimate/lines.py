@@ -99,7 +99,7 @@ def _hourly(name: str, kind: str, count: float) -> Line:
 
 
 def _log(node: Node, region: Region | None) -> Line:
-    """Return the month of a log group that is as old as its retention: what comes in, and what is kept of before."""
+    """Return the month of a log group at its full age: ingestion, and storage of the whole retention."""
     rows, held = prices()["logs"], prices()["groups"]
     name = next(one for one in held if node.name.removeprefix("containers-").startswith(one))
     months = number(node.inputs, "retentionInDays") * 24 / HOURS

@@ -28,7 +28,7 @@ SILENT: Series = ((),)
 
 
 def each(minutes: int, *data: float) -> Series:
-    """Some data in the first of so many minutes."""
+    """Minutes of which the first alone has data."""
     return (data, *SILENT * (minutes - 1))
 
 

@@ -81,7 +81,7 @@ class World:
         raise AbsentError(f"{short} {value or 'without a name'}")
 
     def tier(self, subnet: Node) -> str:
-        """What stands in a subnet: its tag says it, or the config if others made it."""
+        """The use of a subnet, by its tag, or by the config if others made it."""
         existing = self.plan.existing
         named = {one.id: one.tier.value for one in existing.subnets} if existing else {}
         return named.get(str(subnet.outputs["id"]), text(subnet.inputs, "tags.tier"))
