@@ -1,12 +1,15 @@
-"""One platform for the cases of drills, with a few tenants, and the table of what was diagnosed."""
+"""One platform for all live cases, with a few tenants, and the table of what was diagnosed."""
 
+import re
 from collections.abc import Iterator
+from functools import partial
 
+import httpx
 import pytest
 
 from tests.integration.conftest import HomeMaker
+from tests.support.patience import until
 from tests.support.platforms.local import Platform
-from tests.support.platforms.tenants import key_of
 from tests.support.scenarios.pressure import Caller
 
 TENANTS = ("one", "two", "three", "loud", "quiet")
@@ -39,11 +42,16 @@ def platform(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[P
 
 @pytest.fixture(scope="module")
 def callers(platform: Platform) -> dict[str, Caller]:
-    return callers_of(platform)
-
-
-def callers_of(platform: Platform) -> dict[str, Caller]:
     """Return a caller for each tenant; one of them has twenty times the weight of the others."""
-    weights = {tenant: 20 if tenant == "loud" else 1 for tenant in TENANTS}
-    keys = {tenant: key_of(platform, tenant, weight=weight) for tenant, weight in weights.items()}
-    return {tenant: Caller(url=platform.url, key=key) for tenant, key in keys.items()}
+    made: dict[str, Caller] = {}
+    for tenant in TENANTS:
+        platform.run("tenants", "create", tenant, "--weight", "20" if tenant == "loud" else "1")
+        key = re.findall(r"psk_\w+", platform.run("keys", "create", tenant).stdout)[0]
+        until("the gateway knows the key", partial(_is_known, platform, key))
+        made[tenant] = Caller(url=platform.url, key=key)
+    return made
+
+
+def _is_known(platform: Platform, key: str) -> bool:
+    with platform.http(key) as http:
+        return http.get("/v1/models").status_code == httpx.codes.OK

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,9 @@ import pytest
 
 from penstock.domain.outcome import Outcome
 from penstock.telemetry import names
-from tests.integration.diagnose.conftest import callers_of
 from tests.support import tree
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
-from tests.support.platforms.observed import Observed
 from tests.support.platforms.readings import Fleet
 from tests.support.scenarios.pressure import Caller, flood, prompts, slow_readers, starved, streams
 
@@ -110,48 +107,25 @@ def settled(platform: Platform) -> None:
     until("the engine is at rest", is_quiet, within_s=60, every_s=0.5)
 
 
-ANYWHERE = "noisy-neighbour"
-"""What is named on a busy machine as well, and shows a saturated engine too. The others are about seconds."""
+ANYWHERE = ("engine-saturated", "noisy-neighbour")
+"""What is named on a busy machine as well; each run has the first. The others are about seconds: drills have cores."""
 
 
-@pytest.mark.observe
-def test_a_noisy_neighbour_is_named(observed: Observed, table: list[tuple[str, str]], tmp_path: Path) -> None:
-    """One tenant's load is named as the cause, on a busy machine too."""
-    platform = without_prometheus(observed.platform, tmp_path)
-    _named(platform, callers_of(platform), table, ANYWHERE, paced_s)
+def marked(name: str) -> object:
+    """Return a load with whether every run has it, or drills alone."""
+    return pytest.param(name, marks=pytest.mark.observe if name == ANYWHERE[0] else pytest.mark.drill)
 
 
-def without_prometheus(platform: Platform, folder: Path) -> Platform:
-    """Return a platform as its commands see it in a home that names no Prometheus: by its processes' own pages."""
-    (folder / "run").mkdir()
-    for path in (*platform.home.iterdir(), *(platform.home / "run").iterdir()):
-        if path.name not in ("run", "prometheus.addr"):
-            (folder / path.relative_to(platform.home)).symlink_to(path)
-    return replace(platform, home=folder)
-
-
-@pytest.mark.drill
-@pytest.mark.parametrize("name", [name for name in LOADS if name != ANYWHERE])
+@pytest.mark.parametrize("name", [marked(name) for name in LOADS])
 def test_a_load_is_named(platform: Platform, callers: Callers, table: list[tuple[str, str]], name: str) -> None:
     """Each load is diagnosed as the cause that it is, and no other is found to be the bottleneck."""
-    _named(platform, callers, table, name, paced_s if name == "engine-saturated" else lambda _: settles())
-
-
-def _named(
-    platform: Platform,
-    callers: Callers,
-    table: list[tuple[str, str]],
-    name: str,
-    window_s: Callable[[Platform], int],
-) -> None:
-    """Run a load; its diagnosis is its name."""
     settled(platform)
     with ExitStack() as running:
         if name == "gateway-bound":  # a flood alone leaves it room: requests start in turns by tenant
             running.enter_context(starved(platform.pids("gateway")[0]))
         for load in LOADS[name](callers):
             running.enter_context(load)
-        told = diagnosed(platform, name, window_s(platform))
+        told = diagnosed(platform, name, paced_s(platform) if name in ANYWHERE else settles())
     table.append((name, named(told)))
     assert named(told) == name, json.dumps(told, indent=1)
 
