@@ -16,6 +16,7 @@ REGISTRY = "REGISTRY"
 OF = ("prod", "platform-us-east-1")
 """The environment and stack whose values are rendered; other regions and dev differ in names and in parts left out."""
 OLDEST_DAYS = 90
+RENDERED = {"templates", "crds", "values.yaml"}
 
 
 def path_of(chart: str) -> Path:
@@ -31,6 +32,24 @@ def facts() -> Mapping[str, Mapping[str, Any]]:
 def digest(values: object) -> str:
     """Return the digest of a chart's values: JSON with sorted keys."""
     return hashlib.sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def content_digest(folder: Path) -> str:
+    """Return the digest of what a chart renders: templates, kinds and values, its subcharts' too.
+
+    Packing changes other files, so that a repository and its archive have the same digest.
+    """
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and RENDERED & {path.name, *path.parts})
+    found = [(path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths]
+    return digest(found)
+
+
+def changed(chart: str, version: str, content: str) -> str:
+    """Return why a chart may not be rendered: it is another one than this version was; empty if it may."""
+    read = facts().get(chart, {}).get("read", {})
+    if read.get("version") != version or read.get("content", content) == content:
+        return ""
+    return f"{chart} {version} has other content than on {read['date']}: ask its publisher, and raise the pin"
 
 
 def stale(chart: str, version: str, values: object, today: date) -> str:
