@@ -144,7 +144,7 @@ def lanes(options: Iterable[str]) -> list[Lane]:
 def gate(options: Iterable[str]) -> list[Lane]:
     """Return the lanes of all gates; ``options`` are those of each pytest."""
     given = list(options)
-    observed = lane("observed", [*OBSERVED, "-m", "observe", *given, "--session-timeout=1200"])
+    observed = lane("observed", [*OBSERVED, "-m", "observe and not drill", *given, "--session-timeout=1200"])
     static = Lane("static", ["make", "--keep-going", "--no-print-directory", *STATIC])
     tests = {one.name: one for one in lanes(["-m", "not gpu and not drill and not observe", *given])}
     tests["logic"] = lane("logic", [*folders_of("logic"), "-m", "not gpu and not drill", *given])

@@ -75,7 +75,7 @@ COST = Row(
         ),
         lines(
             "Idle GPU minutes an hour by reason",
-            "Of scaled versions: floor, override, headroom of the target load, slow scale-in, warm pool (asleep).",
+            "Of scaled versions: floor, override, headroom of the target load, slow scale-in, unmeasured, warm pool.",
             "m",
             query(
                 f"{increase(names.SCALE_IDLE_GPU_SECONDS, 'version', 'reason', window='1h')} / {MINUTE_S}",

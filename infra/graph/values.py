@@ -13,7 +13,7 @@ UNKNOWN = "<not known before deployment>"
 def dig(value: Json, path: str) -> Json:
     """The value at a dotted path (`rules.0.action`); `None` if the path ends early."""
     for step in path.split("."):
-        if isinstance(value, Mapping):
+        if isinstance(value, (dict, Mapping)):  # a dict is told at once, an abstract kind by a call
             value = value.get(step)
         elif is_list(value) and step.isdigit() and int(step) < len(value):
             value = value[int(step)]
@@ -24,7 +24,7 @@ def dig(value: Json, path: str) -> Json:
 
 def is_list(value: Json) -> TypeGuard["Sequence[Json]"]:
     """Whether the value is a list; text is a sequence in Python and never one here."""
-    return isinstance(value, Sequence) and not isinstance(value, str)
+    return value is not None and not isinstance(value, str) and isinstance(value, (list, Sequence))
 
 
 def text(value: Json, path: str) -> str:

@@ -1,7 +1,8 @@
 """``make infra-charts CHARTS=FOLDER``: renders every pinned chart with our values and writes the facts anew.
 
 FOLDER holds one unpacked chart for each name, as ``helm pull SOURCE --version PIN --untar`` leaves them. A chart whose
-version is not the pin is refused. Nothing of a chart is kept but the facts.
+version is not the pin, or whose content changed under the same version, is refused. Nothing of a chart is kept but the
+facts.
 """
 
 import json
@@ -18,7 +19,7 @@ from infra.catalogue.charts import charts
 from infra.config.load import load
 from infra.graph.nodes import Node
 from infra.graph.values import text
-from infra.rendered.checked_in import FOLDER, OF, REGISTRY, digest, path_of
+from infra.rendered.checked_in import FOLDER, OF, REGISTRY, changed, content_digest, path_of, values_digest
 from infra.rendered.facts import facts
 from infra.rendered.manifests import crds, objects
 
@@ -36,14 +37,19 @@ def main(python: str, folder: Path) -> int:
         if made["version"] != text(release.inputs, "version"):
             print(f"{release.name}: the folder has {made['version']}, the pin is {text(release.inputs, 'version')}")
             return 1
+        content = content_digest(folder / release.name)
+        if refusal := changed(release.name, made["version"], content):
+            print(refusal)
+            return 1
         found = facts(list(objects(made["templates"])), list(crds(made["crds"])), text(release.inputs, "namespace"))
         found["images"] = [image.replace(registry, REGISTRY) for image in found["images"]]
         read = {
             "version": made["version"],
             "app_version": made["app_version"],
             "source": charts()[release.name]["source"],
+            "content": content,
             "date": datetime.now(UTC).date().isoformat(),
-            "values": digest(release.inputs["values"], fleet.environment),
+            "values": values_digest(release.inputs["values"], fleet.environment),
         }
         path_of(release.name).write_text(_page({"read": read, **found}), encoding="utf-8")
         print(f"{release.name} {made['version']}: {len(found['workloads'])} workloads, {len(found['images'])} images")

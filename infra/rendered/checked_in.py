@@ -18,6 +18,7 @@ REGISTRY = "REGISTRY"
 OF = ("prod", "platform-us-east-1")
 """The environment and stack whose values are rendered; other regions and dev differ in names and in parts left out."""
 OLDEST_DAYS = 90
+RENDERED = {"templates", "crds", "values.yaml"}
 
 
 def path_of(chart: str) -> Path:
@@ -30,18 +31,41 @@ def facts() -> Mapping[str, Mapping[str, Any]]:
     return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
 
 
-def digest(values: object, environment: Environment) -> str:
-    """Return the digest of a chart's values: JSON with sorted keys, without the names of account and organization.
+def digest(told: object) -> str:
+    """Return the digest of plain data: JSON with sorted keys."""
+    return hashlib.sha256(_plain(told).encode()).hexdigest()
 
-    No chart reads those: whoever fills them in has nothing to render.
+
+def _plain(told: object) -> str:
+    return json.dumps(told, sort_keys=True, separators=(",", ":"))
+
+
+def values_digest(values: object, environment: Environment) -> str:
+    """Return the digest of a chart's values without the names of account and organization: no template asks for those.
+
+    Whoever fills them in has nothing to render.
     """
-    told = json.dumps(values, sort_keys=True, separators=(",", ":"))
-    told = told.replace(environment.account_id, "ACCOUNT").replace(_prefix(environment), "ORGANIZATION-ENV-")
-    return hashlib.sha256(told.encode()).hexdigest()
+    prefix = f"{environment.organization}-{environment.name}-"
+    told = _plain(values).replace(environment.account_id, "ACCOUNT").replace(prefix, "ORGANIZATION-ENV-")
+    return digest(json.loads(told))
 
 
-def _prefix(environment: Environment) -> str:
-    return f"{environment.organization}-{environment.name}-"
+def content_digest(folder: Path) -> str:
+    """Return the digest of what a chart renders: templates, kinds and values, its subcharts' too.
+
+    Packing changes other files, so that a repository and its archive have the same digest.
+    """
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and RENDERED & {path.name, *path.parts})
+    found = [(path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths]
+    return digest(found)
+
+
+def changed(chart: str, version: str, content: str) -> str:
+    """Return why a chart may not be rendered: it is another one than this version was; empty if it may."""
+    read = facts().get(chart, {}).get("read", {})
+    if read.get("version") != version or read.get("content", content) == content:
+        return ""
+    return f"{chart} {version} has other content than on {read['date']}: ask its publisher, and raise the pin"
 
 
 def stale(chart: str, version: str, values: object, environment: Environment, today: date) -> str:
@@ -52,7 +76,7 @@ def stale(chart: str, version: str, values: object, environment: Environment, to
     read = known["read"]
     if read["version"] != version:
         return f"{chart} is pinned at {version}, and {read['version']} was rendered"
-    if read["values"] != digest(values, environment):
+    if read["values"] != values_digest(values, environment):
         return f"{chart} was rendered with other values"
     age = (today - date.fromisoformat(read["date"])).days
     return f"{chart} was rendered {age} days ago" if age > OLDEST_DAYS else ""

@@ -89,6 +89,19 @@ def test_facts_are_those_of_every_account(fleet: Fleet, releases: dict[str, Node
         assert (filled == told) == (checked_in.stale(chart, read["version"], json.loads(told), own, today()) == "")
 
 
+def test_a_chart_that_changed_under_its_version_is_refused(tmp_path: Path) -> None:
+    """A publisher may replace a chart: one more byte is another chart; under another version it is a new one."""
+    read = facts()["keda"]["read"]
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates/a.yaml").write_text("a: 1")
+    before = checked_in.content_digest(tmp_path)
+    (tmp_path / "templates/a.yaml").rename(tmp_path / "b.yaml")
+    assert before != checked_in.content_digest(tmp_path)
+    assert "has other content than on" in checked_in.changed("keda", read["version"], before)
+    assert checked_in.changed("keda", "9.9.9", before) == ""
+    assert [one for one in facts() if checked_in.changed(one, facts()[one]["read"]["version"], before) == ""] == []
+
+
 def test_the_autoscaler_is_of_the_clusters_minor(fleet: Fleet) -> None:
     """Upstream tests Cluster Autoscaler against the same minor alone; what counts is the image and not the chart."""
     (image,) = facts()["cluster-autoscaler"]["images"]

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.engines.zygote import Zygote
 from tests.support.platforms.local import Platform
+from tests.support.platforms.observed import SETTINGS, Observed
 from tests.support.platforms.sharing import Fixtures, end, last_uses, running
 
 CACHE = Path(__file__).resolve().parents[2] / ".penstock/cache"
@@ -18,9 +19,12 @@ DEMO_CACHE, COMPILE_CACHE = CACHE / "demo", CACHE / "compiled"
 PATIENCE_S = 600
 PlatformMaker = Callable[..., Platform]
 HomeMaker = Callable[[str], Path]
-SHARERS = ("contract", "isolation", "serve")
-"""Folders of tests of the session's platform alone: one after the other, so that it is idle for none between them."""
-ENDED_EARLY = ("platform", "_pair", "classic_platform", "_fleet", "_worker", "unhurried", "encoder")
+SHARERS = ("observe", "load", "diagnose", "contract", "isolation", "serve")
+"""Folders of tests of a platform of the session, in their order: it is idle for none between them."""
+ENDED_EARLY = (
+    *("platform", "_pair", "classic_platform", "_fleet", "_worker", "unhurried", "encoder"),
+    *("observed", "crowded", "stage"),
+)
 """What computes while nobody asks for it."""
 KEPT = ("homes", "zygote")
 """What stays after a failure: no request reaches it."""
@@ -35,13 +39,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     What clients of others leave to the collector shows up in whichever test runs then, so it fails none of them here.
     """
-    items.sort(key=lambda item: item.path.parent in {Path(__file__).parent / name for name in SHARERS})
+    items.sort(key=_order)
     for item in items:
         if Path(__file__).parent not in item.path.parents:
             continue
         item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(PATIENCE_S))
+
+
+def _order(item: pytest.Item) -> int:
+    folders = [Path(__file__).parent / name for name in SHARERS]
+    return folders.index(item.path.parent) + 1 if item.path.parent in folders else 0
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -113,6 +122,13 @@ def platform(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[P
     """Yield the session's platform: SmolLM2 and MiniLM with one worker each. Tests leave it as they found it."""
     with Platform(home=new_home("platform"), settings=shared_settings) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def observed(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Observed]:
+    """Yield a platform with SmolLM2 and MiniLM that a real Prometheus reads each second."""
+    with Platform(home=new_home("observed"), settings={**shared_settings, **SETTINGS}) as running:
+        yield Observed(running)
 
 
 @pytest.fixture

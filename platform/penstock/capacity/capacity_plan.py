@@ -10,7 +10,8 @@ longer ones.
 import math
 from dataclasses import dataclass
 
-from penstock.capacity.memory_plan import MemoryPlan
+from penstock.capacity.bounds import BOUNDS, check
+from penstock.capacity.memory_plan import MOST_SEQUENCES, MemoryPlan
 from penstock.domain.errors import ArtifactRefused
 
 DATASHEET_ERROR = 0.15
@@ -25,9 +26,6 @@ class Demand:
     """The traffic of one version at its peak, and the failures to survive at that time."""
 
     requests_per_s: float
-    prompt_tokens: int
-    """Prompt tokens of a request that are not found in the prefix cache."""
-    output_tokens: int
     ttft_s: float
     target_load: float = 0.8
     """The part of a replica's rate that the peak may take; the rest is for bursts."""
@@ -59,19 +57,21 @@ class CapacityPlan:
     """Replicas if steps take longer by the model's error."""
     per_hour: float
     """Dollars; 0 if no price is known."""
+    next_tenth: int
+    """Replicas to add for the next 10 % of traffic."""
     next_tenth_per_hour: float
-    """Dollars an hour for the next 10 % of traffic."""
     misses_ttft: bool
     """Whether a prompt alone takes longer than the TTFT objective."""
 
 
 def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float = DATASHEET_ERROR) -> CapacityPlan:
-    """Return the capacity plan of one version on replicas as ``memory`` plans them.
+    """Return the capacity plan of one version on replicas as ``memory`` plans them, batch and lengths included.
 
     ``gpu_per_hour`` is in dollars, 0 if unknown. Raises ``ArtifactRefused`` if a replica can't serve one request.
     """
-    _check(demand, memory)
-    rate, figures, binding = _replica(demand, memory)
+    check(demand)
+    BOUNDS["gpu_per_hour"].check(gpu_per_hour)
+    rate, figures, binding = _replica(memory)
     peak = demand.requests_per_s + demand.other_region_per_s
     replicas = _replicas(peak, rate, demand)
     slower = _replicas(peak, rate / (1 + error), demand)
@@ -92,8 +92,8 @@ def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float =
             unit="replicas",
         ),
     )
-    fraction = spread * 0.1 * peak / (rate * demand.target_load)
-    prefill_s = memory.steps.seconds(decoding=0, prompt=demand.prompt_tokens)
+    tenth = _replicas(1.1 * peak, rate, demand) - replicas
+    prefill_s = memory.steps.seconds(decoding=0, prompt=memory.target.lengths.means[0])
     return CapacityPlan(
         figures=figures,
         binding=binding,
@@ -102,54 +102,51 @@ def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float =
         gpus=replicas * gpus,
         replicas_if_slower=slower,
         per_hour=replicas * gpus * gpu_per_hour,
-        next_tenth_per_hour=fraction * gpus * gpu_per_hour,
+        next_tenth=tenth,
+        next_tenth_per_hour=tenth * gpus * gpu_per_hour,
         misses_ttft=prefill_s > demand.ttft_s,
     )
 
 
 def sizes(demand: Demand, memory: MemoryPlan) -> list[tuple[float, int]]:
     """Return points of a plot: rates up to one and a half times the peak, each with its replicas."""
-    rate, _, _ = _replica(demand, memory)
+    rate, _, _ = _replica(memory)
     peaks = [demand.requests_per_s * part / STEPS for part in range(1, STEPS + STEPS // 2 + 1)]
     return [(peak, _replicas(peak + demand.other_region_per_s, rate, demand)) for peak in peaks]
 
 
-def _check(demand: Demand, memory: MemoryPlan) -> None:
-    finite = (demand.requests_per_s, demand.other_region_per_s, demand.target_load, demand.ttft_s)
-    if not all(math.isfinite(one) for one in finite) or demand.requests_per_s <= 0 or demand.other_region_per_s < 0:
-        raise ArtifactRefused("the peak must be a positive number of requests a second")
-    if not 0 < demand.target_load <= 1:
-        raise ArtifactRefused("the target load must be between 0 and 1")
-    if not memory.fits:
-        raise ArtifactRefused("the model does not fit: `penstock plan memory` says what would")
-    if demand.prompt_tokens + demand.output_tokens > memory.target.context_tokens:
-        raise ArtifactRefused("prompt and output are longer than the planned context")
-
-
-def _replica(demand: Demand, memory: MemoryPlan) -> tuple[float, tuple[Figure, ...], str]:
+def _replica(memory: MemoryPlan) -> tuple[float, tuple[Figure, ...], str]:
     """Return the requests a second of one replica, the rows that derive it, and its binding bound."""
-    prompt, output, steps = demand.prompt_tokens, demand.output_tokens, memory.steps
-    held = prompt + output // 2
-    kv_batch = memory.cache.pool_blocks(memory.kv_bytes) // memory.cache.blocks(held)
-    itl_batch = steps.batch(memory.target.itl_s, context=held, prompt=prompt / output, most=1 << 14)
-    batch = min(kv_batch, itl_batch)
-    if batch < 1:
+    target, steps, batch = memory.target, memory.steps, memory.max_num_seqs
+    held, (_, output) = target.lengths.typical, target.lengths.means
+    if not memory.fits:
         raise ArtifactRefused(
-            f"no engine step that also reads prompts is within {memory.target.itl_s * 1e3:g} ms on this GPU"
+            f"--gpu: the model does not fit {target.gpus} x {memory.gpu.name}: see penstock plan memory"
         )
-    brought = round(batch * prompt / output)
+    brought = round(batch * target.lengths.brought)
     step_s = steps.seconds(decoding=batch, prompt=brought, context=batch * held)
+    if memory.by_itl < 1:
+        raise ArtifactRefused(
+            f"--itl-ms: no engine step that also reads prompts is within {target.itl_s * 1e3:g} ms on {memory.gpu.name}"
+            f": allow at least {math.ceil(step_s * 1e3):,} ms, or take a faster GPU, or more of them (--tp)"
+        )
     decode_s = steps.seconds(decoding=batch, context=batch * held)
     rate = batch / (output * step_s)
     figures = (
         Figure(name="live tokens", formula="prompt + output / 2", value=held, unit="tokens"),
-        Figure(name="batch by KV", formula="KV blocks / blocks of the live tokens", value=kv_batch, unit="sequences"),
+        Figure(
+            name="batch by KV",
+            formula="KV blocks / blocks of the live tokens",
+            value=memory.at_lengths,
+            unit="sequences",
+        ),
         Figure(
             name="batch by ITL",
             formula="the largest with a step, batch x prompt / output prompt tokens in it, within the objective",
-            value=itl_batch,
+            value=memory.by_itl,
             unit="sequences",
         ),
+        Figure(name="batch", formula="the smaller: max_num_seqs of the memory plan", value=batch, unit="sequences"),
         Figure(name="step", formula="max(weights, tokens) + context + sequences", value=step_s * 1e3, unit="ms"),
         Figure(
             name="prefill",
@@ -159,7 +156,9 @@ def _replica(demand: Demand, memory: MemoryPlan) -> tuple[float, tuple[Figure, .
         ),
         Figure(name="rate", formula="batch / (output x step)", value=rate, unit="requests/s"),
     )
-    return rate, figures, "KV memory" if kv_batch < itl_batch else "the ITL objective"
+    if batch == MOST_SEQUENCES:
+        return rate, figures, "the engine's most sequences"
+    return rate, figures, "KV memory" if memory.at_lengths < memory.by_itl else "the ITL objective"
 
 
 def _replicas(peak: float, rate: float, demand: Demand) -> int:

@@ -93,7 +93,7 @@ def gpu(name: str) -> Gpu:
     """Return a GPU, or the slice of one as ``H100/3g.40gb``; raises ``ArtifactRefused`` with the known names."""
     whole, _, profile = name.partition("/")
     if (found := GPUS.get(whole)) is None:
-        raise ArtifactRefused(f"no GPU {whole[:40]!r} is known; known: {', '.join(GPUS)}")
+        raise ArtifactRefused(f"--gpu: {whole[:40]!r} is unknown, name one that is known: {', '.join(GPUS)}")
     if not profile:
         return found
     for one in found.slices:
@@ -108,4 +108,4 @@ def gpu(name: str) -> Gpu:
                 link_per_s=found.link_per_s * part,
             )
     known = ", ".join(one.profile for one in found.slices) or "none"
-    raise ArtifactRefused(f"{whole} has no MIG profile {profile[:40]!r}; it has: {known}")
+    raise ArtifactRefused(f"--gpu: {whole} has no MIG profile {profile[:40]!r}; it has: {known}")

@@ -8,11 +8,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penstock.capacity.bounds import BOUNDS, GPUS_OF_A_NODE, ON_ONE_NODE, check
 from penstock.capacity.gpus import GIB, Gpu
 from penstock.capacity.kv import CacheSettings, Layout, layout
 from penstock.capacity.offloading import Offloading, PrefixHistory, offloading
 from penstock.domain.errors import ArtifactRefused
-from penstock.domain.models.architecture import Architecture
+from penstock.domain.models.architecture import Architecture, AttentionKind
+from penstock.domain.models.model import slot_rank
 from penstock.domain.models.steps import StepModel, pairs_of
 
 USED_RATIO = 0.90
@@ -23,12 +25,11 @@ EXCHANGE_BYTES = int(0.6 * GIB)
 """NCCL's buffers, if weights are spread: 0.3 to 1 GiB."""
 FRAGMENTS_RATIO = 0.02
 KV_BYTES = {"bfloat16": 2.0, "fp8": 1.0}
-NODE_GPUS = 8
 MOST_SEQUENCES = 1024
 SURE = 2.33
 """Standard deviations above the mean that cover the requested blocks in 99 of 100 moments."""
-LEAST_STEP, STEP_MULTIPLE = 256, 128
-"""The least tokens of a step, and the multiple to which it is rounded down."""
+LEAST_STEP = 256
+"""The least tokens of a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,17 @@ class Lengths:
     @property
     def typical(self) -> int:
         return sum(self.held()) // len(self.pairs)
+
+    @property
+    def means(self) -> tuple[float, float]:
+        prompts, outputs = zip(*self.pairs, strict=True)
+        return sum(prompts) / len(self.pairs), sum(outputs) / len(self.pairs)
+
+    @property
+    def brought(self) -> float:
+        """Prompt tokens of a step for each of its decoding sequences: as many prompts start as answers end."""
+        prompt, output = self.means
+        return prompt / output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +103,8 @@ class MemoryPlan:
     """Concurrent requests of the longest context."""
     at_lengths: int
     """Concurrent requests of these lengths, in 99 of 100 moments."""
+    by_itl: int
+    """Sequences of the largest step, with the prompts that they bring, within the ITL objective; 0 if none is."""
     max_num_seqs: int
     seqs_because: str
     max_num_batched_tokens: int
@@ -118,15 +132,24 @@ def plan(
     ``ArtifactRefused`` for GPUs beyond one node, a context beyond the model's, and layers without a known layout in
     vLLM.
     """
-    _check(model, target)
+    check(target, target.history)
+    _check(model, on, target)
     steps = measured or from_datasheet(
         model, on, tensor_parallel=target.tensor_parallel, kv_bytes=KV_BYTES[target.kv_dtype]
     )
-    typical = target.lengths.typical
-    tokens, tokens_because = _step_tokens(steps, target, typical)
+    most = max(target.context_tokens, LEAST_STEP)
+    while True:
+        found = _within(model, weight_bytes, on, target, steps, most)
+        if found.fits or found.max_num_batched_tokens == LEAST_STEP:
+            return found
+        most = max(LEAST_STEP, found.max_num_batched_tokens // 2)
+
+
+def _within(model: Architecture, weight_bytes: int, on: Gpu, target: Target, steps: StepModel, most: int) -> MemoryPlan:
+    """Return the plan with at most ``most`` tokens in a step."""
+    by_itl, tokens, tokens_because = _step_tokens(steps, target, most)
     lines = _lines(model, weight_bytes, on, target, tokens)
-    usable = int(on.memory_bytes * USED_RATIO)
-    left = usable - sum(line.size_bytes for line in lines)
+    left = int(on.memory_bytes * USED_RATIO) - sum(line.size_bytes for line in lines)
     settings = CacheSettings(
         block_tokens=target.block_tokens,
         element_bytes=KV_BYTES[target.kv_dtype],
@@ -136,21 +159,20 @@ def plan(
         pipeline_parallel=target.pipeline_parallel,
     )
     cache = layout(model, settings)
-    least = cache.request_bytes(target.context_tokens)
     pool_bytes = max(0, left)
     at_lengths = _surely(cache, pool_bytes, target.lengths)
-    by_itl = steps.batch(target.itl_s, context=typical, most=MOST_SEQUENCES)
-    seqs = max(1, min(at_lengths, by_itl, MOST_SEQUENCES))
+    seqs = max(1, min(at_lengths, by_itl))
     return MemoryPlan(
         gpu=on,
         target=target,
         lines=lines,
         kv_bytes=pool_bytes,
-        missing_bytes=max(0, least - left),
+        missing_bytes=max(0, cache.request_bytes(target.context_tokens) - left),
         cache=cache,
         steps=steps,
         at_longest=cache.concurrency(pool_bytes, target.context_tokens),
         at_lengths=at_lengths,
+        by_itl=by_itl,
         max_num_seqs=seqs,
         seqs_because=_seqs_because(seqs, at_lengths, by_itl),
         max_num_batched_tokens=tokens,
@@ -170,15 +192,47 @@ def _offloading(cache: Layout, steps: StepModel, on: Gpu, target: Target) -> Off
     )
 
 
-def _check(model: Architecture, target: Target) -> None:
-    if target.history is not None and not target.history.is_valid:
-        raise ArtifactRefused("hits and evicted are parts of the same prompt tokens: 0 to 1, and 1 at most together")
-    if target.gpus > NODE_GPUS:
-        raise ArtifactRefused(f"{target.gpus} GPUs are more than one node's {NODE_GPUS}: a worker stays on one node")
-    if target.tensor_parallel > 1 and model.heads % target.tensor_parallel:
-        raise ArtifactRefused(f"{model.heads} heads do not divide over {target.tensor_parallel} GPUs")
+def _check(model: Architecture, on: Gpu, target: Target) -> None:
+    for prompt, output in target.lengths.pairs:
+        BOUNDS["prompt"].check(prompt)
+        BOUNDS["output"].check(output)
+        if prompt + output > target.context_tokens:
+            raise ArtifactRefused(
+                f"--context: prompt and output, {prompt:,} + {output:,} tokens, exceed {target.context_tokens:,}"
+                ": raise --context, or lower --prompt or --output"
+            )
+    if (past := target.history) is not None and past.hits + past.evicted > 1:
+        raise ArtifactRefused("--hits and --evicted are parts of the same prompt tokens: give 1 at most together")
     if model.longest and target.context_tokens > model.longest:
-        raise ArtifactRefused(f"a context of {target.context_tokens:,} is beyond the model's {model.longest:,} tokens")
+        raise ArtifactRefused(
+            f"--context: {target.context_tokens:,} is beyond the model's {model.longest:,} tokens: give at most that"
+        )
+    if target.gpus > 1:
+        _check_gpus(model, on, target)
+
+
+def _check_gpus(model: Architecture, on: Gpu, target: Target) -> None:
+    """Refuse what vLLM does: heads and layers that it can't spread over the GPUs."""
+    tensor, stages = target.tensor_parallel, target.pipeline_parallel
+    if "/" in on.name:
+        raise ArtifactRefused(
+            f"--tp, --pp: a worker has one MIG slice, not {target.gpus}: plan a larger slice or whole GPUs"
+        )
+    if target.gpus > GPUS_OF_A_NODE:
+        raise ArtifactRefused(
+            f"--tp x --pp: {target.gpus} GPUs are more than one node's {GPUS_OF_A_NODE}: {ON_ONE_NODE}"
+        )
+    if stages > len(model.layers):
+        raise ArtifactRefused(f"--pp: {len(model.layers)} layers do not spread over {stages} GPUs: lower --pp")
+    if model.heads % tensor:
+        raise ArtifactRefused(
+            f"--tp: {model.heads} heads do not divide over {tensor} GPUs: give a divisor of the heads"
+        )
+    for keys in {layer.kv_heads for layer in model.layers if layer.kind is not AttentionKind.LATENT}:
+        if keys % tensor and tensor % keys:
+            raise ArtifactRefused(
+                f"--tp: {keys} KV heads do not divide over {tensor} GPUs, nor these over them: give a divisor of them"
+            )
 
 
 def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step_tokens: int) -> tuple[Line, ...]:
@@ -203,11 +257,10 @@ def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step
     ]
     if target.tensor_parallel > 1:
         lines.append(Line(name="exchange", size_bytes=EXCHANGE_BYTES, because="NCCL: 0.3 to 1 GiB", is_assumed=True))
-    if slots := target.adapter_slots * target.adapter_rank:
-        size = math.ceil(slots * _adapter_row_bytes(model) / target.tensor_parallel)
-        lines.append(
-            Line(name="adapters", size_bytes=size, because=f"{target.adapter_slots} of rank {target.adapter_rank}")
-        )
+    if target.adapter_slots:
+        rank = slot_rank(target.adapter_rank)
+        size = math.ceil(target.adapter_slots * rank * _adapter_row_bytes(model) / target.tensor_parallel)
+        lines.append(Line(name="adapters", size_bytes=size, because=f"{target.adapter_slots} of rank {rank}"))
     return tuple(lines)
 
 
@@ -220,13 +273,17 @@ def _adapter_row_bytes(model: Architecture) -> int:
     return sides * 2
 
 
-def _step_tokens(steps: StepModel, target: Target, typical: int) -> tuple[int, str]:
-    batch = max(1, steps.batch(target.itl_s, context=typical, most=MOST_SEQUENCES) // 2)
-    free = steps.prompt_tokens(target.itl_s, decoding=batch, context=batch * typical)
-    tokens = min(max(LEAST_STEP, free // STEP_MULTIPLE * STEP_MULTIPLE), max(target.context_tokens, LEAST_STEP))
+def _step_tokens(steps: StepModel, target: Target, most: int) -> tuple[int, int, str]:
+    """Return the sequences of the largest step within the ITL objective, its tokens, and their reason."""
+    context, brought = target.lengths.typical, target.lengths.brought
+    held = min(MOST_SEQUENCES, int(most / (1 + brought)))
+    by_itl = steps.batch(target.itl_s, context=context, prompt=brought, most=held)
+    batch = max(1, by_itl)
+    free = batch + steps.prompt_tokens(target.itl_s, decoding=batch, context=batch * context)
+    tokens = min(max(LEAST_STEP, free), most)
     if free < LEAST_STEP:
-        return tokens, f"the least: no step of this GPU is within {target.itl_s * 1e3:.0f} ms beside prompts"
-    return tokens, f"a step with {batch} decoding sequences stays within {target.itl_s * 1e3:.0f} ms"
+        return by_itl, tokens, f"the least: a step of more is beyond {target.itl_s * 1e3:g} ms"
+    return by_itl, tokens, f"a step with {batch} decoding sequences stays within {target.itl_s * 1e3:g} ms"
 
 
 def _surely(cache: Layout, pool_bytes: int, lengths: Lengths) -> int:
@@ -237,15 +294,17 @@ def _surely(cache: Layout, pool_bytes: int, lengths: Lengths) -> int:
     pool = cache.pool_blocks(pool_bytes)
     # n * mean + SURE * spread * sqrt(n) = pool, solved for the root of n.
     root = (-SURE * spread + math.sqrt((SURE * spread) ** 2 + 4 * mean * pool)) / (2 * mean)
-    return int(root * root)
+    return int(root * root + 1e-9)
 
 
 def _seqs_because(seqs: int, by_memory: int, by_itl: int) -> str:
     if by_itl < 1:
-        return "one: a step of this GPU is never within the ITL objective"
+        return "one: no step with a sequence and its prompts is within the ITL objective"
     if seqs == by_memory:
         return "the KV cache holds no more"
-    return "a larger batch misses the ITL objective" if seqs == by_itl else "the engine's bound"
+    return (
+        "the engine's bound" if seqs == MOST_SEQUENCES else "a larger batch, with its prompts, misses the ITL objective"
+    )
 
 
 WEIGHTS_READ, CONTEXT_READ = 0.70, 0.60

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from penstock.capacity.bounds import GPUS_OF_A_NODE
 from penstock.capacity.gpus import GPUS, Gpu, gpu
-from penstock.capacity.memory_plan import KV_BYTES, NODE_GPUS, MemoryPlan, Target, plan, stored_bytes
+from penstock.capacity.memory_plan import KV_BYTES, MemoryPlan, Target, plan, stored_bytes
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Architecture
 
@@ -57,14 +58,15 @@ def _smaller_cache(model: Architecture, size: int, on: Gpu, target: Target) -> I
 
 def _shorter(model: Architecture, size: int, on: Gpu, target: Target) -> Iterator[Way]:
     context = target.context_tokens // 2
-    while context >= LEAST_CONTEXT:
+    longest = max(prompt + output for prompt, output in target.lengths.pairs)
+    while context >= max(LEAST_CONTEXT, longest):
         yield Way(told=f"a context of {context:,}", plan=plan(model, size, on, replace(target, context_tokens=context)))
         context //= 2
 
 
 def _more_gpus(model: Architecture, size: int, on: Gpu, target: Target) -> Iterator[Way]:
     parts = target.tensor_parallel * 2
-    while parts * target.pipeline_parallel <= NODE_GPUS and "/" not in on.name:
+    while parts * target.pipeline_parallel <= GPUS_OF_A_NODE and "/" not in on.name:
         try:
             yield Way(told=f"over {parts} GPUs", plan=plan(model, size, on, replace(target, tensor_parallel=parts)))
         except ArtifactRefused:

@@ -8,7 +8,6 @@ out. Offloading pays if the prompts that need not be computed again take longer 
 Trade-off: the link's time is charged in full, although the engine copies beside its steps: it is turned on late.
 """
 
-import math
 from dataclasses import dataclass
 
 from penstock.capacity.gpus import GIB
@@ -22,11 +21,6 @@ class PrefixHistory:
     """Found in the prefix cache on the GPU."""
     evicted: float
     """Seen before by the router, and no longer found there."""
-
-    @property
-    def is_valid(self) -> bool:
-        parts = (self.hits, self.evicted)
-        return all(math.isfinite(one) and one >= 0 for one in parts) and sum(parts) <= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ def told(
             for one in found.lines
         ],
         "kv_bytes": found.kv_bytes,
+        "fits": found.fits,
         "missing_bytes": found.missing_bytes,
         "kv_tokens": found.cache.told_tokens(found.kv_bytes),
         "at_longest": round(found.at_longest, 2),
@@ -49,6 +50,8 @@ def settings(found: MemoryPlan) -> list[Mapping[str, Any]]:
         ("block_size", target.block_tokens, "as asked"),
         ("tensor_parallel_size", target.tensor_parallel, "as asked"),
     ]
+    if target.pipeline_parallel > 1:
+        named.append(("pipeline_parallel_size", target.pipeline_parallel, "as asked; versions have no such setting"))
     if target.adapter_slots:
         named += [
             ("adapter_slots", target.adapter_slots, "as asked"),
@@ -76,7 +79,8 @@ def sheet(
 ) -> Mapping[str, Any]:
     """Return a capacity plan as a record; without a curve its steps are a data sheet's."""
     target = memory.target
-    tokens_per_h = 3600 * (demand.prompt_tokens + demand.output_tokens) * demand.requests_per_s
+    prompt, output = target.lengths.means
+    tokens_per_h = 3600 * (prompt + output) * demand.requests_per_s
     return {
         "model": name,
         "gpu": memory.gpu.name,
@@ -90,6 +94,7 @@ def sheet(
         "gpus": found.gpus,
         "per_hour": round(found.per_hour, 4),
         "per_1k_tokens": round(1000 * found.per_hour / tokens_per_h, 8),
+        "next_tenth_replicas": found.next_tenth,
         "next_tenth_per_hour": round(found.next_tenth_per_hour, 4),
         "misses_ttft": found.misses_ttft,
         "curve": curve.hardware if curve else "data sheet",
@@ -97,8 +102,9 @@ def sheet(
         "curve_measured_at": curve.measured_at if curve else None,
         "curve_origin": str(curve.origin) if curve else "default",
         "peak_per_s": demand.requests_per_s,
-        "prompt_tokens": demand.prompt_tokens,
-        "output_tokens": demand.output_tokens,
+        "max_num_seqs": memory.max_num_seqs,
+        "prompt_tokens": round(prompt),
+        "output_tokens": round(output),
         "other_region_per_s": demand.other_region_per_s,
         "zones": demand.zones,
     }

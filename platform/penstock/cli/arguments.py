@@ -64,8 +64,8 @@ def length(text: str) -> float:
         return 0.0
     found = _LENGTH.fullmatch(text.strip())
     number = float(found[1]) * _SECONDS[found[2]] if found else 0.0
-    if number <= 0:
-        raise CommandError(f"{text!r} is no length of time.", do="Write for example 90s, 5m or 1h.")
+    if not 0 < number < math.inf:
+        raise CommandError(f"{text[:40]!r} is no length of time.", do="Write for example 90s, 5m or 1h.")
     return number
 
 

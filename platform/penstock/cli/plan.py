@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.capacity.bounds import BOUNDS
 from penstock.capacity.cold_start import Machine
 from penstock.cli import screen
 from penstock.cli.arguments import TYPICAL_OUTPUT, TYPICAL_PROMPT
@@ -28,23 +29,29 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Memory and capacity plans, by formulas and measured curves; nothing is started."
 )
-_TOKENS = 1 << 24
+
+
+def _number(field: str, words: str, default: str = "") -> typer.models.OptionInfo:
+    """Return the option of a bounded number; the plan refuses others, with the remedy."""
+    bound = BOUNDS[field]
+    found: typer.models.OptionInfo = typer.Option(
+        bound.option, help=f"{words} ({bound.told}).", show_default=default or True
+    )
+    return found
+
+
 Model = Annotated[str, typer.Argument(help="A known model, a folder in Hugging Face layout, or its config.json.")]
 GpuName = Annotated[str, typer.Option(help="The GPU, or a MIG slice of it: H100, L40S, A100-80/3g.40gb.")]
-TensorParallel = Annotated[int, typer.Option("--tp", min=1, help="Tensor parallelism: the GPUs that share each layer.")]
+TensorParallel = Annotated[int, _number("tensor_parallel", "Tensor parallelism: the GPUs that share each layer")]
 PipelineParallel = Annotated[
-    int, typer.Option("--pp", min=1, help="Pipeline parallelism: the GPUs that share out the layers.")
+    int, _number("pipeline_parallel", "Pipeline parallelism: the GPUs that share out the layers")
 ]
-Context = Annotated[int, typer.Option(min=1, max=_TOKENS, help="The longest context, in tokens.")]
-Prompt = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Prompt tokens of a typical request.")]
-Output = Annotated[int, typer.Option(min=1, max=_TOKENS, help="Output tokens of a typical request.")]
-ItlMs = Annotated[
-    float, typer.Option(min=0.1, max=1e6, help="The objective for the time between tokens (ITL), in milliseconds.")
-]
+Context = Annotated[int, _number("context_tokens", "The longest context")]
+Prompt = Annotated[int, _number("prompt", "Prompt of a typical request")]
+Output = Annotated[int, _number("output", "Output of a typical request")]
+ItlMs = Annotated[float, _number("itl_s", "The objective for the time between tokens (ITL)")]
 Version = Annotated[str, typer.Option(help="A version as name@digest; its measured curve and its ledger are used.")]
-Days = Annotated[
-    int, typer.Option(min=0, max=400, help="Days of the version's ledger from which peak and lengths are taken.")
-]
+Days = Annotated[int, _number("days", "Days of the version's ledger from which peak and lengths are taken")]
 Cache = Annotated[str, typer.Option(help="The data type of the KV cache: bfloat16 or fp8.")]
 
 
@@ -60,11 +67,11 @@ def memory(  # noqa: PLR0913  one for each option
     output: Output = TYPICAL_OUTPUT,
     itl_ms: ItlMs = 50.0,
     kv: Cache = "bfloat16",
-    block: Annotated[int, typer.Option(min=1, max=1024, help="Tokens per KV block.")] = 16,
+    block: Annotated[int, _number("block_tokens", "Tokens per KV block")] = 16,
     adapters: Annotated[str, typer.Option(help="LoRA adapters in one batch, as SLOTSxRANK: 8x16.")] = "",
-    host_gib: Annotated[int, typer.Option(min=0, max=1 << 16, help="Host memory for evicted KV blocks, in GiB.")] = 0,
-    hits: Annotated[float, typer.Option(help="Part of prompt tokens found in the prefix cache.")] = 0.0,
-    evicted: Annotated[float, typer.Option(help="Part seen before, and evicted since.")] = 0.0,
+    host_gib: Annotated[int, _number("host_bytes", "Host memory for evicted KV blocks")] = 0,
+    hits: Annotated[float, _number("hits", "Part of prompt tokens found in the prefix cache")] = 0.0,
+    evicted: Annotated[float, _number("evicted", "Part seen before, and evicted since")] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Show what fills the memory of a GPU with this model, how many requests fit, and the engine settings for that.
@@ -77,12 +84,12 @@ def memory(  # noqa: PLR0913  one for each option
     from penstock.capacity.offloading import PrefixHistory
     from penstock.cli import planned
 
-    slots, rank = _adapters(adapters)
-    wanted = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
-    past = PrefixHistory(hits=hits, evicted=evicted) if hits or evicted else None
-    offered = replace(wanted, host_bytes=host_gib << 30, history=past)
-    target = replace(offered, block_tokens=block, adapter_slots=slots, adapter_rank=rank)
     with _planned():
+        slots, rank = _adapters(adapters)
+        wanted = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
+        past = PrefixHistory(hits=hits, evicted=evicted) if hits or evicted else None
+        offered = replace(wanted, host_bytes=host_gib << 30, history=past)
+        target = replace(offered, block_tokens=block, adapter_slots=slots, adapter_rank=rank)
         name, shape, size = planned.shape_of(model)
         on = known(gpu)
         found = plan(shape, size, on, target)
@@ -101,7 +108,7 @@ def capacity(  # noqa: PLR0913  one for each option
     model: Model,
     gpu: GpuName,
     *,
-    peak: Annotated[float, typer.Option(help="Requests a second at the peak.", show_default="the ledger's")] = 0.0,
+    peak: Annotated[float, _number("requests_per_s", "The peak", "the ledger's")] = 0.0,
     version: Version = "",
     from_ledger: Days = 0,
     tensor_parallel: TensorParallel = 1,
@@ -109,20 +116,13 @@ def capacity(  # noqa: PLR0913  one for each option
     context: Context = 8192,
     prompt: Prompt = TYPICAL_PROMPT,
     output: Output = TYPICAL_OUTPUT,
-    ttft_ms: Annotated[
-        float, typer.Option(min=0.1, max=1e7, help="The objective for the time to first token (TTFT), in milliseconds.")
-    ] = 1000.0,
+    ttft_ms: Annotated[float, _number("ttft_s", "The objective for the time to first token (TTFT)")] = 1000.0,
     itl_ms: ItlMs = 50.0,
     kv: Cache = "bfloat16",
-    load: Annotated[float, typer.Option(help="The share of a replica's highest rate that the peak may use.")] = 0.8,
-    zones: Annotated[
-        int,
-        typer.Option(min=1, max=16, help="Zones that the fleet is spread over; any one may be lost (with 1, none)."),
-    ] = 3,
-    other_region: Annotated[
-        float, typer.Option(help="Requests a second that come here if another region is lost.")
-    ] = 0.0,
-    price: Annotated[float, typer.Option(min=0.0, max=1e6, help="Dollars an hour of one such GPU.")] = 0.0,
+    load: Annotated[float, _number("target_load", "The share of a replica's highest rate that the peak may use")] = 0.8,
+    zones: Annotated[int, _number("zones", "Zones of the fleet; any one may be lost (with 1, none)")] = 3,
+    other_region: Annotated[float, _number("other_region_per_s", "What comes here if another region is lost")] = 0.0,
+    price: Annotated[float, _number("gpu_per_hour", "The price of one such GPU")] = 0.0,
     plot: Annotated[Path | None, typer.Option(help="Also write replicas over traffic to this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -136,6 +136,7 @@ def capacity(  # noqa: PLR0913  one for each option
     from penstock.capacity.gpus import gpu as known
 
     with _planned():
+        BOUNDS["days"].check(from_ledger)
         curve = _curve(version, gpu, tensor_parallel * pipeline_parallel)
         if from_ledger:
             past = _past(version, from_ledger)
@@ -143,8 +144,6 @@ def capacity(  # noqa: PLR0913  one for each option
         target = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
         demand = Demand(
             requests_per_s=peak,
-            prompt_tokens=prompt,
-            output_tokens=output,
             ttft_s=ttft_ms / 1e3,
             target_load=load,
             zones=zones,
@@ -235,7 +234,7 @@ def _planned() -> Iterator[None]:
     try:
         yield
     except ArtifactRefused as error:
-        raise CommandError(str(error), do="see penstock plan --help") from error
+        raise CommandError(str(error)) from error
 
 
 def _target(context: int, lengths: tuple[int, int], itl_ms: float, gpus: tuple[int, int], kv: str) -> "Target":
@@ -260,4 +259,6 @@ def _adapters(text: str) -> tuple[int, int]:
     slots, _, rank = text.partition("x")
     if not (slots.isdecimal() and rank.isdecimal() and len(text) < 10):  # noqa: PLR2004
         raise typer.BadParameter("SLOTSxRANK, for example 8x16", param_hint="--adapters")
+    BOUNDS["adapter_slots"].check(int(slots))
+    BOUNDS["adapter_rank"].check(int(rank))
     return int(slots), int(rank)

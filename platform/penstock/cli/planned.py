@@ -23,6 +23,8 @@ from penstock.packaging.known_models import MODELS
 from penstock.packaging.reading import context_of, read_json
 
 _CONFIG = "config.json"
+_MOST_BYTES = 4 << 20
+"""The largest config.json: lists of unquantised layers reach a megabyte."""
 Json = Mapping[str, Any]
 
 
@@ -34,7 +36,11 @@ def shape_of(text: str) -> tuple[str, Architecture, int]:
     path = Path(text)
     folder = path.parent if path.name == _CONFIG else path
     if not (folder / _CONFIG).is_file():
-        raise ArtifactRefused(f"{text!r} is no folder with a config.json and no known model: {', '.join(MODELS)}")
+        raise ArtifactRefused(
+            f"MODEL: {text!r} is no folder with a config.json and no known model: {', '.join(MODELS)}"
+        )
+    if (size := (folder / _CONFIG).stat().st_size) > _MOST_BYTES:
+        raise ArtifactRefused(f"config.json: {size:,} bytes are no model's settings: give at most {_MOST_BYTES:,}")
     shape = architecture_of(read_json(folder, _CONFIG))
     return folder.resolve().name, shape, weight_bytes(folder) or stored_bytes(shape)
 
@@ -83,9 +89,12 @@ def settings_for(
 ) -> dict[str, int | str]:
     """Return the engine settings that the memory plan gives this model on such GPUs, and report their reasons."""
     _, shape, size = shape_of(str(folder))
+    context = context_of(folder)
+    part = min(1.0, context / (TYPICAL_PROMPT + TYPICAL_OUTPUT))
+    lengths = max(1, int(TYPICAL_PROMPT * part)), max(1, int(TYPICAL_OUTPUT * part))
     target = Target(
-        context_tokens=context_of(folder),
-        lengths=Lengths(pairs=((TYPICAL_PROMPT, TYPICAL_OUTPUT),)),
+        context_tokens=context,
+        lengths=Lengths(pairs=(lengths,)),
         itl_s=itl_s,
         tensor_parallel=gpus,
     )

@@ -5,14 +5,16 @@ unknown.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from penstock.diagnosis import distribution, fleet
 from penstock.diagnosis.distribution import total
-from penstock.diagnosis.promises import kept
 from penstock.diagnosis.recording import Recording
 from penstock.diagnosis.snapshot import (
+    FEW,
     FaultFigures,
     GatewayFigures,
+    KeptPromise,
     LostWorker,
     Snapshot,
     StageTime,
@@ -23,8 +25,9 @@ from penstock.diagnosis.snapshot import (
 from penstock.domain.errors import NoCapacity, Overloaded, PenstockError, StoreUnavailable
 from penstock.domain.fleet.worker import WorkerEnd
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.slo import SloTier
+from penstock.domain.serving.slo import Objective, SloTier
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
+from penstock.slo.indicators import Selection, measure
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Label, Metric
 from penstock.telemetry.series import INSTANCE, Sample
@@ -41,7 +44,7 @@ def snapshot_of(recording: Recording, tiers: Iterable[SloTier]) -> Snapshot:
         seconds=recording.seconds,
         requests=requests,
         stages=_stages(recording),
-        objectives=tuple(one for tier in tiers for one in kept(recording, tier)),
+        objectives=tuple(one for tier in tiers for one in _promises(recording, tier)),
         gateway=_gateway(recording),
         engines=fleet.engines(recording),
         tokens=_tokens(recording),
@@ -229,3 +232,32 @@ def _lost(recording: Recording) -> tuple[LostWorker, ...]:
 
 def _mean(found: distribution.Distribution | None) -> float | None:
     return found.mean if found else None
+
+
+def _promises(recording: Recording, tier: SloTier) -> tuple[KeptPromise, ...]:
+    return tuple(_kept(recording, tier, objective) for objective in tier.objectives)
+
+
+def _kept(recording: Recording, tier: SloTier, objective: Objective) -> KeptPromise:
+    counted = measure(tier.tier.value, objective)
+    count = partial(_selected, recording)
+    events = count(counted.events)
+    bad = counted.bad_count(count, events)
+    return KeptPromise(
+        tier=tier.tier.value,
+        indicator=objective.indicator,
+        promised_ratio=objective.good_ratio,
+        within_s=objective.within_s,
+        good_ratio=None if events is None or bad is None or events < FEW else _share(events - bad, events),
+        events=events or 0.0,
+    )
+
+
+def _share(part: float, whole: float) -> float:
+    """Return a share within 0 and 1: counters of one page are read at slightly different times."""
+    return min(1.0, max(0.0, part / whole))
+
+
+def _selected(recording: Recording, selection: Selection) -> float | None:
+    found = recording.increases.get(selection.series, ())
+    return total(one for one in found if selection.takes(selection.series, one.labels))

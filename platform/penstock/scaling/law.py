@@ -48,12 +48,16 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The needed workers, with fractions. ``guard`` is a whole number to have at least; 0 if no guard adds."""
+    """The needed workers, with fractions. ``guard`` is a whole number to have at least; 0 if no guard adds.
+
+    If no signal gives a number, ``is_known`` is False and ``workers`` the present number.
+    """
 
     workers: float
     reason: str
     guard: int = 0
     signals: tuple[Signal, ...] = ()
+    is_known: bool = True
 
     @property
     def wish(self) -> int:

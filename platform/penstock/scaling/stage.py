@@ -4,6 +4,7 @@ If numbers are missing, the known ones may add workers, and none is removed.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -51,12 +52,15 @@ class Scaled:
             return f"the host has places for {self.bounds.most}"
         return str(self.override) if self.override else f"most {self.bounds.most}"
 
-    def cut(self, wish: int, least: int) -> str:
+    def lower_bound(self, least: int, now: float) -> str:
+        if self.override:
+            return str(self.override)
+        return f"floor {least}" if self.bounds.floor(now) else f"used within {self.bounds.idle_s:g} s"
+
+    def cut(self, wish: int, least: int, now: float) -> str:
         if max(wish, self.bounds.least) > self.bounds.most:
             return self.upper_bound
-        if wish >= least:
-            return ""
-        return str(self.override) if self.override else f"floor {least}"
+        return self.lower_bound(least, now) if wish < least else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +174,7 @@ class _VersionScene(NamedTuple):
 
 def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
     tracked, need, slots = _needed(look)
+    need = replace(need, is_known=need.is_known and (look.all.is_known or need.wish > look.tracked.pace.workers))
     least, is_idle = _least(look, tracked)
     before = tracked.pace
     pace, act, reason = _paced(look, before, need, least, is_idle=is_idle)
@@ -178,7 +183,7 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
     tracked = replace(tracked, pace=pace, unbound=kept if is_bound else pace.workers)
     target = _target(look, pace, slots)
     price = look.scaled.bounds.price_per_hour
-    cut = look.scaled.cut(need.wish, least)
+    cut = look.scaled.cut(need.wish, least, look.now) if need.is_known else ""
     if max(need.wish, least) > max(look.fits, pace.workers):
         cut = f"the machine has room for {look.fits:g}"
     age_s = look.all.age_s
@@ -191,14 +196,14 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
             act=act,
             before=before.workers,
             after=pace.workers,
-            wish=max(need.workers, need.guard),
+            wish=max(need.workers, need.guard) if need.is_known else None,
             reason=reason,
             cut=cut,
             signals=tuple(replace(signal, age_s=age_s) for signal in need.signals),
             per_hour_before=None if price is None else price * (before.workers + len(before.cordoned)),
             per_hour_after=None if price is None else price * target.workers,
             override=look.scaled.override,
-            idle_gpus=_idle(look, need.wish, least),
+            idle_gpus=_idle(look, need, least),
         ),
     )
 
@@ -213,7 +218,8 @@ def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
         wakes = look.demand.held_requests or law.buying(look.demand.rates).requests
         if wakes and not tracked.pace.workers:
             return tracked, law.Need(workers=1.0, reason=ASKED, signals=said), None
-        return tracked, law.Need(workers=float(tracked.unbound), reason=NO_CURVE, signals=said), None
+        kept = float(tracked.unbound)
+        return tracked, law.Need(workers=kept, reason=NO_CURVE, signals=said, is_known=False), None
     load = law.load_of(scaled.curve, look.demand, scaled.tier, tracked.shape)
     history = tracked.history
     if look.all.is_known:
@@ -249,6 +255,8 @@ def _paced(look: _VersionScene, pace: Pace, need: law.Need, least: int, *, is_id
         need, least = replace(need, workers=float(by_hand), reason=BY_HAND), by_hand
     known = look.all.is_known and look.scaled.curve is not None
     pace = pace.noting(max(need.workers, need.guard), serving, now) if known else pace.holding(serving, now)
+    if need.wish < least and pace.workers <= least:
+        need = replace(need, reason=look.scaled.lower_bound(least, now))
     number = min(most, max(need.wish, least), max(look.fits, pace.workers))
     if number > pace.workers:
         return _out(look, pace, int(number), need.reason)
@@ -297,18 +305,17 @@ def _in(look: _VersionScene, pace: Pace, count: int, start_s: float, reason: str
     )
 
 
-def _idle(look: _VersionScene, wish: int, least: int) -> dict[Idle, int]:
+def _idle(look: _VersionScene, need: law.Need, least: int) -> dict[Idle, int]:
     """Return the GPUs that run nothing, by reason: those beyond wish and floor first, then those of the floor."""
     ready, cordoned = look.supply.ready, look.supply.cordoned
-    idle = sum(not scale_in.work(one) for one in ready)
-    beyond = min(idle, max(0, len(ready) - max(wish, least)))
-    of_floor = min(idle - beyond, max(0, min(len(ready), least) - wish))
-    found = {
-        Idle.SLOW_IN: beyond + sum(not scale_in.work(one) for one in cordoned),
-        Idle.OVERRIDE if look.scaled.override else Idle.FLOOR: of_floor,
-        Idle.HEADROOM: idle - beyond - of_floor,
-        Idle.WARM_POOL: len(look.supply.parked),
-    }
+    idle, wish = sum(not scale_in.work(one) for one in ready), need.wish if need.is_known else 0
+    beyond = min(idle, max(0, len(ready) - max(wish, least))) if need.is_known else 0
+    kept = min(idle - beyond, max(0, min(len(ready), least) - wish))
+    floor = Idle.FLOOR if look.scaled.bounds.floor(look.now) else Idle.SLOW_IN
+    found = Counter({Idle.SLOW_IN: beyond + sum(not scale_in.work(one) for one in cordoned)})
+    found[Idle.OVERRIDE if look.scaled.override else floor] += kept
+    found[Idle.HEADROOM if need.is_known else Idle.UNMEASURED] += idle - beyond - kept
+    found[Idle.WARM_POOL] += len(look.supply.parked)
     return {reason: count * look.scaled.gpus for reason, count in found.items() if count}
 
 

@@ -47,7 +47,7 @@ SCALE_DOLLARS_PER_HOUR = gauge(
 )
 SCALE_IDLE_GPU_SECONDS = counter(
     "penstock_scale_idle_gpu_seconds",
-    "Seconds of idle GPUs of autoscaled versions, by reason: floor, override, headroom, slow_in, warm_pool.",
+    "Seconds of scaled versions' idle GPUs: floor, override, headroom, slow_in, unmeasured, warm_pool.",
     (Label.VERSION, Label.REASON),
 )
 SCALE_OVERRIDE_ENDS_AT = gauge(

@@ -81,7 +81,7 @@ def capacity(found: Record) -> Iterator[Shown]:
     if found["per_hour"]:
         yield line(
             f"${found['per_hour']:,.2f} an hour · ${found['per_1k_tokens']:.6f} per 1k tokens at the peak · ",
-            f"the next 10 % cost ${found['next_tenth_per_hour']:,.2f} an hour",
+            f"the next 10 % cost {found['next_tenth_replicas']} replicas, ${found['next_tenth_per_hour']:,.2f} an hour",
         )
     if found["misses_ttft"]:
         yield line(("misses TTFT: ", Style.BAD), "a prompt alone takes longer than the objective on this GPU")

@@ -16,7 +16,7 @@ def listed(found: Record) -> Iterator[Shown]:
         (
             one["record"]["version"],
             one["record"]["after"],
-            f"{one['record']['wish']:.2f}",
+            _wish(one["record"]),
             len(one["target"]["cordoned"]),
             one["record"]["cut"],
             _because(one["record"]),
@@ -34,7 +34,7 @@ def overridden(version: str, override: Record) -> Iterator[Shown]:
 def explained(found: Record, one: Record) -> Iterator[Shown]:
     record, target = one["record"], one["target"]
     cut = f", cut by {record['cut']}" if record["cut"] else ""
-    yield line(f"{record['version']}: {record['after']} workers; wish {record['wish']:.2f}{cut}")
+    yield line(f"{record['version']}: {record['after']} workers; wish {_wish(record)}{cut}")
     yield line(f"because: {record['reason']}")
     if record["override"]:
         yield line(f"{_override(record['override'])}: {record['override']['reason']}")
@@ -62,13 +62,17 @@ def changes(records: Sequence[Record]) -> Iterator[Shown]:
             when(one["at"]),
             one["version"],
             f"{one['before']} → {one['after']}",
-            f"{one['wish']:.2f}",
+            _wish(one),
             one["cut"],
             _because(one),
         )
         for one in records
     ]
     yield listing("Changes, newest first", ("at", "version", "workers", "wish", "cut by", "because"), rows)
+
+
+def _wish(record: Record) -> str:
+    return "unknown" if record["wish"] is None else f"{record['wish']:.2f}"
 
 
 def _because(record: Record) -> str:

@@ -229,8 +229,13 @@ def network(world: World) -> Iterator[str]:
 def policies(world: World) -> Iterator[str]:
     """The table of ways in the east, and each namespace's refusal of all others."""
     found = world.of("NetworkPolicy")
-    asked = ways() if world.plan.cidr == OF else ()
-    yield from (f"{way} is {'shut' if wanted else 'open'}" for way, wanted in asked if allowed(found, way) != wanted)
+    within: dict[str, list[Node]] = {}
+    for node in found:
+        within.setdefault(text(node.inputs, "metadata.namespace"), []).append(node)
+    for way, wanted in ways() if world.plan.cidr == OF else ():
+        ends = {way.caller.namespace, way.called.namespace}  # policies of other namespaces select neither
+        if allowed([node for end in ends for node in within.get(end, ())], way) != wanted:
+            yield f"{way} is {'shut' if wanted else 'open'}"
     shut = {text(node.inputs, "metadata.namespace") for node in found if _refuses(node)}
     spaces = {text(node.inputs, "metadata.name") for node in world.of("Namespace")}
     yield from by_label(world, found)

@@ -75,7 +75,9 @@ def test_its_figures_are_those_of_a_second_client(tmp_path: Path, patient: Patie
     }
 
 
-@pytest.mark.parametrize(("says_when", "finding"), [(True, "kept"), (False, "broken")])
+@pytest.mark.parametrize(
+    ("says_when", "finding"), [(True, "kept"), pytest.param(False, "broken", marks=pytest.mark.drill)]
+)
 def test_refusals_are_expected_where_they_say_when_to_come_back(
     tmp_path: Path, patient: Patient, says_when: bool, finding: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""The observed platforms for all tests that look at them."""
+"""An observed platform with more versions than it holds at once."""
 
 from collections.abc import Iterator
 
@@ -7,17 +7,8 @@ import pytest
 from tests.integration.conftest import DEMO_CACHE, HomeMaker
 from tests.support.platforms import full
 from tests.support.platforms.local import Platform
-from tests.support.platforms.observed import Observed
+from tests.support.platforms.observed import SETTINGS, Observed
 from tests.support.stores.redis_server import RedisServer
-
-SETTINGS = {"observe": "true", "scrape_s": "1"}
-
-
-@pytest.fixture(scope="session")
-def observed(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Observed]:
-    """Yield a platform with SmolLM2 and MiniLM that a real Prometheus reads each second."""
-    with Platform(home=new_home("observed"), settings={**shared_settings, **SETTINGS}) as running:
-        yield Observed(running)
 
 
 @pytest.fixture(scope="session")

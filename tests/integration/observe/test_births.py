@@ -4,14 +4,13 @@ It comes before processes are killed: of a gone one, a long window counts the la
 """
 
 import json
-import re
-from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.support.patience import until
 from tests.support.platforms.observed import Observed
+from tests.support.platforms.tenants import key_of
 
 pytestmark = pytest.mark.observe
 
@@ -29,17 +28,9 @@ def asked(observed: Observed, key: str) -> int:
         return http.post("/v1/embeddings", json={"model": "minilm", "input": "words"}).status_code
 
 
-def born(observed: Observed, name: str) -> str:
-    """Create a tenant, and return a key of it that works."""
-    observed.platform.run("tenants", "create", name)
-    key: str = re.findall(r"psk_\w+", observed.platform.run("keys", "create", name).stdout)[0]
-    until("the gateway knows the key", partial(_is_known, observed, key))
-    return key
-
-
 def sent(observed: Observed, name: str, times: int) -> None:
     """Have a new tenant ask so often, and wait until Prometheus has seen it, and so whatever was before."""
-    key = born(observed, name)
+    key = key_of(observed.platform, name)
     assert [asked(observed, key) for _ in range(times)] == [200] * times
     seen = f'penstock_requests_total{{tenant="{name}"}} == {times}'
     until("they were scraped", lambda: bool(observed.query(seen)))
@@ -54,8 +45,3 @@ def test_processes_that_were_born_in_the_window_count(observed: Observed) -> Non
     assert told["requests"] == before + SENT
     against = {one["case"]: {check["says"] for check in one["because"]} for one in told["ruled_out"]}
     assert "workers started" not in against.get("cold-start", ())
-
-
-def _is_known(observed: Observed, key: str) -> bool:
-    with observed.platform.http(key) as http:
-        return http.get("/v1/models").status_code == 200

@@ -1,13 +1,11 @@
 """`penstock up --observe`: a real Prometheus and Alertmanager beside a real platform, for as long as it lives."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.integration.observe.conftest import SETTINGS
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
 from tests.support.platforms.observed import PATIENCE_S, Observed
@@ -16,13 +14,9 @@ from tests.support.tree import ROOT
 pytestmark = pytest.mark.observe
 
 
-def roles(observed: Observed) -> list[str]:
-    return sorted(labels["role"] for labels in observed.up().values())
-
-
 def test_every_process_is_scraped_under_its_own_name(observed: Observed) -> None:
     """Gateway, controller and workers have zone and role, workers their version too; metrics keep their own labels."""
-    until("all are scraped", lambda: roles(observed) == ["controller", "gateway", "supervisor", "worker", "worker"])
+    until("all are scraped", lambda: observed.roles() == ["controller", "gateway", "supervisor", "worker", "worker"])
     up = observed.up()
     assert {labels["zone"] for labels in up.values()} == {"local"}
     assert up["gateway-1"]["role"] == "gateway"
@@ -124,20 +118,3 @@ def _answers(observed: Observed) -> bool:
         return httpx.get(f"{observed.prometheus}/-/ready", trust_env=False).is_success
     except httpx.HTTPError:
         return False
-
-
-def test_workers_come_and_go_and_nothing_outlives_the_platform(start_platform: Callable[..., Platform]) -> None:
-    """With mutual TLS too: replaced workers are followed by name, and the end takes both programs along."""
-    platform = start_platform("secure", models="minilm", tls="on", **SETTINGS)
-    observed = Observed(platform)
-    until("all are scraped", lambda: roles(observed) == ["controller", "gateway", "supervisor", "worker"])
-    (before,) = (name for name, labels in observed.up().items() if labels["role"] == "worker")
-    platform.run("restart", "workers")
-    until(
-        "the new worker alone is scraped",
-        lambda: roles(observed) == ["controller", "gateway", "supervisor", "worker"] and before not in observed.up(),
-        within_s=90,
-    )
-    assert platform.stop() == 0
-    assert platform.survivors() == []
-    assert not (platform.home / "run/prometheus.addr").exists()

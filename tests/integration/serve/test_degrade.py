@@ -23,9 +23,14 @@ pytestmark = pytest.mark.integration
 
 CROWD = 48
 """Half as many again as the engine has seats."""
-MOST_TOKENS, FEWEST_TOKENS = 400, 25
+MOST_TOKENS, FEWEST_TOKENS = 200, 25
 AGAIN_S = 0.25
 CAP = 8
+PATIENCE_MS, HURRY_MS = 110_000, 900
+"""Longer than the engine's first seats are taken on a busy machine; shorter than the wait that is called pressure."""
+TRIES = 10
+"""On a busy machine the time of some is over before the worker is asked: that is no refusal."""
+REFUSALS = {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}
 DOLLARS = 100
 """The big model costs one a token."""
 OPTED_IN = f"degrade_output_tokens={CAP}"
@@ -82,7 +87,7 @@ HELLO = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
 
 
 def ask(platform: Platform, key: str, deadline_ms: int, tokens: int) -> httpx.Response:
-    with platform.http(key) as http:
+    with platform.http(key, timeout_s=2 * PATIENCE_MS / 1e3) as http:
         return http.post(
             CHAT,
             json=chat("Count.", max_tokens=tokens, ignore_eos=True),
@@ -97,20 +102,22 @@ async def test_under_a_rush_who_opted_in_gets_a_short_answer_and_others_a_refusa
     fleet = Fleet(platform=platform)
     async with rush(platform, keys["crowd"]):
         await asyncio.to_thread(until, "there is pressure", lambda: fleet.counted(names.PRESSURE) == 1)
-        short, refused = await asyncio.gather(
-            asyncio.to_thread(ask, platform, keys["thrifty"], 60_000, 200),
-            asyncio.to_thread(ask, platform, keys["crowd"], 1_500, 200),
-        )
+        asked = asyncio.create_task(asyncio.to_thread(ask, platform, keys["thrifty"], PATIENCE_MS, 200))
+        refused = await asyncio.to_thread(ask, platform, keys["crowd"], HURRY_MS, 200)
+        for _ in range(TRIES):
+            if refused.status_code not in REFUSALS:
+                refused = await asyncio.to_thread(ask, platform, keys["crowd"], HURRY_MS, 200)
+        short = await asked
+    assert refused.status_code in REFUSALS, refused.text
     assert short.status_code == httpx.codes.OK, short.text
     assert short.headers["x-penstock-degraded"] == "output-capped"
     assert short.json()["penstock"]["degraded"] == ["output-capped"]
     assert short.json()["choices"][0]["finish_reason"] == "length"
     assert short.json()["usage"]["completion_tokens"] == CAP
-    assert refused.status_code in {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}, refused.text
     assert int(refused.headers["retry-after"]) >= 1
     until("the row is delivered", lambda: lacks(platform) == ["output-capped"])
     until("the pressure is over", lambda: fleet.counted(names.PRESSURE) == 0)
-    whole = ask(platform, keys["thrifty"], 60_000, 3 * CAP)
+    whole = ask(platform, keys["thrifty"], PATIENCE_MS, 3 * CAP)
     assert whole.json()["usage"]["completion_tokens"] == 3 * CAP
     assert "x-penstock-degraded" not in whole.headers
     fleet.until_idle()

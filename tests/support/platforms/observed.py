@@ -7,6 +7,7 @@ import httpx
 
 from tests.support.platforms.local import Platform
 
+SETTINGS = {"observe": "true", "scrape_s": "1"}
 PATIENCE_S = 120.0
 """A busy machine's Prometheus answers late."""
 
@@ -40,3 +41,6 @@ class Observed:
     def up(self) -> dict[str, dict[str, str]]:
         """Return the labels of the processes with pages in the last scrape, by instance."""
         return {one["metric"]["instance"]: one["metric"] for one in self.query("up == 1")}
+
+    def roles(self) -> list[str]:
+        return sorted(labels["role"] for labels in self.up().values())

@@ -203,7 +203,7 @@ class Timeline:
     def lines(self) -> Iterator[str]:
         """Yield states and decisions in the order of time, for people."""
         decided = [
-            (one["at"], f"{one['act']} {one['before']} to {one['after']}, wish {one['wish']:.2f}: {one['reason']}")
+            (one["at"], f"{one['act']} {one['before']} to {one['after']}, wish {one['wish']}: {one['reason']}")
             for one in self.site.records
         ]
         for at, what in sorted([*((at, ", ".join(states)) for at, states in self.seen), *decided]):

@@ -15,9 +15,9 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.packaging.architecture import architecture_of
 from penstock.packaging.known_models import MODELS
 
-DEMAND = Demand(requests_per_s=100, prompt_tokens=1155, output_tokens=211, ttft_s=1.0, target_load=1.0, zones=1)
-"""Mean lengths of the Azure trace of 2023 (conversation)."""
+DEMAND = Demand(requests_per_s=100, ttft_s=1.0, target_load=1.0, zones=1)
 TARGET = Target(context_tokens=8192, lengths=Lengths(pairs=((1155, 211),)), itl_s=0.05)
+"""Mean lengths of the Azure trace of 2023 (conversation)."""
 
 
 def planned(
@@ -26,11 +26,13 @@ def planned(
     *,
     tensor_parallel: int = 1,
     price: float = 0.0,
+    lengths: tuple[int, int] = (1155, 211),
     **changed: Any,  # noqa: ANN401  fields of the demand
 ) -> CapacityPlan:
     """Return the plan of a known model under a changed demand."""
     shape = architecture_of(MODELS[model])
-    memory = plan_memory(shape, stored_bytes(shape), gpu(on), replace(TARGET, tensor_parallel=tensor_parallel))
+    target = replace(TARGET, tensor_parallel=tensor_parallel, lengths=Lengths(pairs=(lengths,)))
+    memory = plan_memory(shape, stored_bytes(shape), gpu(on), target)
     return plan(replace(DEMAND, **changed), memory, price)
 
 
@@ -52,20 +54,22 @@ def test_replicas_carry_what_the_sizing_sheet_says(
     """Batch and requests a second at steps of 50 ms: within 10 % of another calculation by the same data sheets."""
     found = planned(model, on, tensor_parallel=tensor_parallel)
     told = {one.name: one.value for one in found.figures}
-    assert min(told["batch by KV"], told["batch by ITL"]) == pytest.approx(batch, rel=0.10)
+    assert told["batch"] == min(told["batch by KV"], told["batch by ITL"]) == pytest.approx(batch, rel=0.10)
     assert found.replica_per_s == pytest.approx(per_s, rel=0.10)
 
 
 def test_a_gpu_that_never_keeps_the_objective_is_refused() -> None:
     """An L4 reads 16 GB of weights in more than 50 ms."""
-    with pytest.raises(ArtifactRefused, match="no engine step that also reads prompts is within 50 ms"):
+    with pytest.raises(
+        ArtifactRefused, match=r"--itl-ms: no engine step that also reads prompts is within 50 ms.*allow at least 68 ms"
+    ):
         planned(on="L4")
 
 
 def test_a_long_context_is_bound_by_memory() -> None:
     """KV binds before the ITL objective if sequences are long and steps may be slow."""
     assert planned().binding == "the ITL objective"
-    assert planned(prompt_tokens=7000, output_tokens=1000).binding == "KV memory"
+    assert planned(lengths=(7000, 1000)).binding == "KV memory"
 
 
 @pytest.mark.parametrize("zones", [2, 3, 4])
@@ -87,32 +91,35 @@ def test_each_factor_counts_once() -> None:
 
 
 def test_money_is_that_of_all_gpus() -> None:
-    """An hour costs every GPU of every replica; the next 10 % cost a tenth of the traffic's part."""
+    """An hour costs every GPU of every replica; the next 10 % cost the whole replicas that they add."""
     found = planned("Llama-3.1-70B", tensor_parallel=4, price=6.88)
     assert found.per_hour == pytest.approx(found.gpus * 6.88)
     assert found.gpus == 4 * found.replicas
-    needed = {one.name: one.value for one in found.figures}["needed"]
-    assert found.next_tenth_per_hour == pytest.approx(0.1 * needed * 4 * 6.88)
+    more = planned("Llama-3.1-70B", tensor_parallel=4, requests_per_s=110)
+    assert found.next_tenth == more.replicas - found.replicas > 0
+    assert found.next_tenth_per_hour == pytest.approx(found.next_tenth * 4 * 6.88)
+    spare = planned(price=6.88, requests_per_s=1.0)
+    assert (spare.next_tenth, spare.next_tenth_per_hour) == (0, 0.0)
 
 
 def test_a_prompt_slower_than_the_objective_is_told() -> None:
     """No number of replicas makes one prompt faster."""
-    assert planned(prompt_tokens=7000, ttft_s=0.1).misses_ttft
+    assert planned(lengths=(7000, 211), ttft_s=0.1).misses_ttft
     assert not planned(ttft_s=1.0).misses_ttft
 
 
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"requests_per_s": 0.0}, "peak"),
-        ({"requests_per_s": -1.0}, "peak"),
-        ({"requests_per_s": float("nan")}, "peak"),
-        ({"requests_per_s": float("inf")}, "peak"),
-        ({"other_region_per_s": -1.0}, "peak"),
-        ({"target_load": 0.0}, "target load"),
-        ({"target_load": 1.01}, "target load"),
-        ({"target_load": float("nan")}, "peak"),
-        ({"prompt_tokens": 8192}, "longer than the planned context"),
+        ({"requests_per_s": 0.0}, "--peak"),
+        ({"requests_per_s": -1.0}, "--peak"),
+        ({"requests_per_s": float("nan")}, "--peak"),
+        ({"requests_per_s": float("inf")}, "--peak"),
+        ({"other_region_per_s": -1.0}, "--other-region"),
+        ({"target_load": 0.0}, "--load"),
+        ({"target_load": 1.01}, "--load"),
+        ({"target_load": float("nan")}, "--load"),
+        ({"lengths": (8192, 211)}, "--context: prompt and output"),
     ],
 )
 def test_an_impossible_traffic_is_refused(changed: dict[str, Any], says: str) -> None:

@@ -92,6 +92,11 @@ def test_what_fits_no_node_has_no_way() -> None:
         ({"tensor_parallel": 16}, "a worker stays on one node"),
         ({"tensor_parallel": 4, "pipeline_parallel": 4}, "a worker stays on one node"),
         ({"tensor_parallel": 3}, "32 heads do not divide over 3 GPUs"),
+        ({"pipeline_parallel": 16}, "a worker stays on one node"),
+        ({"block_tokens": 7}, "--block: 7 is not within multiples of 16"),
+        ({"adapter_slots": 8, "adapter_rank": 513}, "--adapters: 513"),
+        ({"lengths": Lengths(pairs=((8000, 193),))}, "--context: prompt and output"),
+        ({"lengths": Lengths(pairs=((8000, 0),))}, "--output: 0"),
         ({"context_tokens": 1 << 20}, "beyond the model's 131,072 tokens"),
     ],
 )
@@ -138,7 +143,7 @@ def test_a_slice_has_its_own_memory_and_arithmetic() -> None:
 def test_settings_stay_within_memory_and_objective(
     prompt: int, output: int, itl_ms: float, on: str, model: str
 ) -> None:
-    """Whatever the lengths: the batch fits the cache, and its decode step the ITL objective unless it is one."""
+    """Whatever the lengths: the batch fits the cache, its step the objective and its tokens, unless it is one."""
     target = replace(TARGET, lengths=Lengths(pairs=((prompt, output),)), itl_s=itl_ms / 1e3)
     found = planned(model, on, target)
     if not found.fits:
@@ -147,12 +152,53 @@ def test_settings_stay_within_memory_and_objective(
     assert found.max_num_seqs == 1 or found.max_num_seqs * found.cache.blocks(held) <= found.cache.pool_blocks(
         found.kv_bytes
     )
-    step_s = found.steps.seconds(decoding=found.max_num_seqs, context=found.max_num_seqs * held)
-    assert found.max_num_seqs == 1 or step_s <= target.itl_s
+    batch, brought = found.max_num_seqs, round(found.max_num_seqs * prompt / output)
+    step_s = found.steps.seconds(decoding=batch, prompt=brought, context=batch * held)
+    assert batch == 1 or step_s <= target.itl_s
+    assert batch == 1 or batch + brought <= found.max_num_batched_tokens + 1
 
 
 def test_varied_lengths_leave_room_for_their_spread() -> None:
     """Of requests with the same mean, those that vary hold fewer at a time: 99 of 100 moments must fit."""
-    even = planned("Llama-3.1-8B", "H100", replace(TARGET, lengths=Lengths(pairs=((1000, 0),))))
-    varied = planned("Llama-3.1-8B", "H100", replace(TARGET, lengths=Lengths(pairs=((16, 0), (1984, 0)))))
+    even = planned("Llama-3.1-8B", "H100", replace(TARGET, lengths=Lengths(pairs=((1000, 1),))))
+    varied = planned("Llama-3.1-8B", "H100", replace(TARGET, lengths=Lengths(pairs=((16, 1), (1984, 1)))))
     assert varied.at_lengths < even.at_lengths
+
+
+def test_a_slice_is_never_one_of_several() -> None:
+    """Neither tensor nor pipeline parallelism spreads a worker over MIG slices."""
+    for changed in ({"tensor_parallel": 2}, {"pipeline_parallel": 2}):
+        with pytest.raises(ArtifactRefused, match="a worker has one MIG slice"):
+            planned("SmolLM2-135M", "H100/3g.40gb", replace(TARGET, **changed))  # type: ignore[arg-type]
+
+
+def test_kv_heads_are_spread_as_vllm_spreads_them() -> None:
+    """Its models assert that KV heads divide over the GPUs, or GPUs over the KV heads."""
+    shape = architecture_of(
+        {**MODELS["Llama-3.1-8B"], "num_attention_heads": 48, "num_key_value_heads": 12, "head_dim": 64}
+    )
+    for parts, fits in ((2, True), (4, True), (8, False)):
+        target = replace(TARGET, tensor_parallel=parts)
+        if fits:
+            assert plan(shape, stored_bytes(shape), gpu("H100"), target).fits
+            continue
+        with pytest.raises(ArtifactRefused, match="--tp: 12 KV heads"):
+            plan(shape, stored_bytes(shape), gpu("H100"), target)
+
+
+def test_a_step_shrinks_before_a_model_is_said_not_to_fit() -> None:
+    """The tokens of a step are ours to choose: of two slices with equal memory, the faster one fits as well."""
+    plans = [planned("Llama-3.1-8B", f"H100/{profile}") for profile in ("1g.20gb", "2g.20gb")]
+    assert [one.fits for one in plans] == [True, True]
+
+
+def test_adapters_take_slots_of_a_rank_that_vllm_has() -> None:
+    """Rank 7 takes the slot of rank 8."""
+    sizes = [
+        [
+            line.size_bytes
+            for line in planned("Llama-3.1-8B", "H100", replace(TARGET, adapter_slots=8, adapter_rank=rank)).lines
+        ]
+        for rank in (7, 8, 9)
+    ]
+    assert sizes[0] == sizes[1] != sizes[2]

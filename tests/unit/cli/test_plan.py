@@ -9,11 +9,13 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from penstock.capacity.bounds import BOUNDS
 from penstock.cli import app
 from penstock.cli.planned import curve_on, settings_for
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import EngineSettings
 from penstock.packaging.known_models import MODELS
+from tests.support.samples.commands import ALL
 from tests.support.samples.curves import curve
 
 RUNNER = CliRunner()
@@ -80,7 +82,7 @@ def test_what_can_not_be_planned_is_a_sentence(words: tuple[str, ...], says: str
     assert (done.exit_code, says in done.output.replace("\n", " ")) == (1, True)
 
 
-@pytest.mark.parametrize("words", [("--kv", "int3"), ("--adapters", "many"), ("--context", "0"), ("--itl-ms", "nan")])
+@pytest.mark.parametrize("words", [("--kv", "int3"), ("--adapters", "many"), ("--context", "x"), ("--itl-ms", "much")])
 def test_a_bad_option_is_refused_by_its_name(words: tuple[str, str]) -> None:
     """The usage of the command names the option."""
     done = asked("Llama-3.1-8B", "--gpu", "H100", *words)
@@ -99,11 +101,95 @@ def test_a_traffic_becomes_machines_and_money() -> None:
     assert "not measured" in shown
 
 
-@pytest.mark.parametrize("peak", ["0", "-3", "nan", "inf", "1e400"])
-def test_a_peak_that_no_traffic_has_is_a_sentence(peak: str) -> None:
-    """Exit code 1 and what is wrong."""
-    done = RUNNER.invoke(app, ["plan", "capacity", "Llama-3.1-8B", "--gpu", "H100", f"--peak={peak}"])
-    assert (done.exit_code, "peak" in done.output) == (1, True)
+NUMBERS = [
+    (path, option.opts[0])
+    for path, command in ALL.items()
+    if path[0] == "plan" or path in {("bench", "engine"), ("scale", "set"), ("scale", "history")}
+    for option in command.params
+    if option.type_descriptor.annotation in (int, float)  # type: ignore[attr-defined]  # typer's own
+]
+BASES = {
+    "memory": ("Llama-3.1-8B", "--gpu", "H100"),
+    "capacity": ("Llama-3.1-8B", "--gpu", "H100", "--peak", "100"),
+    "engine": ("m@1",),
+    "history": (),
+}
+
+
+def test_every_number_of_the_plans_has_its_bound() -> None:
+    """The table names the options of the command line, and they are all there."""
+    ours = {option for path, option in NUMBERS if path[0] == "plan"}
+    assert ours == {one.option for one in BOUNDS.values()} - {"--adapters"}
+
+
+@pytest.mark.parametrize(("path", "option"), NUMBERS, ids=str)
+def test_a_number_that_nothing_has_is_refused_by_field_and_remedy(path: tuple[str, ...], option: str) -> None:
+    """Beyond either bound, NaN, infinite, or a word: the option and what to give instead, and no traceback."""
+    bound = next((one for one in BOUNDS.values() if one.option == option), None)
+    edges = (f"{bound.least - 1:g}", f"{bound.most * 1.5 + 1:.0f}") if bound else ("-1", "0")
+    for value in (*edges, "-1e30", "1e30", "nan", "inf", "word"):
+        words = [*path, "--for", "1h", "--reason", "x", "--", "m@1", value] if path[-1] == "set" else None
+        done = RUNNER.invoke(app, words or [*path, *BASES[path[-1]], f"{option}={value}"], env={"COLUMNS": "200"})
+        said = " ".join(done.output.split())
+        assert isinstance(done.exception, SystemExit), value
+        assert (option if option.startswith("--") else "workers") in said, value
+        assert bound.remedy in said if bound and done.exit_code == 1 else "Invalid value for" in said, (value, said)
+
+
+@pytest.mark.parametrize("command", ["memory", "capacity"])
+def test_what_is_asked_together_is_checked_together(command: str) -> None:
+    """Each pair that contradicts itself names its options."""
+    for words, says in (
+        (("--prompt", "8000", "--output", "8000"), "--context: prompt and output, 8,000 + 8,000 tokens, exceed 8,192"),
+        (("--tp", "4", "--pp", "4"), "--tp x --pp: 16 GPUs"),
+        (("--gpu", "H100/3g.40gb", "--tp", "2"), "--tp, --pp: a worker has one MIG slice"),
+        (("--gpu", "B9000"), "--gpu: 'B9000' is unknown"),
+    ):
+        done = RUNNER.invoke(app, ["plan", command, *BASES[command], *words])
+        assert (done.exit_code, says in " ".join(done.output.split())) == (1, True), done.output
+    for words, says in (
+        (("--adapters", "0x0"), "--adapters: 0 is not within 1 to 1,024 slots"),
+        (("--adapters", "8x0"), "--adapters: 0 is not within 1 to 512 as rank"),
+        (("--hits", "0.9", "--evicted", "0.9"), "--hits and --evicted"),
+    ):
+        done = asked("Llama-3.1-8B", "--gpu", "H100", *words)
+        assert (done.exit_code, says in " ".join(done.output.split())) == (1, True), done.output
+
+
+@pytest.mark.parametrize(("model", "gpu", "parts"), [("Llama-3.1-8B", "H100", 1), ("Llama-3.1-70B", "A100-80", 4)])
+@pytest.mark.parametrize("lengths", [(1155, 211), (7000, 100), (100, 2000), (2, 1)])
+def test_both_plans_say_the_same_batch(model: str, gpu: str, parts: int, lengths: tuple[int, int]) -> None:
+    """``max_num_seqs`` is what the sheet counts with, or the sheet refuses it with the ITL that would do."""
+    words = [
+        model,
+        "--gpu",
+        gpu,
+        "--tp",
+        str(parts),
+        "--prompt",
+        str(lengths[0]),
+        "--output",
+        str(lengths[1]),
+        "--json",
+    ]
+    memory = json.loads(RUNNER.invoke(app, ["plan", "memory", *words]).output)
+    done = RUNNER.invoke(app, ["plan", "capacity", *words, "--peak", "100"])
+    settings = {one["name"]: one["value"] for one in memory["settings"]}
+    if done.exit_code:
+        assert (settings["max_num_seqs"], "allow at least" in done.output) == (1, True)
+        return
+    sheet = json.loads(done.output)
+    figures = {one["name"]: one["value"] for one in sheet["figures"]}
+    assert settings["max_num_seqs"] == figures["batch"] == sheet["max_num_seqs"]
+    assert memory["at_lengths"] == figures["batch by KV"]
+    assert settings["max_num_batched_tokens"] >= settings["max_num_seqs"]
+
+
+def test_pipeline_parallelism_stands_in_the_settings() -> None:
+    """With the word that a version has no such setting; a plan without it has no such line."""
+    told = [json.loads(asked("Llama-3.1-8B", "--gpu", "H100", "--pp", pp, "--json").output)["settings"] for pp in "12"]
+    found = [{one["name"]: one["value"] for one in settings}.get("pipeline_parallel_size") for settings in told]
+    assert found == [None, 2]
 
 
 def test_the_sheet_calls_a_data_sheet_a_default() -> None:

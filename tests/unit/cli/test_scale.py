@@ -66,6 +66,14 @@ def test_a_decision_is_told_with_its_signals(capsys: pytest.CaptureFixture[str])
         assert words in said
 
 
+def test_an_unknown_wish_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    """In status, explain and history."""
+    record = {**RECORD, "wish": None, "cut": ""}
+    one = {"record": record, "target": TARGET}
+    screen.show(scale.explained(FOUND, one), scale.changes([record]), scale.listed({**FOUND, "versions": [one]}))
+    assert capsys.readouterr().out.count("unknown") == 3
+
+
 def test_numbers_and_changes_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     """With a word on gateways if none reports."""
     screen.show(scale.listed(FOUND), scale.changes([RECORD]), scale.listed({**FOUND, "silent": [], "gateways": 0}))

@@ -1,13 +1,18 @@
 """A model's shape is read from its settings as published, and an impossible one is refused by field."""
 
+import ast
+import re
 from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.architecture import Attention, AttentionKind
-from penstock.packaging.architecture import architecture_of
+from penstock.domain.models.model import ADAPTER_RANKS
+from penstock.packaging.architecture import BITS, architecture_of
 from penstock.packaging.known_models import MODELS
 
 PUBLISHED = {
@@ -53,14 +58,54 @@ def test_every_known_model_has_its_published_row() -> None:
 
 
 SMALL = MODELS["SmolLM2-135M"]
+OTHER_CACHES = (
+    *("mamba_d_state", "mamba_num_heads", "ssm_state_size", "state_size", "conv_L_cache", "lru_width", "block_types"),
+    *("hybrid_override_pattern", "attn_layer_period", "attn_layer_indices", "full_attention_interval"),
+    *("linear_num_key_heads", "linear_num_heads", "attention_chunk_size", "is_encoder_decoder"),
+)
+"""Fields by which Bamba, Jamba, Nemotron-H, Falcon H1, Mamba, LFM2, RecurrentGemma, Qwen3-Next, Kimi Linear, Llama 4
+and T5 tell such layers.
+"""
+VLLM = Path(find_spec("vllm").submodule_search_locations[0])  # type: ignore[union-attr,index]
+
+
+def named_in_vllm(file: str, name: str) -> str:
+    """Return the expression that vLLM's file assigns to a name, without importing it."""
+    tree = ast.parse((VLLM / file).read_text())
+    return next(
+        ast.unparse(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name
+    )
+
+
+def test_bits_and_ranks_are_those_of_the_installed_engine() -> None:
+    """Each quantisation that is planned has the bits that vLLM's own table has, and adapters' slots its ranks."""
+    methods = "model_executor/layers/quantization"
+    for method, file in (("gptq", f"{methods}/auto_gptq.py"), ("awq", f"{methods}/auto_awq.py")):
+        bits = {int(one) for one in re.findall(r"[{(, ](\d)(?:, True\))?:", named_in_vllm(file, "TYPE_MAP"))}
+        assert bits == set(BITS[method])
+    packed = f"{methods}/compressed_tensors/schemes/compressed_tensors_wNa16.py"
+    assert set(BITS["compressed-tensors"]) == {
+        int(one) for one in re.findall(r"(\d):", named_in_vllm(packed, "WNA16_SUPPORTED_TYPES_MAP"))
+    }
+    assert set(BITS) <= set(re.findall(r"'([^']+)'", named_in_vllm(f"{methods}/__init__.py", "QuantizationMethods")))
+    ranks = named_in_vllm("config/lora.py", "MaxLoRARanks")
+    assert tuple(int(one) for one in re.findall(r"\d+", ranks)) == ADAPTER_RANKS
+
+
+def test_a_window_of_nothing_is_none() -> None:
+    """A ``sliding_window`` of 0 is none in vLLM, in layers that are named sliding, too."""
+    told = {**SMALL, "sliding_window": 0, "layer_types": ["sliding_attention"] * 30}
+    assert architecture_of(told) == architecture_of({**SMALL, "sliding_window": 0}) == architecture_of(SMALL)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"num_attention_heads": None}, "lacks num_attention_heads"),
-        ({"num_hidden_layers": 10**12}, "num_hidden_layers is not between 0 and 1,000"),
-        ({"num_hidden_layers": 0}, "lacks num_hidden_layers"),
+        ({"num_hidden_layers": 10**12}, "num_hidden_layers is not between 1 and 1,000"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers is not between"),
         ({"num_hidden_layers": -3}, "num_hidden_layers is not between"),
         ({"hidden_size": "576"}, "hidden_size is no whole number"),
         ({"hidden_size": True}, "hidden_size is no whole number"),
@@ -72,6 +117,23 @@ SMALL = MODELS["SmolLM2-135M"]
         ({"layer_types": ["sliding_attention"] * 30}, "lacks sliding_window"),
         ({"kv_lora_rank": 512}, "lacks qk_rope_head_dim"),
         ({"quantization_config": {"quant_method": "secret"}}, "quantisation 'secret' can't be planned"),
+        ({"quantization_config": [1]}, "can't be planned"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "vLLM has no gptq of 3 bits"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": [4]}}, "vLLM has no gptq of [4] bits"),
+        ({"num_key_value_heads": 5}, "num_key_value_heads, 5, does not divide num_attention_heads, 9"),
+        ({"num_key_value_heads": 0}, "num_key_value_heads is not between 1"),
+        ({"hidden_size": 1}, "head_dim, or hidden_size over num_attention_heads"),
+        ({"head_dim": 12}, "vLLM needs a multiple of 8"),
+        ({"layer_types": ["full_attention"] * 31}, "layer_types names 31 of 30 layers"),
+        ({"layer_types": {"full_attention": 30}}, "layer_types names none of 30 layers"),
+        ({"layer_types": []}, "layer_types names 0 of 30 layers"),
+        ({"num_experts": 8}, "lacks num_experts_per_tok"),
+        ({"num_experts": 8, "num_experts_per_tok": 9}, "num_experts_per_tok is more than the 8 experts"),
+        ({"num_experts": 8, "num_experts_per_tok": 2, "first_k_dense_replace": 31}, "first_k_dense_replace is more"),
+        ({"sliding_window": 64, "use_sliding_window": "no"}, "use_sliding_window is neither true nor false"),
+        ({"tie_word_embeddings": "no"}, "tie_word_embeddings is neither true nor false"),
+        ({"model_type": "bert"}, "config.json: model_type names layers with another cache"),
+        *(({field: 4}, f"config.json: {field} names layers with another cache") for field in OTHER_CACHES),
     ],
 )
 def test_an_impossible_shape_is_refused_by_its_field(change: dict[str, Any], says: str) -> None:
@@ -109,5 +171,8 @@ def test_bits_of_quantised_weights_are_those_of_their_method() -> None:
     """A number in the settings wins; experts alone are quantised by MXFP4."""
     four = architecture_of({**SMALL, "quantization_config": {"quant_method": "awq", "bits": 4}})
     assert (four.bits, four.expert_bits) == (4.5, 4.5)
+    groups = {"group_0": {"weights": {"num_bits": 4}}, "group_1": {"weights": {"num_bits": 6}}}
+    packed = {"quant_method": "compressed-tensors", "config_groups": groups}
+    assert architecture_of({**SMALL, "quantization_config": packed}).bits == 6.5
     mixed = architecture_of(MODELS["gpt-oss-20b"])
     assert (mixed.bits, mixed.expert_bits) == (16.0, 4.25)

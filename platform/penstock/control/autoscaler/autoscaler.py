@@ -270,10 +270,11 @@ def _renewing(catalogue: Catalogue, view: FleetView) -> frozenset[VersionId]:
 
 
 def _decision(record: ScaleRecord) -> Decision:
+    wish = "unknown" if record.wish is None else f"{record.wish:.2f}"
     return Decision(
         what=record.act,
         target=record.version,
         signal=record.reason,
-        value=f"{record.before} to {record.after} workers; wish {record.wish:.2f}",
+        value=f"{record.before} to {record.after} workers; wish {wish}",
         objective=record.cut or "the need, at the target load",
     )

@@ -55,6 +55,8 @@ class Idle(StrEnum):
     """Within the need: the target load leaves a fifth for peaks and for a lost worker."""
     SLOW_IN = "slow_in"
     """Beyond the need: kept for a window, or cordoned."""
+    UNMEASURED = "unmeasured"
+    """Beyond the floor; the need is unknown, since there is no curve, or demand is missing."""
     WARM_POOL = "warm_pool"
     """Asleep, to be awake within seconds."""
 
@@ -69,8 +71,8 @@ class ScaleRecord:
     act: Act
     before: int
     after: int
-    wish: float
-    """Workers, before bounds and rounding."""
+    wish: float | None
+    """Workers, before bounds and rounding; None if no signal gives a number."""
     reason: str
     """The signal that decided, or why nothing changes."""
     cut: str = ""

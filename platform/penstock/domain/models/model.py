@@ -106,6 +106,14 @@ class EngineSettings:
     """The highest rank of an adapter that fits into a slot."""
 
 
+ADAPTER_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Slot ranks that vLLM has; a smaller adapter fits into a larger one."""
+
+
+def slot_rank(rank: int) -> int:
+    return next((size for size in ADAPTER_RANKS if size >= rank), rank)  # one that is too large vLLM refuses itself
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerSettings:
     """A torch handler for a model that vLLM does not know, in batches that the worker makes.

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock.domain.ids import VersionId
-from penstock.domain.models.model import EngineSettings, Manifest, SamplingDefaults, Task
+from penstock.domain.models.model import EngineSettings, Manifest, SamplingDefaults, Task, slot_rank
 from penstock.domain.serving.transport import KEPT_ALIVE_S
 from penstock.worker.engines import stepping
 
@@ -50,8 +50,6 @@ ADAPTER_ROWS = "penstock.worker.engines.adapter_rows_in_worker.Extension"
 """vLLM loads this module in the process that runs the model."""
 ADAPTERS_PER_SLOT = 4
 """Adapters kept in memory for each batch slot: from there one reaches a slot within a step."""
-ADAPTER_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""Slot ranks that vLLM has; a smaller adapter fits into a larger one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,10 +217,6 @@ def kept_adapters(slots: int) -> int:
     return ADAPTERS_PER_SLOT * slots
 
 
-def _rank_of_slots(rank: int) -> int:
-    return next((size for size in ADAPTER_RANKS if size >= rank), rank)  # one that is too large vLLM refuses itself
-
-
 def _adapters(engine: EngineSettings, place: Place) -> tuple[str, ...]:
     if not engine.adapter_slots:
         return ()
@@ -230,7 +224,7 @@ def _adapters(engine: EngineSettings, place: Place) -> tuple[str, ...]:
         "--enable-lora",
         *("--max-loras", str(engine.adapter_slots)),
         *("--max-cpu-loras", str(kept_adapters(engine.adapter_slots) + 1)),  # one more while one takes another's place
-        *("--max-lora-rank", str(_rank_of_slots(engine.adapter_rank))),
+        *("--max-lora-rank", str(slot_rank(engine.adapter_rank))),
         *(("--worker-extension-cls", ADAPTER_ROWS) if place.device == "cpu" else ()),
     )
 
