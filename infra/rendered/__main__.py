@@ -19,7 +19,7 @@ from infra.catalogue.charts import charts
 from infra.config.load import load
 from infra.graph.nodes import Node
 from infra.graph.values import text
-from infra.rendered.checked_in import FOLDER, OF, REGISTRY, changed, content_digest, path_of, values_digest
+from infra.rendered.checked_in import FOLDER, OF, REGISTRY, changed, content_digest, digest, path_of
 from infra.rendered.facts import facts
 from infra.rendered.manifests import crds, objects
 
@@ -49,7 +49,7 @@ def main(python: str, folder: Path) -> int:
             "source": charts()[release.name]["source"],
             "content": content,
             "date": datetime.now(UTC).date().isoformat(),
-            "values": values_digest(release.inputs["values"], fleet.environment),
+            "values": digest(release.inputs["values"]),
         }
         path_of(release.name).write_text(_page({"read": read, **found}), encoding="utf-8")
         print(f"{release.name} {made['version']}: {len(found['workloads'])} workloads, {len(found['images'])} images")

@@ -10,8 +10,6 @@ from typing import Any
 
 import yaml
 
-from infra.config.model import Environment
-
 FOLDER = Path(__file__).with_name("facts")
 REGISTRY = "REGISTRY"
 """Stands for an environment's own registry."""
@@ -31,23 +29,9 @@ def facts() -> Mapping[str, Mapping[str, Any]]:
     return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
 
 
-def digest(told: object) -> str:
-    """Return the digest of plain data: JSON with sorted keys."""
-    return hashlib.sha256(_plain(told).encode()).hexdigest()
-
-
-def _plain(told: object) -> str:
-    return json.dumps(told, sort_keys=True, separators=(",", ":"))
-
-
-def values_digest(values: object, environment: Environment) -> str:
-    """Return the digest of a chart's values without the names of account and organization: no template asks for those.
-
-    Whoever fills them in has nothing to render.
-    """
-    prefix = f"{environment.organization}-{environment.name}-"
-    told = _plain(values).replace(environment.account_id, "ACCOUNT").replace(prefix, "ORGANIZATION-ENV-")
-    return digest(json.loads(told))
+def digest(values: object) -> str:
+    """Return the digest of a chart's values: JSON with sorted keys."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def content_digest(folder: Path) -> str:
@@ -68,7 +52,7 @@ def changed(chart: str, version: str, content: str) -> str:
     return f"{chart} {version} has other content than on {read['date']}: ask its publisher, and raise the pin"
 
 
-def stale(chart: str, version: str, values: object, environment: Environment, today: date) -> str:
+def stale(chart: str, version: str, values: object, today: date) -> str:
     """Return why the facts of a chart say nothing of these values any more; empty if they do."""
     known = facts().get(chart)
     if known is None:
@@ -76,7 +60,7 @@ def stale(chart: str, version: str, values: object, environment: Environment, to
     read = known["read"]
     if read["version"] != version:
         return f"{chart} is pinned at {version}, and {read['version']} was rendered"
-    if read["values"] != values_digest(values, environment):
+    if read["values"] != digest(values):
         return f"{chart} was rendered with other values"
     age = (today - date.fromisoformat(read["date"])).days
     return f"{chart} was rendered {age} days ago" if age > OLDEST_DAYS else ""

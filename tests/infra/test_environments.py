@@ -3,13 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from infra.capture.fleet import capture_fleet
-from infra.config.load import load
+from infra.config.load import ENVIRONMENTS, load
 from infra.config.model import Fleet
+from infra.config.problems import ConfigRefusedError
 from infra.estimate.report import estimate
 from infra.graph.captured import Capture
 from infra.policy.registry import INVARIANTS
 from infra.policy.view import build
+from tests.infra.model.judge import faults
 from tests.infra.provider import as_stored
 
 DEAREST_SMALL_USD = 4000
@@ -43,6 +47,25 @@ def test_the_small_environment_is_cheap(small: Fleet, small_captures: tuple[Capt
     ]
     assert all(month.within for month in months)
     assert 1000 < sum(month.usd for month in months) < DEAREST_SMALL_USD
+
+
+@pytest.mark.parametrize("name", sorted(one.name for one in ENVIRONMENTS.iterdir() if one.name not in ("dev", "prod")))
+def test_an_environment_of_yours_keeps_the_rules(name: str) -> None:
+    """Whatever lies beside the shipped two is judged as they are: by every rule, and by the walks over its graph."""
+    fleet = load(name)
+    captures = capture_fleet(fleet)
+    assert breaches(fleet, captures) == []
+    assert [one for one in faults(fleet, captures) if not one.startswith("access: ")] == []  # cases name the shipped
+
+
+def test_a_copy_is_an_environment_of_its_own(environments: Path) -> None:
+    """The first day's copy of a folder with a name of its own is accepted, and refused while it has another's name."""
+    (environments / "prod").rename(environments / "live")
+    with pytest.raises(ConfigRefusedError, match="write `name: live`"):
+        load("live", environments)
+    path = environments / "live/environment.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("name: prod", "name: live"), encoding="utf-8")
+    assert load("live", environments).environment.state_bucket == "penstock-live-111122223333-state"
 
 
 def test_no_environment_must_serve_from_the_metrics_region(environments: Path) -> None:
