@@ -48,11 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(PATIENCE_S))
 
 
-def _order(item: pytest.Item) -> tuple[int, bool]:
-    """Return the rank of a test's folder; in it, tests of two platforms are last, and the second starts late."""
+def _order(item: pytest.Item) -> int:
     folders = [Path(__file__).parent / name for name in SHARERS]
-    rank = folders.index(item.path.parent) + 1 if item.path.parent in folders else 0
-    return rank, isinstance(item, pytest.Function) and "crowded" in item.fixturenames
+    return folders.index(item.path.parent) + 1 if item.path.parent in folders else 0
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

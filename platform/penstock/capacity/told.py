@@ -103,8 +103,8 @@ def sheet(
         "curve_origin": str(curve.origin) if curve else "default",
         "peak_per_s": demand.requests_per_s,
         "max_num_seqs": memory.max_num_seqs,
-        "prompt_tokens": prompt,
-        "output_tokens": output,
+        "prompt_tokens": round(prompt),
+        "output_tokens": round(output),
         "other_region_per_s": demand.other_region_per_s,
         "zones": demand.zones,
     }

@@ -82,7 +82,7 @@ def push_model(  # noqa: PLR0913  one for each option
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
     plan: Plan = "",
-    itl_ms: Annotated[float, typer.Option(min=0.1, max=1e6, help="For --plan: the ITL objective, in ms.")] = 50.0,
+    itl_ms: Annotated[float, typer.Option(help="For --plan: the ITL objective, in ms.")] = 50.0,
     store: Store = "",
     signing_key: SigningKey = "",
 ) -> None:

@@ -1,13 +1,12 @@
 """The load test against the running platform on real vLLM: what it carries, what it cannot, what the ledger says."""
 
-import re
-
-import httpx
 import pytest
 
 from tests.support.clients.loadtest import Ended, Patient, loadtest
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
+from tests.support.platforms.observed import Observed
+from tests.support.platforms.tenants import key_of
 
 pytestmark = [pytest.mark.observe, pytest.mark.integration]
 TENANT = "load-tester"
@@ -16,24 +15,20 @@ SMALL = ("--model", "smollm2", "--lengths", 0.02, "--mix", "one")
 
 
 @pytest.fixture(scope="module")
+def platform(observed: Observed) -> Platform:
+    return observed.platform
+
+
+@pytest.fixture(scope="module")
 def key(platform: Platform) -> str:
     """Return the key of a tenant of the load test alone."""
-    platform.run("tenants", "create", TENANT)
-    found = re.search(r"psk_\w+", platform.run("keys", "create", TENANT).stdout)
-    assert found is not None
-
-    def is_known() -> bool:
-        with platform.http(found[0]) as http:
-            return http.get("/v1/models").status_code == httpx.codes.OK
-
-    until("the gateway knows the key", is_known)
-    return found[0]
+    return key_of(platform, TENANT)
 
 
 @pytest.fixture(scope="module")
 def carried(platform: Platform, key: str, very_patient: Patient, tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """Return a short run that the platform can carry."""
-    words = ("steady", "--target", platform.url, *SMALL, *very_patient, "--rate", 1.5, "--duration", 24)
+    words = ("steady", "--target", platform.url, *SMALL, *very_patient, "--rate", 3, "--duration", 12)
     return loadtest(tmp_path_factory.mktemp("carried"), *words, key=key)
 
 
@@ -67,7 +62,7 @@ def test_its_tokens_are_those_of_the_ledger(platform: Platform, carried: Ended) 
 
 def test_what_it_can_not_carry_ends_with_1(platform: Platform, key: str, very_patient: Patient, carried: Ended) -> None:
     """Many times the requests break promises, refusals name a time to come back, and the command ends with 1."""
-    words = ("burst", "--target", platform.url, *SMALL, *very_patient, "--rate", 30, "--duration", 8, "--timeout", 15)
+    words = ("burst", "--target", platform.url, *SMALL, *very_patient, "--rate", 40, "--duration", 4, "--timeout", 6)
     ended = loadtest(carried.folder.parent / "overrun", *words, key=key)
     assert ended.code == 1, ended.said
     broken = {one["indicator"] for one in ended.verdict["objectives"] if one["finding"] == "broken"}

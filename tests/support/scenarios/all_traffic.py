@@ -1,15 +1,14 @@
 """Traffic of all kinds at once, so that every series of a platform has something to say."""
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from tests.support.patience import until
 from tests.support.platforms.local import Platform
 from tests.support.platforms.tenants import ADMIN
 
@@ -25,8 +24,6 @@ PLANS: dict[str, dict[str, object]] = {
     "hasty": {"priority": "batch"},
 }
 PAUSE_S = 0.3
-Rounds = dict[int, int]
-"""How often each act was done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,29 +73,9 @@ def keys(platform: Platform) -> dict[str, str]:
     return {tenant: str(answer.raise_for_status().json()["secret"]) for tenant, answer in minted.items()}
 
 
-@contextmanager
-def running(platform: Platform) -> Iterator[Callable[[int], None]]:
-    """Let every tenant do its acts again and again; yield a wait for this number of rounds of all of them.
-
-    Rounds go at the engine's own pace: a quick machine is not kept busy for a slow one's seconds.
-    """
-    secrets, over, rounds = keys(platform), threading.Event(), Rounds()
-    asking = threading.Thread(target=lambda: asyncio.run(_run(platform, secrets, rounds, over)))
-
-    def wait(more: int) -> None:
-        before = dict(rounds)
-        until("all acts are done", lambda: all(rounds[one] >= done + more for one, done in before.items()), within_s=90)
-
-    asking.start()
-    try:
-        until("the traffic runs", lambda: bool(rounds))
-        yield wait
-    finally:
-        over.set()
-        asking.join()
-
-
-async def _run(platform: Platform, secrets: dict[str, str], rounds: Rounds, over: threading.Event) -> None:
+async def run(platform: Platform, secrets: dict[str, str], *, seconds: float) -> None:
+    """Let every tenant do its acts again and again for these seconds."""
+    until = time.monotonic() + seconds
     async with AsyncExitStack() as stack:
         caller = {
             name: Caller(
@@ -125,13 +102,11 @@ async def _run(platform: Platform, secrets: dict[str, str], rounds: Rounds, over
             caller["heavy"].err,
             *[lambda: caller["hasty"].chat(tokens=100, headers={"x-penstock-deadline-ms": "1500"})] * 3,
         ]
-        rounds.update(dict.fromkeys(range(len(habits)), 0))
-        await asyncio.gather(*(_again(habit, number, rounds, over) for number, habit in enumerate(habits)))
+        await asyncio.gather(*(_again(habit, until) for habit in habits))
 
 
-async def _again(habit: Callable[[], Awaitable[None]], number: int, rounds: Rounds, over: threading.Event) -> None:
-    while not over.is_set():
+async def _again(habit: Callable[[], Awaitable[None]], until: float) -> None:
+    while time.monotonic() < until:
         with suppress(httpx.HTTPError):  # a stream that breaks is part of it
             await habit()
-            rounds[number] += 1
         await asyncio.sleep(PAUSE_S)

@@ -15,7 +15,7 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.fleet.demand import Counted, GatewayReport, HeldNow
 from penstock.domain.ids import VersionId
-from penstock.lateness.awake import timeout
+from penstock.lateness.awake import TICK_S, timeout
 
 EVERY_S = 1.0
 WITHIN_S = 2.0
@@ -77,9 +77,10 @@ class WakeDemand:
         self.begin(version)
 
     def late(self, lag_s: float) -> None:
-        """Take a delay of the loop. What it waited for a core is left out: one more gateway would wait, too."""
+        """Take a delay of the loop, by the part that it computed: one more gateway would wait for a core, too."""
         before, self._computed_s = self._computed_s, self.computed_s()
-        self.loop_lag_s = max(self.loop_lag_s, min(lag_s, self._computed_s - before))
+        own_part = min(1.0, max(0.0, self._computed_s - before) / (lag_s + TICK_S))
+        self.loop_lag_s = max(self.loop_lag_s, lag_s * own_part)
 
     async def run(self, teller: Teller) -> None:
         while True:

@@ -85,7 +85,7 @@ async def test_reports_are_numbered_and_carry_counters_and_the_longest_delay(clo
     cpu, computed = iter((7.0, 7.0, 7.5)), iter((5.0, 5.5, 6.0, 6.01))
     ears, demand = Ears(), WakeDemand(gateway="host:1", clock=clock, counted=lambda: COUNTED, cpu_s=lambda: next(cpu))
     demand.computed_s = lambda: next(computed)
-    for lag_s in (9.0, 0.3, 0.2, 9.0):  # the start's, two of its own work, and 10 ms of it beside a wait for a core
+    for lag_s in (9.0, 0.3, 0.2, 9.0):  # the start's, two of its own work, and 10 ms of it in a wait for a core
         demand.late(lag_s)
     await demand.tell(ears)
     await demand.tell(ears, has_ended=True)
