@@ -33,7 +33,7 @@ OBSERVED = tuple(f"tests/integration/{name}" for name in ("observe", "diagnose",
 """Tests of measurements: in the gate no other lane of real processes runs beside them."""
 STATIC = ("types", "imports", *(("infra-test",) if (ROOT / "infra/infra.mk").exists() else ()))
 """Targets of the Makefile that need no process of the platform."""
-POLITE = {"logic": 5, "static": 19}
+POLITE = {"logic": 5, "static": 5}
 """Lanes that only compute, and how far they stand back for those that watch a clock."""
 FAILED = 1
 NOTHING_COLLECTED = 5
