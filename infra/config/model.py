@@ -116,7 +116,11 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Everything that is true in all regions of one environment. The first region is the primary."""
+    """Everything that is true in all regions of one environment. The first region is the primary.
+
+    `account_has` names what exists once per account and is there already: services with a linked role, the publisher's
+    issuer as identity provider. It is used, and neither made nor taken away.
+    """
 
     name: str
     organization: str
@@ -140,6 +144,7 @@ class Environment:
     images: dict[str, ContainerImage]
     charts: dict[str, Chart]
     publisher: Publisher | None = None
+    account_has: tuple[str, ...] = ()
 
     @property
     def signing_alias(self) -> str:
