@@ -1,7 +1,7 @@
 """What the cloud says of networks and clusters of others, if all fits the config: prices and proofs need no account."""
 
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_network
+from ipaddress import IPv4Network
 
 from infra.config.existing import SERVICE_NETWORKS, Existing
 from infra.config.kinds import Tier
@@ -43,7 +43,7 @@ def fitting(fleet: Fleet, region: Region) -> Cloud:
 
 def blocks(cidr: str, zones: tuple[str, ...]) -> Mapping[Tier, Mapping[str, str]]:
     """A quarter of the network for each zone's nodes, and small parts of the last one for the other tiers."""
-    *large, rest = ip_network(cidr).subnets(prefixlen_diff=2)
+    *large, rest = IPv4Network(cidr).subnets(prefixlen_diff=2)
     small = list(rest.subnets(prefixlen_diff=4))
     parts = {Tier.PRIVATE: large, Tier.PUBLIC: small, Tier.DATA: small[8:]}
     return {tier: dict(zip(zones, map(str, found), strict=False)) for tier, found in parts.items()}

@@ -27,4 +27,5 @@ def named(*, cluster: str = CLUSTER) -> Fleet:
 
 def cloud(fleet: Fleet) -> Cloud:
     """Return what EC2 and EKS say: everything fits."""
-    return {question: answer and dict(answer) for question, answer in fitting(fleet, fleet.regions[0]).items()}
+    answers = fitting(fleet, fleet.regions[0])
+    return {question: dict(answer) if answer else None for question, answer in answers.items()}

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from infra.config.existing import Existing
 from infra.graph.nodes import Node
-from infra.graph.values import Json, dig, items, text
+from infra.graph.values import dig, items, text, texts
 from tests.infra.access.evaluate import Actor, Call, decide
 from tests.infra.model.world import World, opened
 
@@ -37,7 +37,7 @@ def neighbours(world: World) -> Iterator[str]:
         return
     theirs = names(world, existing)
     for node in world.nodes:
-        if node.type.startswith("aws:") and not node.existing and theirs & set(values(node.inputs)):
+        if node.type.startswith("aws:") and not node.existing and theirs & {word for _, word in texts(node.inputs)}:
             kind = node.type.rsplit(":", 1)[-1]
             if kind not in ADDED:
                 yield f"{kind} {node.name} is put into what others made, and changes it"
@@ -51,18 +51,6 @@ def names(world: World, existing: Existing) -> set[str]:
         if node.existing:
             found |= {existing.cluster, text(node.inputs, "vpcConfig.clusterSecurityGroupId")}
     return found
-
-
-def values(told: Json | Mapping[str, Json]) -> Iterator[str]:
-    """Every word of a node's inputs."""
-    if isinstance(told, Mapping):
-        for inner in told.values():
-            yield from values(inner)
-    elif isinstance(told, list):
-        for inner in told:
-            yield from values(inner)
-    elif isinstance(told, str):
-        yield told
 
 
 def caught(world: World, node: Node) -> Iterator[str]:
