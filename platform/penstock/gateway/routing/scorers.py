@@ -19,7 +19,10 @@ counts.
 """
 ALIKE = 1.5
 """Paces within this factor are alike: they change with the requests inside."""
-
+SLOW_TOKENS = 128.0
+"""Tokens of work that a slower worker counts more: more than a tie, or chance would send it half of the short
+requests.
+"""
 LEAST_PACE = 1.0
 """Tokens of service per second below which a pace says nothing: some worker told none."""
 
@@ -73,4 +76,11 @@ def _at_one_pace(candidates: Sequence[Candidate], own_tokens: int) -> Sequence[C
     fastest, slowest = max(paces), min(paces)
     if slowest < LEAST_PACE or fastest <= slowest * ALIKE:
         return candidates
-    return [c._replace(work_tokens=(c.work_tokens + own_tokens) * fastest / c.pace_per_s) for c in candidates]
+    slow = fastest / ALIKE
+    return [
+        c._replace(
+            work_tokens=(c.work_tokens + own_tokens) * fastest / c.pace_per_s
+            + (SLOW_TOKENS if c.pace_per_s < slow else 0.0)
+        )
+        for c in candidates
+    ]

@@ -1,12 +1,14 @@
 """Scores of workers: each in its range, and of one coin."""
 
+import random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.gateway.routing import scorers
+from penstock.gateway.routing import scorers, selection
 from penstock.gateway.routing.scorers import Candidate
 
 WORKER = WorkerEntry(id=WorkerId("w0"), url="http://w0", state=WorkerState.READY)
@@ -30,6 +32,14 @@ _CANDIDATES = st.lists(
 def test_scores_are_in_range(candidates: list[Candidate]) -> None:
     """Every score is in [0, 1]."""
     assert all(0.0 <= score <= 1.0 for score in scorers.totals(candidates))
+
+
+def test_chance_sends_no_short_request_to_a_slower_worker() -> None:
+    """Idle but for three tokens and forty more at an equal one: a tie of scores is no tie of workers."""
+    fast, chance = Candidate(WORKER, 43.0, pace_per_s=1000.0), random.Random(1)
+    for pace, picks in ((1000.0, {0, 1}), (600.0, {0}), (100.0, {0})):
+        scores = scorers.totals([fast, Candidate(WORKER, 3.0, pace_per_s=pace)], own_tokens=3)
+        assert {selection.best(scores, chance) for _ in range(200)} == picks
 
 
 def test_slower_hardware_counts_its_work_for_longer() -> None:
