@@ -47,6 +47,6 @@ infra-charts: .venv-infra/READY .venv-charts/READY ## Render the pinned charts i
 	@[ -d "$(CHARTS)" ] || { echo "infra-charts: name a folder of unpacked charts: make infra-charts CHARTS=FOLDER (helm pull SOURCE --version PIN --untar)"; exit 1; }
 	@$(INFRA_BIN)/python -m infra.rendered .venv-charts/bin/python $(CHARTS)
 
-infra-mirror: .venv-infra/READY ## Print the commands that copy every chart and image of the pins into REGISTRY=HOST
-	@[ -n "$(REGISTRY)" ] || { echo "infra-mirror: name the registry: make infra-mirror REGISTRY=HOST"; exit 1; }
-	@$(INFRA_BIN)/python -m infra.rendered.mirror $(REGISTRY)
+infra-mirror: .venv-infra/READY ## Print the commands that copy every chart and image of ENV's pins into REGISTRY=HOST
+	@[ -n "$(ENV)" ] && [ -n "$(REGISTRY)" ] || { echo "infra-mirror: name environment and registry: make infra-mirror ENV=dev REGISTRY=HOST"; exit 1; }
+	@$(INFRA_BIN)/python -m infra.rendered.mirror $(ENV) $(REGISTRY)

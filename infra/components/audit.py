@@ -79,5 +79,5 @@ class Audit(Component):
                 ),
             ],
             tags=self.site.tags(DataClass.RESTRICTED),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[self.store.policy], protect=True),
+            opts=self.guarded(self.store.policy),
         )

@@ -71,7 +71,7 @@ class Boundary(Component):
             description="The ceiling of every Penstock role",
             policy=policy,
             tags=site.tags(),
-            opts=pulumi.ResourceOptions(parent=self, protect=True),
+            opts=self.guarded(),
         )
         self.register_outputs({})
 

@@ -46,9 +46,9 @@ class Bucket(Component):
             self.label,
             bucket=self.name,
             object_lock_enabled=bool(spec.lock_days) or None,
-            force_destroy=False,
+            force_destroy=not (site.environment.keep or spec.lock_days),
             tags=site.tags(spec.data_class),
-            opts=self.stateful(),
+            opts=self.stateful(record=bool(spec.lock_days)),
         )
         self.arn = self.bucket.arn
         self._private()

@@ -130,7 +130,7 @@ class Cluster(Joined):
             bootstrap_self_managed_addons=False,
             upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type="STANDARD"),
             zonal_shift_config=aws.eks.ClusterZonalShiftConfigArgs(enabled=True),
-            deletion_protection=True,
+            deletion_protection=site.environment.keep,
             tags=site.tags(DataClass.CONFIDENTIAL),
             opts=self.stateful(logs),
         )

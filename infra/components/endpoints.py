@@ -82,7 +82,10 @@ class Endpoints(Component):
         return group
 
     def _s3_policy(self) -> pulumi.Output[str]:
-        """Our own buckets, and AWS's bucket of container layers; nothing can be carried off to a stranger's bucket."""
+        """Our own buckets, and AWS's bucket of container layers; nothing can be carried off to a stranger's bucket.
+
+        Objects are deleted in one of them: Pulumi's locks, by whoever works from a host of this network.
+        """
         environment = self.site.environment
         own = f"arn:aws:s3:::{environment.organization}-{environment.name}-{environment.account_id}-*"
         layers = f"arn:aws:s3:::prod-{self.site.region}-starport-layer-bucket/*"
@@ -97,5 +100,11 @@ class Endpoints(Component):
         )
         return document(
             Statement(sid="OurBuckets", actions=read_write, resources=(own, f"{own}/*"), principals="*"),
+            Statement(
+                sid="StateLocks",
+                actions=("s3:DeleteObject",),
+                resources=(f"arn:aws:s3:::{environment.state_bucket}/.pulumi/*",),
+                principals="*",
+            ),
             Statement(sid="ContainerLayers", actions=("s3:GetObject",), resources=(layers,), principals="*"),
         )

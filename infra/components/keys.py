@@ -143,7 +143,7 @@ class Keyring(Component):
             multi_region=multi_region,
             policy=key_policy(purpose, self.site, self._drivers),
             tags=self.site.tags(DataClass.RESTRICTED, purpose=purpose.value),
-            opts=self.stateful(),
+            opts=self.stateful(record=purpose is Purpose.AUDIT),
         )
         aws.kms.Alias(
             f"{purpose}-{self.site.region}",
@@ -176,7 +176,7 @@ class ReplicaKeyring(Component):
             deletion_window_in_days=DELETION_DAYS,
             policy=key_policy(purpose, self.site),
             tags=self.site.tags(DataClass.RESTRICTED, purpose=purpose.value),
-            opts=self.stateful(),
+            opts=self.stateful(record=purpose is Purpose.AUDIT),
         )
         aws.kms.Alias(
             f"{purpose}-{self.site.region}",

@@ -107,11 +107,11 @@ class LoadBalancer(Component):
             idle_timeout=IDLE_S,
             drop_invalid_header_fields=True,
             desync_mitigation_mode="strictest",
-            enable_deletion_protection=True,
+            enable_deletion_protection=self.site.environment.keep,
             enable_zonal_shift=True,
             access_logs=aws.lb.LoadBalancerAccessLogsArgs(bucket=logs.bucket.id, enabled=True),
             tags=self.site.tags(DataClass.PUBLIC),
-            opts=pulumi.ResourceOptions(parent=self, protect=True, depends_on=[logs.policy]),
+            opts=self.guarded(logs.policy),
         )
 
     def _target_group(self, network: Standing) -> aws.lb.TargetGroup:

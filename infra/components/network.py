@@ -69,7 +69,7 @@ class Network(Standing):
             enable_dns_hostnames=True,
             enable_dns_support=True,
             tags=site.tags(Name=site.named("vpc")),
-            opts=pulumi.ResourceOptions(parent=self, protect=True),
+            opts=self.guarded(),
         )
         aws.ec2.DefaultSecurityGroup(
             site.region, vpc_id=self.vpc.id, ingress=[], egress=[], tags=site.tags(), opts=self.child()

@@ -55,7 +55,7 @@ class Registry(Component):
             encryption_configurations=[
                 aws.ecr.RepositoryEncryptionConfigurationArgs(encryption_type="KMS", kms_key=key_arn)
             ],
-            force_delete=False,
+            force_delete=not self.site.environment.keep,
             tags=self.site.tags(),
             opts=self.stateful(),
         )

@@ -48,7 +48,7 @@ class SecretsManager(Component):
                 secret_name,
                 name=secret_path(site, secret_name),
                 kms_key_id=key_arn,
-                recovery_window_in_days=RECOVERY_DAYS,
+                recovery_window_in_days=RECOVERY_DAYS if site.environment.keep else 0,
                 tags=site.tags(DataClass.RESTRICTED),
                 opts=self.stateful(),
             )

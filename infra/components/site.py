@@ -69,10 +69,16 @@ class Component(pulumi.ComponentResource):
         after = [*self._after, *depends_on]
         return pulumi.ResourceOptions(parent=self, depends_on=after, ignore_changes=ignore_changes)
 
-    def stateful(self, *depends_on: pulumi.Resource) -> pulumi.ResourceOptions:
-        """Options of a child that holds data: `pulumi destroy` and a rename must both stop and ask."""
-        after = [*self._after, *depends_on]
-        return pulumi.ResourceOptions(parent=self, depends_on=after, protect=True, retain_on_delete=True)
+    def guarded(self, *depends_on: pulumi.Resource) -> pulumi.ResourceOptions:
+        """Options of a child that `pulumi destroy` and a rename both stop at, as long as the environment is kept."""
+        return pulumi.ResourceOptions.merge(
+            self.child(*depends_on), pulumi.ResourceOptions(protect=self.site.environment.keep)
+        )
+
+    def stateful(self, *depends_on: pulumi.Resource, record: bool = False) -> pulumi.ResourceOptions:
+        """Options of a child that holds data: guarded, and kept in AWS; a record outlives its environment, too."""
+        kept = pulumi.ResourceOptions(retain_on_delete=self.site.environment.keep or record)
+        return pulumi.ResourceOptions.merge(self.guarded(*depends_on), kept)
 
 
 def _waited(opts: pulumi.ResourceOptions | None) -> list[pulumi.Resource]:

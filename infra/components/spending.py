@@ -41,7 +41,8 @@ class Spending(Component):
             tags=site.tags(),
             opts=self.child(),
         )
-        self._anomalies(topic_arn)
+        if environment.anomaly_watch:
+            self._anomalies(topic_arn)
         self.register_outputs({})
 
     def _warning(self, percent: int, topic_arn: pulumi.Input[str]) -> aws.budgets.BudgetNotificationArgs:

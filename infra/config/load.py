@@ -18,10 +18,18 @@ def load(name: str, root: Path = ENVIRONMENTS) -> Fleet:
     environment = shape(Environment, _read(folder / "environment.yaml", name), "environment")
     regions = tuple(shape(Region, _read(folder / f"{region}.yaml", name), region) for region in environment.regions)
     fleet = Fleet(environment=environment, regions=regions)
-    problems = judge(fleet)
+    problems = [*judge(fleet), *_named(environment, name)]
     if problems:
         raise ConfigRefusedError(problems)
     return fleet
+
+
+def _named(environment: Environment, folder: str) -> list[Problem]:
+    """Stacks are named after the folder, and refer to each other by the name in the file."""
+    if environment.name == folder:
+        return []
+    fault = f"is {environment.name!r} in the folder {folder!r}"
+    return [Problem(key="environment.name", fault=fault, remedy=f"write `name: {folder}`, or rename the folder")]
 
 
 def _read(path: Path, environment: str) -> object:

@@ -116,11 +116,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Everything that is true in all regions of one environment. The first region is the primary.
-
-    `account_has` names what exists once per account and is there already: services with a linked role, the publisher's
-    issuer as identity provider. It is used, and neither made nor taken away.
-    """
+    """Everything that is true in all regions of one environment. The first region is the primary."""
 
     name: str
     organization: str
@@ -144,7 +140,13 @@ class Environment:
     images: dict[str, ContainerImage]
     charts: dict[str, Chart]
     publisher: Publisher | None = None
+    keep: bool = True
+    """Whether what holds data outlives `pulumi destroy`; `false` before an environment is taken down for good."""
+    anomaly_watch: bool = False
+    """AWS lets only the account that pays the bill watch a tag, once somebody has opened Cost Explorer there."""
     account_has: tuple[str, ...] = ()
+    """What exists once per account and is there already, used and not made: services with a linked role, the
+    publisher's issuer as identity provider."""
 
     @property
     def signing_alias(self) -> str:
@@ -155,6 +157,11 @@ class Environment:
     def model_signing_alias(self) -> str:
         """The key that model versions are signed with, under one alias in every region."""
         return f"alias/{self.organization}-{self.name}-model-signing"
+
+    @property
+    def state_bucket(self) -> str:
+        """Pulumi's own bucket, made by hand; named as ours are, so that the network's endpoint lets it through."""
+        return f"{self.organization}-{self.name}-{self.account_id}-state"
 
     @property
     def primary(self) -> str:

@@ -18,6 +18,8 @@ ADMIN_KEY = Claim(name="admin-key", path="/var/lib/penstock-admin")
 STORAGE_CLASS = "encrypted"
 TRIES = 4
 LONGEST_S = 600
+REPLACED = {"pulumi.com/replaceUnready": "true"}
+"""Otherwise an update after a failed job waits for the failed one again, whatever was mended meanwhile."""
 
 
 def manifests(site: Site) -> Iterator[Manifest]:
@@ -46,6 +48,7 @@ def manifests(site: Site) -> Iterator[Manifest]:
         name=run.process.name,
         namespace=SERVING,
         labels=labels,
+        annotations=REPLACED,
         body={"spec": {"backoffLimit": TRIES, "activeDeadlineSeconds": LONGEST_S, "template": template}},
     )
 

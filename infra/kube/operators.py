@@ -76,5 +76,5 @@ class Operators(Component):
         self.register_outputs({})
 
     def _options(self, namespace: pulumi.Resource, chart: str) -> pulumi.ResourceOptions:
-        kept = pulumi.ResourceOptions(protect=chart in UNKEPT)
+        kept = pulumi.ResourceOptions(protect=chart in UNKEPT and self.site.environment.keep)
         return pulumi.ResourceOptions.merge(self.child(namespace), kept)

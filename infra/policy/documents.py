@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from infra.config.kinds import StackKind
-from infra.graph.values import UNKNOWN, items, parsed, text
+from infra.graph.nodes import Node
+from infra.graph.values import UNKNOWN, Json, items, parsed, text
 from infra.policy.invariant import Book, Breach
 from infra.policy.view import DOCUMENTS, View, allowed_actions
 
@@ -139,8 +140,14 @@ def no_object_deletion(view: View) -> Iterator[Breach]:
     forbidden = ("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObjectRetention", "s3:BypassGovernanceRetention")
     for node, statement in view.statements():
         held = [action for action in allowed_actions(statement) if action in forbidden]
-        if held:
+        if held and not _lets_locks_go(view, node, statement):
             yield node, f"remove {', '.join(held)} from {text(statement, 'Sid')}"
+
+
+def _lets_locks_go(view: View, node: Node, statement: Json) -> bool:
+    """Whether a network's endpoint, which grants nothing itself, lets through that Pulumi ends its own locks."""
+    locks = f"arn:aws:s3:::{view.fleet.environment.state_bucket}/.pulumi/*"
+    return node.type == "aws:ec2/vpcEndpoint:VpcEndpoint" and items(statement, "Resource") == [locks]
 
 
 @book.rule("keys-closed", "No key policy names everybody, and services use a key only under a condition")

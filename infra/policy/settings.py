@@ -16,6 +16,8 @@ from infra.policy.shipped import workloads
 from infra.policy.view import View, pod_spec
 
 FILE = Path(__file__).with_name("settings.yaml")
+GUARDS = frozenset({"@protect", "deletionProtection", "enableDeletionProtection", "skipFinalSnapshot", "forceDestroy"})
+"""What stands between a resource and its end: none of an environment that is no longer kept."""
 PART_S = {"h": 3600, "m": 60, "s": 1}
 
 
@@ -59,8 +61,9 @@ class Setting:
                 return
             held = others[0]
         told = {"region": node.region or view.region_name, "account": view.fleet.environment.account_id}
+        free = frozenset() if view.fleet.environment.keep else GUARDS
         for path, wanted in self.must.items():
-            if not meets(reach(held, path), wanted, told):
+            if path not in free and not meets(reach(held, path), wanted, told):
                 yield path
 
     def standing(self, view: View) -> list[Node]:

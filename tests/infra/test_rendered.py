@@ -4,6 +4,7 @@ The facts are Helm's (`infra/rendered`), not our values'; what somebody has agre
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.catalogue.charts import charts, mirrored
+from infra.catalogue.charts import charts, mirrored, repositories
+from infra.config.load import load
 from infra.config.model import Fleet
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
@@ -111,14 +113,42 @@ def test_every_image_lies_in_the_mirror(by_label: dict[str, Capture]) -> None:
 
 def test_the_mirror_is_filled_with_what_is_asked_for() -> None:
     """Each reference that a chart renders is the target of one copy, and no target's tag moves or is missing."""
-    targets = {target for _, target in copies(REGISTRY)}
+    targets = {target for _, target in copies(REGISTRY, facts())}
     for found in facts().values():
         for image in found["images"]:
             assert image.partition("@")[0] in targets or "@" in image
     assert not [target for target in targets if target.rpartition(":")[2] in {"", "latest", "latest-dev"}]
-    lines = list(commands("REGISTRY"))
-    assert len([line for line in lines if line.startswith("helm push")]) == len(facts())
-    assert all(source.count(":") + source.count("@") >= 1 for source, _ in copies(REGISTRY))
+    assert all(source.count(":") + source.count("@") >= 1 for source, _ in copies(REGISTRY, facts()))
+
+
+@pytest.mark.parametrize("name", ["dev", "prod"])
+def test_the_mirror_is_told_what_its_account_has_room_for(name: str) -> None:
+    """Each line fills a repository that the environment makes, after a login to each registry of AWS's own."""
+    pins = load(name).environment.charts
+    lines, entered = list(commands("HOST", pins)), set()
+    room = repositories(tuple(pins))
+    for line in lines:
+        words = line.split()
+        if "login" in words:
+            entered.add(words[words.index("login") + 1])
+        if words[:2] == ["crane", "copy"]:
+            host = words[2].partition("/")[0]
+            assert host in entered or ".dkr.ecr." not in host
+            assert words[3].removeprefix("HOST/").rpartition(":")[0] in room
+    pushed = [
+        line.split()[2].removesuffix(f"-{pins[chart].version}.tgz")
+        for chart in pins
+        for line in lines
+        if f"push {chart}-" in line
+    ]
+    assert sorted(pushed) == sorted(pins)
+
+
+def test_a_pin_that_was_not_rendered_is_not_mirrored(fleet: Fleet) -> None:
+    """Facts of another version name other images."""
+    pins = {"keda": replace(fleet.environment.charts["keda"], version="9.9.9")}
+    with pytest.raises(ValueError, match=r"keda is pinned at 9\.9\.9"):
+        list(commands("HOST", pins))
 
 
 # -- pods --------------------------------------------------------------------------------------

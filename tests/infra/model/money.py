@@ -70,6 +70,8 @@ def filtered(world: World, one: Json) -> bool:
 
 
 def odd_days(world: World) -> Iterator[str]:
+    if not world.fleet.environment.anomaly_watch:
+        return
     monitor, watch = world.the("AnomalyMonitor"), world.the("AnomalySubscription")
     told = mapping(parsed(monitor.inputs.get("monitorSpecification")), "Tags")
     sees = [carried(world, str(told.get("Key")), str(one)) for one in items(told, "Values")]
