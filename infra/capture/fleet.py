@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from infra.capture.others import Cloud, fitting
 from infra.capture.run import ORGANIZATION, run
 from infra.config.kinds import StackKind
 from infra.config.model import Fleet
@@ -25,10 +26,10 @@ def stack_name(fleet: Fleet, region_name: str) -> str:
     return f"{fleet.environment.name}.{region_name}" if region_name else fleet.environment.name
 
 
-def capture_fleet(fleet: Fleet, cloud: Mapping[str, Mapping[str, Json]] | None = None) -> tuple[Capture, ...]:
-    """Every stack of the fleet, in order; `cloud` holds what others made. Raises `CaptureFailedError`."""
+def capture_fleet(fleet: Fleet) -> tuple[Capture, ...]:
+    """Every stack of the fleet, in order; what others made fits the config. Raises `CaptureFailedError`."""
     exports: dict[str, Mapping[str, Json]] = {}
-    captured = partial(_capture, fleet, cloud=cloud or {})
+    captured = partial(_capture, fleet)
     captures = [captured(StackKind.GLOBAL, "", partial(global_.program, fleet), exports)]
     for name in fleet.environment.regions:
         for kind, program in REGIONAL:
@@ -43,11 +44,10 @@ def _capture(
     region_name: str,
     program: Callable[[], None],
     exports: dict[str, Mapping[str, Json]],
-    *,
-    cloud: Mapping[str, Mapping[str, Json]],
 ) -> Capture:
     stack, project = stack_name(fleet, region_name), project_name(kind)
     account = fleet.environment.account_id
+    cloud: Cloud = fitting(fleet, fleet.region(region_name)) if region_name else {}
     graph = run(program, project=project, stack=stack, account=account, producers=exports, cloud=cloud)
     exports[f"{ORGANIZATION}/{project}/{stack}"] = graph.exports
     return Capture(kind=kind, region=region_name, graph=graph)

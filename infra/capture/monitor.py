@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf import empty_pb2
 from pulumi.runtime import mocks, rpc
-from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime.proto import provider_pb2, resource_pb2
 from pulumi.runtime.sync_await import _sync_await
 
 from infra.capture import symbols
@@ -31,7 +31,7 @@ class DuplicateUrnError(ValueError):
 
 class Monitor(mocks.MockMonitor):
     """Keeps every registration of one stack. `producers` maps a stack's full name to its exports, `cloud` each question
-    about what others made (`type id`) to its answer.
+    about what others made (`type id`) to its answer; nothing if the cloud knows no such thing.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Monitor(mocks.MockMonitor):
         project: str,
         account: str,
         producers: Mapping[str, Mapping[str, Json]],
-        cloud: Mapping[str, Mapping[str, Json]],
+        cloud: Mapping[str, Mapping[str, Json] | None],
     ) -> None:
         super().__init__(_Silent())
         self.nodes: dict[str, Node] = {}
@@ -68,10 +68,13 @@ class Monitor(mocks.MockMonitor):
         """Answer a question about what others made. Raises `UnknownCallError` for any other."""
         asked = " ".join(str(value) for key, value in sorted(_plain_mapping(request_of(request), []).items()))
         state = self._answer(f"{request.tok} {asked}", request.tok)
+        if state is None:
+            lacking = provider_pb2.CheckFailure(reason=f"couldn't find resource {asked}")
+            return resource_pb2.ResourceInvokeResponse(failures=[lacking])
         answer: dict[str, Any] = {"return": _sync_await(rpc.serialize_properties(dict(state), {}))}
         return resource_pb2.ResourceInvokeResponse(**answer)
 
-    def _answer(self, question: str, told_as: str) -> Mapping[str, Json]:
+    def _answer(self, question: str, told_as: str) -> Mapping[str, Json] | None:
         if question not in self._cloud:
             raise UnknownCallError(told_as if told_as in question else question)
         return self._cloud[question]
@@ -94,7 +97,7 @@ class Monitor(mocks.MockMonitor):
 
     def _read(self, request: resource_pb2.ReadResourceRequest) -> resource_pb2.ReadResourceResponse:
         """What others made stands in the graph with what the cloud says of it; nothing is made of it."""
-        state = self._answer(f"{request.type} {request.id}", f"read of {request.type}")
+        state = self._answer(f"{request.type} {request.id}", f"read of {request.type}") or {}
         urn = self.make_urn(request.parent, request.type, request.name)
         region = self._region(request.provider, {})
         self.nodes[urn] = Node(

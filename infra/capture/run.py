@@ -36,7 +36,7 @@ def run(
     stack: str,
     account: str,
     producers: Mapping[str, Mapping[str, Json]],
-    cloud: Mapping[str, Mapping[str, Json]] | None = None,
+    cloud: Mapping[str, Mapping[str, Json] | None] | None = None,
 ) -> Graph:
     """The graph that `program` registers. Raises `CaptureFailedError` with the program's own message."""
     monitor = Monitor(stack=stack, project=project, account=account, producers=producers, cloud=cloud or {})

@@ -4,7 +4,7 @@ import pulumi
 import pulumi_aws as aws
 
 from infra.components.iam import Statement, document
-from infra.components.network import Standing
+from infra.components.network import Network
 from infra.components.site import Component, Site
 
 INTERFACES = (
@@ -24,24 +24,16 @@ INTERFACES = (
 
 
 class Endpoints(Component):
-    """The S3 gateway on every private route table, and interface endpoints in every zone, but for those that are there.
+    """The S3 gateway on every private route table, and interface endpoints in every zone.
 
-    A second one of a service is refused by AWS: its private name is taken.
+    For a network of ours alone: both change the way of every workload there, and the policy shuts strange buckets.
     """
 
-    def __init__(
-        self,
-        name: str,
-        site: Site,
-        network: Standing,
-        there: tuple[str, ...] = (),
-        opts: pulumi.ResourceOptions | None = None,
-    ) -> None:
+    def __init__(self, name: str, site: Site, network: Network, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("Endpoints", name, site, opts)
-        if "s3" not in there:
-            self._gateway(network)
+        self._gateway(network)
         group = self._group(network)
-        for service in (one for one in INTERFACES if one not in there):
+        for service in INTERFACES:
             aws.ec2.VpcEndpoint(
                 service,
                 vpc_id=network.vpc.id,
@@ -55,7 +47,7 @@ class Endpoints(Component):
             )
         self.register_outputs({})
 
-    def _gateway(self, network: Standing) -> None:
+    def _gateway(self, network: Network) -> None:
         aws.ec2.VpcEndpoint(
             "s3",
             vpc_id=network.vpc.id,
@@ -67,7 +59,7 @@ class Endpoints(Component):
             opts=self.child(),
         )
 
-    def _group(self, network: Standing) -> aws.ec2.SecurityGroup:
+    def _group(self, network: Network) -> aws.ec2.SecurityGroup:
         group = aws.ec2.SecurityGroup(
             "endpoints",
             name_prefix=f"{self.site.named('endpoints')}-",

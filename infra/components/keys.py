@@ -8,7 +8,7 @@ import pulumi_aws as aws
 
 from infra.components.iam import Statement, document
 from infra.components.site import Component, Site
-from infra.config.kinds import DataClass, Purpose
+from infra.config.kinds import LINKED_ROLES, DataClass, Purpose
 
 ROTATION_DAYS = 365
 DELETION_DAYS = 30
@@ -27,8 +27,11 @@ _USE = (
 )
 
 
-def key_policy(purpose: Purpose, site: Site) -> pulumi.Output[str]:
-    """The account may delegate by IAM; named services may use the key under a condition; no one else may."""
+def key_policy(purpose: Purpose, site: Site, drivers: tuple[str, ...] = ()) -> pulumi.Output[str]:
+    """The account may delegate by IAM; named services may use the key under a condition; no one else may.
+
+    `drivers` are roles of others that bring volumes to our pods: they may use the key of disks.
+    """
     return document(
         Statement(
             sid="AccountAdministersKey",
@@ -37,6 +40,7 @@ def key_policy(purpose: Purpose, site: Site) -> pulumi.Output[str]:
             everywhere="in a key policy the only resource is the key itself",
         ),
         *_services(purpose, site),
+        *(_disk_grants(list(drivers), "Driver") if drivers and purpose is Purpose.NODES else ()),
     )
 
 
@@ -69,24 +73,22 @@ def _trail_grants(site: Site) -> tuple[Statement, ...]:
     return (_grant("TrailUsesKey", "cloudtrail.amazonaws.com", context), replace(look, actions=("kms:DescribeKey",)))
 
 
-LINKED_ROLES = {
-    "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
-    "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
-}
-"""Who boots machines for us, by service: node groups through the first, Karpenter's spot through the second."""
-
-
 def _node_grants(site: Site) -> tuple[Statement, ...]:
     """Encrypted disks are attached by service-linked roles, which have no right to a customer's key by themselves."""
     roles = [
         site.global_arn("iam", f"role/aws-service-role/{service}/{name}") for service, name in LINKED_ROLES.items()
     ]
+    return _disk_grants(roles, "Scaling")
+
+
+def _disk_grants(roles: list[str], users: str) -> tuple[Statement, ...]:
+    """Whoever has machines and disks made with the key: EC2 attaches them by a grant of theirs."""
     principal = {"AWS": roles}
     whole = "in a key policy the only resource is the key itself"
     return (
-        Statement(sid="ScalingUsesKey", actions=_USE, principals=principal, everywhere=whole),
+        Statement(sid=f"{users}UsesKey", actions=_USE, principals=principal, everywhere=whole),
         Statement(
-            sid="ScalingGrantsKey",
+            sid=f"{users}GrantsKey",
             actions=("kms:CreateGrant",),
             principals=principal,
             everywhere=whole,
@@ -115,9 +117,15 @@ class Keyring(Component):
     """The single-region keys of one site. `arns` is keyed by purpose."""
 
     def __init__(
-        self, name: str, site: Site, purposes: tuple[Purpose, ...], opts: pulumi.ResourceOptions | None = None
+        self,
+        name: str,
+        site: Site,
+        purposes: tuple[Purpose, ...],
+        drivers: tuple[str, ...] = (),
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("Keyring", name, site, opts)
+        self._drivers = drivers
         self.keys = {purpose: self._key(purpose) for purpose in purposes}
         self.arns = {purpose: key.arn for purpose, key in self.keys.items()}
         self.register_outputs({})
@@ -133,7 +141,7 @@ class Keyring(Component):
             rotation_period_in_days=None if signs else ROTATION_DAYS,
             deletion_window_in_days=DELETION_DAYS,
             multi_region=multi_region,
-            policy=key_policy(purpose, self.site),
+            policy=key_policy(purpose, self.site, self._drivers),
             tags=self.site.tags(DataClass.RESTRICTED, purpose=purpose.value),
             opts=self.stateful(record=purpose is Purpose.AUDIT),
         )

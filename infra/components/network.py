@@ -22,7 +22,6 @@ class Standing(Component):
         self.public: dict[str, aws.ec2.Subnet]
         self.private: dict[str, aws.ec2.Subnet]
         self.data: dict[str, aws.ec2.Subnet]
-        self.private_tables: list[pulumi.Input[str]]
 
     def private_ids(self, zones: tuple[str, ...] = ()) -> list[pulumi.Input[str]]:
         """The private subnets of these zones, or of all."""
@@ -38,7 +37,6 @@ class ExistingNetwork(Standing):
         site: Site,
         plan: Plan,
         existing: Existing,
-        tables: list[str],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(name, site, plan, opts)
@@ -50,7 +48,6 @@ class ExistingNetwork(Standing):
             }
             for tier in (Tier.PUBLIC, Tier.PRIVATE, Tier.DATA)
         )
-        self.private_tables = [*tables]
         self.register_outputs({})
 
 
@@ -80,7 +77,7 @@ class Network(Standing):
         self.public = self._tier("public", plan.public())
         self.private = self._tier("private", plan.private())
         self.data = self._tier("data", plan.data())
-        self.private_tables = [table.id for table in self._routed().values()]
+        self.private_tables: list[pulumi.Input[str]] = [table.id for table in self._routed().values()]
         self._logged(logs_key_arn)
         self.register_outputs({})
 

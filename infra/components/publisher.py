@@ -26,7 +26,7 @@ PUSH = (
 
 
 class ReleasePipeline(Component):
-    """The issuer as an identity provider of the account, and the role of its subjects."""
+    """The issuer as an identity provider of the account, if it is not there already, and the role of its subjects."""
 
     def __init__(
         self,
@@ -37,15 +37,17 @@ class ReleasePipeline(Component):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("ReleasePipeline", name, site, opts)
-        provider = aws.iam.OpenIdConnectProvider(
-            "release",
-            url=f"https://{publisher.issuer}",
-            client_id_lists=[AUDIENCE],
-            tags=site.tags(),
-            opts=self.child(),
-        )
+        provider: pulumi.Input[str] = _provider_arn(site, publisher)
+        if publisher.issuer not in site.environment.account_has:
+            provider = aws.iam.OpenIdConnectProvider(
+                "release",
+                url=f"https://{publisher.issuer}",
+                client_id_lists=[AUDIENCE],
+                tags=site.tags(),
+                opts=self.child(),
+            ).arn
         rights = document(*_rights(site, signing_key_arn))
-        self.role = role(self, "publisher", document(_pipeline(provider.arn, publisher)), policy=rights)
+        self.role = role(self, "publisher", document(_pipeline(provider, publisher)), policy=rights)
         self.register_outputs({})
 
 
@@ -60,12 +62,13 @@ class ModelPublisher(Component):
             actions=("sts:AssumeRole",),
             principals={"AWS": list(environment.administrators)},
         )
-        pipeline = []
-        if publisher:
-            provider = f"arn:aws:iam::{environment.account_id}:oidc-provider/{publisher.issuer}"
-            pipeline = [_pipeline(provider, publisher)]
+        pipeline = [_pipeline(_provider_arn(site, publisher), publisher)] if publisher else []
         self.role = role(self, "model-publisher", document(people, *pipeline), policy=document(*_puts(granted)))
         self.register_outputs({})
+
+
+def _provider_arn(site: Site, publisher: Publisher) -> str:
+    return site.global_arn("iam", f"oidc-provider/{publisher.issuer}")
 
 
 def _pipeline(provider: pulumi.Input[str], publisher: Publisher) -> Statement:

@@ -2,6 +2,12 @@
 
 from enum import StrEnum
 
+LINKED_ROLES = {
+    "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
+    "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
+}
+"""Who boots machines for us, by service: node groups through the first, Karpenter's spot through the second."""
+
 
 class Capacity(StrEnum):
     """How a pool's machines are bought. One pool has exactly one."""

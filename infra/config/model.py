@@ -144,6 +144,9 @@ class Environment:
     """Whether what holds data outlives `pulumi destroy`; `false` before an environment is taken down for good."""
     anomaly_watch: bool = False
     """AWS lets only the account that pays the bill watch a tag, once somebody has opened Cost Explorer there."""
+    account_has: tuple[str, ...] = ()
+    """What exists once per account and is there already, used and not made: services with a linked role, the
+    publisher's issuer as identity provider."""
 
     @property
     def signing_alias(self) -> str:

@@ -2,6 +2,7 @@
 
 import re
 
+from infra.config.kinds import LINKED_ROLES
 from infra.config.model import Environment, Fleet
 from infra.config.problems import Problem
 from infra.config.rules_network import judge_networks
@@ -45,6 +46,12 @@ def _judge_identity(environment: Environment) -> list[Problem]:
     if not environment.regions:
         problems.append(_at("regions", "is empty", "list at least one region; the first is the primary"))
     problems += _judge_names(environment)
+    known = {*LINKED_ROLES, *([environment.publisher.issuer] if environment.publisher else [])}
+    problems += [
+        _at("account_has", f"names {one}", f"name of {', '.join(sorted(known))} what the account has already")
+        for one in environment.account_has
+        if one not in known
+    ]
     if not environment.administrators:
         problems.append(_at("administrators", "is empty", "name a role that may administer keys and clusters"))
     return problems

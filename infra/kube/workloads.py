@@ -1,7 +1,9 @@
 """What every workload has beside its pods: account, service, disruption budget, certificate, network policies."""
 
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_network
 
+from infra.config.existing import SERVICE_NETWORKS
 from infra.contract import Process, processes
 from infra.kube.manifest import Manifest
 from infra.kube.namespaces import (
@@ -17,9 +19,8 @@ from infra.kube.namespaces import (
 
 STORES = {"postgresql": 5432, "redis": 6379}
 """Ports of the region's stores by the contract's names of what is spoken there."""
-API_SERVICE = ("10.100.0.1/32", "172.20.0.1/32")
-"""The API server's own service: the first address of the one or other network that EKS gives services to, whichever
-does not overlap: https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html"""
+API_SERVICE = tuple(f"{ip_network(one)[1]}/32" for one in SERVICE_NETWORKS)
+"""The API server's own service: the first address of the one or other network that EKS gives services to."""
 PRIORITIES = {"penstock-gateway": 100000, "penstock-controller": 90000, "penstock-worker": 80000}
 
 

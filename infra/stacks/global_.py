@@ -8,11 +8,11 @@ import pulumi_aws as aws
 from infra.catalogue import charts
 from infra.components.audit import Audit
 from infra.components.boundary import Boundary
-from infra.components.keys import LINKED_ROLES, MULTI_REGION, Keyring, ReplicaKeyring
+from infra.components.keys import MULTI_REGION, Keyring, ReplicaKeyring
 from infra.components.publisher import ReleasePipeline
 from infra.components.registry import Registry, RegistryTemplate
 from infra.components.site import Component, Site
-from infra.config.kinds import DataClass, Purpose
+from infra.config.kinds import LINKED_ROLES, DataClass, Purpose
 from infra.config.model import Fleet
 from infra.stacks.exports import GlobalExports, known_later
 from infra.stacks.providers import aws_provider, under
@@ -93,12 +93,12 @@ def _after(options: pulumi.ResourceOptions, *resources: pulumi.Resource) -> pulu
 class LinkedRoles(Component):
     """The service-linked roles that key policies name: in a fresh account a policy that names them is refused.
 
-    AWS makes them at the first use of their service; if the account has one already, import it.
+    AWS makes them at the first use of their service, so that a used account has some: `account_has` names those.
     """
 
     def __init__(self, name: str, site: Site, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("LinkedRoles", name, site, opts)
-        for service in LINKED_ROLES:
+        for service in (one for one in LINKED_ROLES if one not in site.environment.account_has):
             aws.iam.ServiceLinkedRole(
                 service.split(".", maxsplit=1)[0], aws_service_name=service, tags=site.tags(), opts=self.stateful()
             )

@@ -77,11 +77,11 @@ def _region(fleet: Fleet, region_name: str) -> _Region:
     options = under(provider)
     plan = Plan(cidr=region.cidr, zone_ids=region.zone_ids)
     network = _existing(fleet, site, plan, provider)
-    keys = Keyring("keys", site, REGIONAL_KEYS, opts=options)
+    drivers = (region.existing.volumes_role,) if region.existing and region.cluster else ()
+    keys = Keyring("keys", site, REGIONAL_KEYS, drivers, opts=options)
     if network is None:
         network = Network("network", site, plan, keys.arns[Purpose.LOGS], opts=options)
-    there = region.existing.endpoints if region.existing else ()
-    Endpoints("endpoints", site, network, there, opts=options)
+        Endpoints("endpoints", site, network, opts=options)
     shared = GlobalExports.read(StackKind.GLOBAL, fleet.environment.name)
     return _Region(fleet=fleet, region=region, site=site, options=options, shared=shared, keys=keys, network=network)
 
@@ -91,13 +91,13 @@ def _existing(fleet: Fleet, site: Site, plan: Plan, provider: pulumi.ProviderRes
     existing = fleet.region(site.region).existing
     if existing is None:
         return None
-    found, tables = look(fleet, existing, provider)
+    found, untold = look(fleet, site.region, existing, provider)
     pins = fleet.environment.kubernetes
     place = (site.region, fleet.environment.name, plan.cidr)
-    problems = judge_found(place, existing, found, (pins.version, pins.addons))
+    problems = untold + judge_found(place, existing, found, (pins.version, pins.addons))
     if problems:
         raise ConfigRefusedError(problems)
-    return ExistingNetwork("network", site, plan, existing, tables, opts=under(provider))
+    return ExistingNetwork("network", site, plan, existing, opts=under(provider))
 
 
 def _artifacts(base: _Region) -> Bucket:

@@ -41,6 +41,13 @@ def test_the_shipped_config_is_accepted() -> None:
         (EAST, "zone_ids: [use1-az2,", "zone_ids: [usw2-az2,", "us-east-1.zone_ids", "start with use1-az"),
         (EAST, "use1-az4, use1-az6]", "use1-az4, use1-az3]", "us-east-1.zone_ids", "another zone"),
         (WEST, "cr-0d1e2f30415263748", "cr-0b1c2d3e4f5061728", "h100-block).reservation.id", "bought here"),
+        (
+            WHOLE,
+            "regions: [",
+            "account_has: [ec2.amazonaws.com]\nregions: [",
+            "environment.account_has",
+            "name of auto",
+        ),
         (WHOLE, "min_replicas: 2, max_replicas: 2", "min_replicas: 2, max_replicas: 4", "controller", "the same"),
         (EAST, "name: us-east-1", "name: eu-south-9", "eu-south-9", "rules_network"),
         (

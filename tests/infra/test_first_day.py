@@ -58,7 +58,7 @@ KUBECTL = {
     "apply": {"server-side", "filename"},
     "delete": {"all", "selector"},
     "exec": set(),
-    "get": {"all-namespaces", "output", "label-columns"},
+    "get": {"all-namespaces", "ignore-not-found", "label-columns", "output", "selector"},
     "logs": set(),
     "port-forward": set(),
     "rollout": set(),

@@ -1,7 +1,7 @@
 """Who reaches whom: network policies as Kubernetes decides them, security groups and routes as EC2 does."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from itertools import combinations
@@ -13,7 +13,8 @@ from infra.components.addresses import ADDRESSES_PER_NODE
 from infra.graph.nodes import Node
 from infra.graph.values import Json, dig, items, mapping, number, text
 from infra.rendered.checked_in import facts
-from tests.infra.model.world import World, when
+from tests.infra.model.neighbours import neighbours
+from tests.infra.model.world import World, opened, when
 
 TABLE: dict[str, list[list[object]]] = yaml.safe_load(
     Path(__file__).parents[1].joinpath("reach.yaml").read_text(encoding="utf-8")
@@ -195,26 +196,13 @@ def _is(told: Json, other: Peer) -> bool:
     return right and labels.items() <= other.labels.items()
 
 
-def opened(world: World, way: str, groups: Sequence[Json], port: float, *peers: str) -> bool:
-    """Whether a rule of one of these security groups lets one of these networks or groups through on a port."""
-    for rule in world.of(f"SecurityGroup{way}Rule"):
-        names = {text(rule.inputs, "cidrIpv4"), text(rule.inputs, "referencedSecurityGroupId")} - {""}
-        low, high = number(rule.inputs, "fromPort"), number(rule.inputs, "toPort")
-        fits = text(rule.inputs, "ipProtocol") == "-1" or (
-            low <= port <= high and text(rule.inputs, "ipProtocol") == "tcp"
-        )
-        if text(rule.inputs, "securityGroupId") in groups and fits and names & set(peers):
-            return True
-    return False
-
-
 def network(world: World) -> Iterator[str]:
     """Tiers, zones and ways out: what each subnet reaches, and what may come to it."""
     yield from policies(world)
     yield from tiers(world)
-    yield from endpoints(world)
+    yield from neighbours(world) if world.plan.existing else endpoints(world)
     blocks = {one.name: ip_network(text(one.inputs, "cidrBlock")) for one in world.of("Subnet")}
-    whole = ip_network(text(world.the("Vpc").inputs, "cidrBlock"))
+    whole = ip_network(world.plan.cidr if world.plan.existing else text(world.the("Vpc").inputs, "cidrBlock"))
     others = [ip_network(one.cidr) for one in world.fleet.regions if one.name != world.region]
     yield from when(
         (any(one.overlaps(two) for one, two in combinations(blocks.values(), 2)), "two subnets have one address"),
@@ -306,12 +294,11 @@ def ways_out(world: World, subnet: Node) -> set[str]:
 
 
 def endpoints(world: World) -> Iterator[str]:
-    """AWS's own services by private addresses, in each private subnet, which the nodes may call."""
+    """AWS's own services by private addresses, in each private subnet of ours, which the nodes may call."""
     prefix = f"com.amazonaws.{world.region}."
     found = {text(one.inputs, "serviceName").removeprefix(prefix): one for one in world.of("VpcEndpoint")}
     private = {node.urn for node in world.of("Subnet") if world.tier(node) == "private"}
-    there = world.plan.existing.endpoints if world.plan.existing else ()
-    for service in (one for one in CALLED_BY_NODES if one not in there):
+    for service in CALLED_BY_NODES:
         node = found.get(service)
         if node is None or text(node.inputs, "vpcEndpointType") != "Interface":
             yield f"nodes call {service} over the NAT, or not at all"
@@ -321,5 +308,5 @@ def endpoints(world: World) -> Iterator[str]:
             yield f"the endpoint of {service} lets nobody in"
     tables = {node.urn for node in world.of("RouteTable") if node.name.startswith("private-")}
     store = found.get("s3")
-    if "s3" not in there and (store is None or not tables <= set(store.references.get("routeTableIds", ()))):
+    if store is None or not tables <= set(store.references.get("routeTableIds", ())):
         yield "model versions come over the NAT, at its price"

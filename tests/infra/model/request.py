@@ -6,8 +6,8 @@ from fnmatch import fnmatch
 from infra.contract import process
 from infra.graph.nodes import Node
 from infra.graph.values import Json, items, mapping, number, text
-from tests.infra.model.reach import ANYWHERE, Peer, Way, allowed, opened
-from tests.infra.model.world import AbsentError, World, main, told, when
+from tests.infra.model.reach import ANYWHERE, Peer, Way, allowed
+from tests.infra.model.world import AbsentError, World, main, opened, told, when
 from tests.infra.seam import PROCESSES
 
 READS_BODY = {

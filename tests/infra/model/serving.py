@@ -11,8 +11,8 @@ from infra.graph.nodes import Node
 from infra.graph.values import Json, items, mapping, number, parsed, text
 from infra.policy.settings import seconds
 from tests.infra.model.metrics import exported, unknown
-from tests.infra.model.reach import Peer, Way, allowed, opened, zone_of
-from tests.infra.model.world import NAME, AbsentError, World, main, told, when
+from tests.infra.model.reach import Peer, Way, allowed, zone_of
+from tests.infra.model.world import NAME, AbsentError, World, main, opened, told, when
 
 KEDA = Peer(namespace="autoscaling", name="keda-operator")
 FIRST_EXACT = (1, 35)

@@ -1,6 +1,6 @@
 """One region as it stands once everything is deployed: its stacks, what they lean on, and who made which value."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -9,7 +9,7 @@ from infra.config.model import Fleet
 from infra.config.model import Region as Plan
 from infra.graph.captured import Capture
 from infra.graph.nodes import Node
-from infra.graph.values import Json, items, text
+from infra.graph.values import Json, items, number, text
 from infra.policy.view import pod_labels, pod_spec
 from tests.infra.written import with_workers
 
@@ -107,6 +107,19 @@ def by_kind(nodes: Iterable[Node]) -> Mapping[str, list[Node]]:
         for kind in {node.type.rsplit(":", 1)[-1], node.type.partition(":")[2]}:
             found.setdefault(kind, []).append(node)
     return found
+
+
+def opened(world: World, way: str, groups: Sequence[Json], port: float, *peers: str) -> bool:
+    """Whether a rule of one of these security groups lets one of these networks or groups through on a port."""
+    for rule in world.of(f"SecurityGroup{way}Rule"):
+        names = {text(rule.inputs, "cidrIpv4"), text(rule.inputs, "referencedSecurityGroupId")} - {""}
+        low, high = number(rule.inputs, "fromPort"), number(rule.inputs, "toPort")
+        fits = text(rule.inputs, "ipProtocol") == "-1" or (
+            low <= port <= high and text(rule.inputs, "ipProtocol") == "tcp"
+        )
+        if text(rule.inputs, "securityGroupId") in groups and fits and names & set(peers):
+            return True
+    return False
 
 
 def when(*pairs: tuple[object, str]) -> Iterator[str]:
