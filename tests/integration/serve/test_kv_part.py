@@ -106,12 +106,9 @@ async def test_a_bounded_tenants_requests_wait_for_each_other_and_nobody_else_do
 
 
 def test_who_accepts_shorter_answers_gets_them_beyond_its_part(platform: Platform, keys: dict[str, str]) -> None:
-    """The first two are whole, later ones are capped at once and say so; all are answered.
+    """The first two are whole, later ones are capped at once and say so; all are answered."""
 
-    Before, the pressure of earlier tests' requests has to end: it caps answers as well.
-    """
-
-    def is_calm() -> bool:
+    def is_calm() -> bool:  # the pressure of earlier tests' requests caps answers as well
         return asyncio.run(asked(platform, keys["short"], 1))[0].degraded is None
 
     until("no pressure caps answers", is_calm, within_s=60, every_s=1.0)
