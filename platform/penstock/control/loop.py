@@ -146,10 +146,8 @@ class Loop:
             await self.fleet.apply(plan)
         if table.number > latest.number:
             await self.tables.publish(table)
-        changed, deployments = (
-            self.changes(latest, table) if table is not latest else (),
-            scaling.applied(catalogue.staffed),
-        )
+        changed = self.changes(latest, table) if table is not latest else ()
+        deployments = scaling.applied(catalogue.staffed)
         await self.scaler.keep(scaling)
         self.decisions.take((*scaling.why, *plan.why, *decided, *changed), now)
         return Tick(

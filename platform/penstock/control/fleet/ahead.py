@@ -22,10 +22,12 @@ def ahead(
     there = Counter(one.version for one in reports)
     told = defaultdict[WorkerId, list[VersionId]](list)
     for one in reports:
-        told[one.worker] += [moving[one.version]] if one.version in moving else []
+        if one.version in moving:
+            told[one.worker].append(moving[one.version])
     for version in [one.version for one in deployments if one.replicas > there[one.version]]:
         device = view.devices.get(version, "")
         near = [one for one in reports if one.version != version and view.devices.get(one.version, "") == device]
         for one in near[:MOST_WORKERS]:
-            told[one.worker] += [version] if version not in told[one.worker] else []
+            if version not in told[one.worker]:
+                told[one.worker].append(version)
     return told
