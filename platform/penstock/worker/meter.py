@@ -55,7 +55,7 @@ class Meter:
     is_over: bool = False
     has_grammar: bool = False
     share: Share | None = None
-    """How much of it is in the engine at once; None where that is all of it."""
+    """How much of it is in the engine at once; None if that is all of it."""
     _searches: set[str] = field(default_factory=set)
     _report: Callable[[int], None] = _nobody
     _report_at: int = 0
