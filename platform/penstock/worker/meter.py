@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from penstock.domain.serving.report import Batched, Used
+from penstock.worker.engines.standstill import RUNS, Stops
 from penstock.worker.share import Share
 
 REPORT_EVERY = 16
@@ -31,6 +32,10 @@ def are_filled() -> bool:
 
 def _nobody(_: int) -> None:
     """Ignore progress."""
+
+
+def _nothing(_: float, __: float) -> None:
+    """Ignore a step."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +62,10 @@ class Meter:
     share: Share | None = None
     """How much of it is in the engine at once; None if that is all of it."""
     _searches: set[str] = field(default_factory=set)
+    stops: Stops = RUNS
     _report: Callable[[int], None] = _nobody
+    _step: Callable[[float, float], None] = _nothing
+    _made_at: float = 0.0
     _report_at: int = 0
     _reported: int = 0
 
@@ -81,11 +89,11 @@ class Meter:
         """True if the output must follow a grammar and has not begun: a failure is then a fault of the grammar."""
         return self.has_grammar and not self.output_tokens
 
-    def watch(self, report: Callable[[int], None]) -> None:
+    def watch(self, report: Callable[[int], None], step: Callable[[float, float], None] = _nothing) -> None:
         """Call ``report`` every ``REPORT_EVERY`` output tokens, and at the first step, which shows that the prompt is
-        prefilled.
+        prefilled; and ``step`` at each further step with its seconds and the second of its end.
         """
-        self._report, self._report_at = report, 0
+        self._report, self._report_at, self._step = report, 0, step
 
     def flush(self) -> None:
         fresh, self._reported = self.output_tokens - self._reported, self.output_tokens
@@ -93,7 +101,7 @@ class Meter:
         self._report(fresh)
 
     def close(self) -> None:
-        self.is_over, self._report = True, _nobody
+        self.is_over, self._report, self._step = True, _nobody, _nothing
         if self.share is not None:
             self.share.close()
 
@@ -125,10 +133,14 @@ class Meter:
         if self.output_tokens >= self._report_at:
             self.flush()
 
-    def shared(self, sequences: int, seconds: float) -> None:
-        """Count a step of one of the request's sequences: the step's number of sequences, and this sequence's part of
-        its time.
+    def shared(self, sequences: int, seconds: float, at: float = 0.0) -> None:
+        """Count a step of one of the request's sequences: the step's number of sequences, this sequence's part of its
+        time, and the monotonic second of its end.
         """
+        if at > self._made_at:
+            if self._made_at:
+                self._step(at - self._made_at, at)
+            self._made_at = at
         self.steps += 1
         self.beside += sequences
         self.engine_s += seconds

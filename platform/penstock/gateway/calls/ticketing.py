@@ -27,6 +27,7 @@ def ticket_of(call: Admitted, clocks_apart: float) -> Ticket:
         prompts=cost.prompts,
         sequences=cost.sequences,
         work_tokens=cost.work_tokens,
+        promise=lease.promise,
         adapter=call.version.id if call.version.base else NO_VERSION,
     )
 
