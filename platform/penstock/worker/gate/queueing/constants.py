@@ -115,8 +115,8 @@ RESERVE_PART = 0.375
 # -- estimates -----------------------------------------------------------------------------
 
 LEARNING = 0.1
-"""Weight of the newest observation in a mean: of a tenant's pauses, of adapters' loads, of retries that arrived. Also the part
-of batch work's slots that a late event takes: with less it yields more slowly, with more the slots swing.
+"""Weight of the newest observation in a mean: of a tenant's pauses, of adapters' loads, of retries that arrived. Also
+the part of batch work's slots that a late event takes: with less it yields more slowly, with more the slots swing.
 """
 
 REMEMBERED = 0.98

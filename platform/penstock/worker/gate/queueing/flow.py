@@ -116,6 +116,12 @@ class Flow:
             heapq.heappop(self.due)
         return next(iter(self.queue.values()))
 
+    def before(self, work: Work) -> float:
+        """Return the cost of its waiting requests that go before this one."""
+        if not self.due or not work.deadline_at:
+            return self.cost
+        return sum(one.cost for one in self.queue.values() if (one.deadline_at or math.inf) <= work.deadline_at)
+
     @property
     def newest(self) -> Work:
         return self.queue[next(reversed(self.queue))]

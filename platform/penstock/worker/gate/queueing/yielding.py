@@ -39,11 +39,11 @@ class LearnedSlots:
         """
         if not batch.slots:
             return
-        tolerated = late_ratio / HEADROOM
+        factor = (1 - LEARNING) ** (is_late - late_ratio / HEADROOM)
         if not is_late and batch.slots + 1 > self.slots:
-            self.slots = min(batch.most, self.slots * (1 + LEARNING * tolerated))
+            self.slots = min(batch.most, self.slots * factor)
         elif is_late and batch.slots < self.slots + 1:
-            self.slots = max(1.0, min(self.slots, batch.slots + 1) * (1 - LEARNING * (1 - tolerated)))
+            self.slots = max(1.0, min(self.slots, batch.slots + 1) * factor)
 
 
 class Yielding:
@@ -55,8 +55,9 @@ class Yielding:
         self.first, self.each = LearnedSlots(), LearnedSlots()
         self._here = dict.fromkeys(Standing, 0)
         self._left_at = dict.fromkeys(Standing, -math.inf)
-        self._step_at = self._stalled_at = -math.inf
-        self._stall_s = math.inf
+        self._step_at, self._stall_s = -math.inf, math.inf
+        self._stalled_at = math.inf
+        """The end of the last stall; infinite until the engine has made a further token: it may be cold."""
 
     def came(self, standing: Standing) -> None:
         self._here[standing] += 1
@@ -91,7 +92,7 @@ class Yielding:
 
     def first_token(self, promise: TimedPromise, took_s: float, now: float, batch: BatchHeld) -> None:
         """Take a promised request's seconds to its first token; a stalled engine meanwhile is no evidence."""
-        if promise.first_s and now - took_s > self._stalled_at:
+        if promise.first_s and (not promise.each_s or now - took_s > self._stalled_at):
             self.first.learn(batch, promise.late_ratio, is_late=took_s > promise.first_s)
 
     def step(self, promise: TimedPromise, took_s: float, at: float, batch: BatchHeld) -> None:
@@ -101,7 +102,7 @@ class Yielding:
         """
         if promise.first_s:
             self._stall_s = promise.first_s
-        if took_s >= self._stall_s:
+        if took_s >= self._stall_s or self._stalled_at > at:
             self._stalled_at = at
         elif promise.each_s and at > self._step_at:
             self._step_at = at
