@@ -6,6 +6,7 @@ Only unit tests are asked. A child of this process changes code in place, like `
 
 import ast
 import importlib
+import math
 import os
 import signal
 import sys
@@ -37,7 +38,7 @@ class Mutant:
 def mutants(module: str) -> Iterator[Mutant]:
     loaded = importlib.import_module(module)
     for name, value in vars(loaded).items():
-        if name.isupper() and isinstance(value, int | float):
+        if name.isupper() and type(value) in (int, float) and math.isfinite(value):
             for factor in (0.5, 2.0):
                 yield Mutant(name=f"{name} times {factor:g}", module=module, constant=name, factor=factor)
     source = ast.parse(Path(str(loaded.__file__)).read_text())

@@ -102,7 +102,7 @@ class Yielding:
         """
         if promise.first_s:
             self._stall_s = promise.first_s
-        if took_s >= self._stall_s or self._stalled_at > at:
+        if took_s >= self._stall_s or self._stalled_at == math.inf:
             self._stalled_at = at
         elif promise.each_s and at > self._step_at:
             self._step_at = at

@@ -128,6 +128,14 @@ def test_slots_that_are_already_being_left_are_not_taken_again() -> None:
     assert slots.slots > 5.0
 
 
+def test_one_slot_is_left() -> None:
+    """Batch work does not starve, however late others are."""
+    slots = learned(1.05)
+    for _ in range(3):
+        slots.learn(BatchHeld(1, MOST), 0.05, is_late=True)
+        assert slots.slots == 1.0
+
+
 def test_slots_that_nobody_wants_are_not_earned() -> None:
     """A batch of two requests shows nothing about ten."""
     slots = learned(5.0)
@@ -172,7 +180,7 @@ def test_a_compile_is_no_evidence(seconds: float, *, is_stall: bool) -> None:
     yielding.step(PROMISE, 0.01, 50.0, BatchHeld(8, MOST))
     yielding.step(PROMISE, seconds, 100.0, BatchHeld(8, MOST))
     assert (yielding.each.slots == math.inf) == is_stall
-    yielding.first_token(PROMISE, 2.0, 101.0, BatchHeld(8, MOST))
+    yielding.first_token(PROMISE, 2.0, 102.0, BatchHeld(8, MOST))
     assert (yielding.first.slots == math.inf) == is_stall
     yielding.first_token(PROMISE, 2.0, 102.5, BatchHeld(8, MOST))
     assert yielding.first.slots < math.inf
