@@ -8,6 +8,7 @@ other; meanwhile the engine's capacity is unused.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -40,7 +41,7 @@ def stops_until(deadline_at: float, now: float) -> float:
 class Standstill:
     _awaited_at: float = -math.inf
     _still: frozenset[str] = frozenset()
-    _stops: dict[str, int] = field(default_factory=dict)
+    _stops: Counter[str] = field(default_factory=Counter)
 
     def next(self, inside: Iterable[tuple[str, Stops]], now: float) -> frozenset[str]:
         """Return the requests that take no part in the next step, of those with ``Stops`` in the engine."""
@@ -49,11 +50,10 @@ class Standstill:
             self._awaited_at = now
         if now - self._awaited_at >= ABOUT_S:
             self._still = frozenset()
-            self._stops = {name: times for name, times in self._stops.items() if name in here}
+            self._stops = Counter({name: times for name, times in self._stops.items() if name in here})
             return self._still
         able = (name for name, one in here.items() if now < one.until)
-        still = frozenset(name for name in able if name in self._still or self._stops.get(name, 0) < MOST_STOPS)
-        for name in still - self._still:
-            self._stops[name] = self._stops.get(name, 0) + 1
+        still = frozenset(name for name in able if name in self._still or self._stops[name] < MOST_STOPS)
+        self._stops.update(still - self._still)
         self._still = still
         return still
