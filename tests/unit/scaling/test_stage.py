@@ -242,10 +242,11 @@ def test_missing_numbers_scale_nothing_in() -> None:
 
 
 def test_a_wish_of_as_many_workers_is_not_known_while_numbers_are_missing() -> None:
-    """Five workers that the known demand asks for: the record says that a gateway is missing."""
+    """Five workers that the known demand asks for: the record has no wish, since a gateway is missing."""
     version = Version()
     version.tick(0.0, asked(8.0), *fleet(5, 0.0))
-    assert version.tick(1.0, asked(8.0, missing=("g",)), *fleet(5, 1.0)).reason == MISSING
+    record = version.tick(1.0, asked(8.0, missing=("g",)), *fleet(5, 1.0))
+    assert (record.reason, record.wish) == (MISSING, None)
 
 
 def test_a_version_without_a_curve_holds_and_says_why() -> None:
