@@ -241,14 +241,6 @@ def test_missing_numbers_scale_nothing_in() -> None:
     assert version.tick(2000.0, asked(12.8, missing=("g",)), *fleet(4, 2000.0)).act is Act.OUT
 
 
-def test_a_wish_of_as_many_workers_is_not_known_while_numbers_are_missing() -> None:
-    """Five workers that the known demand asks for: the record has no wish, since a gateway is missing."""
-    version = Version()
-    version.tick(0.0, asked(8.0), *fleet(5, 0.0))
-    record = version.tick(1.0, asked(8.0, missing=("g",)), *fleet(5, 1.0))
-    assert (record.reason, record.wish) == (MISSING, None)
-
-
 def test_a_version_without_a_curve_holds_and_says_why() -> None:
     """Without a speed there is no need: the number stays, floors hold, and holds still ask for one."""
     version = Version()
@@ -374,15 +366,6 @@ def test_a_silent_worker_is_neither_supply_nor_surplus() -> None:
     version = Version()
     version.tick(0.0, asked(3.0), *fleet(1, 0.0), worker("w9", -5.0))
     assert version.state.versions[V].pace.ready == 1
-
-
-@pytest.mark.parametrize(("after_s", "counted"), [(4.9, 2), (5.0, 1)])
-def test_a_lease_after_the_takeover_a_worker_may_be_silent(after_s: float, counted: int) -> None:
-    """Within a lease of its takeover a controller calls no worker silent; from then on it does."""
-    version = Version()
-    version.since = 10.0
-    version.tick(10.0 + after_s, asked(3.0), *fleet(1, 10.0 + after_s), worker("w9", 9.0))
-    assert version.state.versions[V].pace.ready == counted
 
 
 def test_guards_judge_the_workers_that_serve_now() -> None:
