@@ -6,7 +6,7 @@ Two platforms would bill into one ledger; with another pepper every caller would
 import asyncio
 
 from penstock.apps.keys import Keys, platform_file
-from penstock.apps.settings.processes import GatewaySettings
+from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.apps.settings.stores import KeySettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.database import Database
@@ -41,7 +41,7 @@ async def check(settings: KeySettings, database: Database, found: Keys) -> None:
         )
 
 
-async def known(settings: GatewaySettings, found: Keys) -> None:
+async def known(settings: PipelineSettings, found: Keys) -> None:
     """Wait for the database; raise ``CommandError`` if it is another platform's."""
     async with Database(database_dsn(settings), max_connections=1) as database:
         while True:
