@@ -83,7 +83,7 @@ class Reports:
         return Demand(
             versions=self._versions(speaking, now),
             missing=silent,
-            gateways=len(speaking),
+            gateways=sum(not one.report.is_runner for one in speaking),
             loop_lag_s=max((one.report.loop_lag_s for one in speaking), default=0.0),
             request_cpu_s=self._request_cpu_s(),
             age_s=max((now - one.heard_at for one in self._known.values()), default=0.0),

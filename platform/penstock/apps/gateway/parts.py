@@ -122,10 +122,16 @@ def _late(shared: Shared, lag_s: float) -> None:
     shared.demand.late(lag_s)
 
 
-def compose(settings: PipelineSettings, found: Keys, journal: Callable[[Journal], Journal] | None = None) -> Parts:
+def compose(
+    settings: PipelineSettings,
+    found: Keys,
+    role: Role = Role.GATEWAY,
+    journal: Callable[[Journal], Journal] | None = None,
+) -> Parts:
     """Return the pipeline's parts; ``journal`` wraps the spool, to which ledger rows are written."""
     metrics, background = _counted()
     clock, dsn = SystemClock(), database_dsn(settings)
+    client, probing = _clients(settings, role, clock, metrics)
     newest, ticket_keys = found.platform[0], TicketKeys(found.platform)
     asked = Asked(slos.load(), clock.monotonic)
     shared = Shared(
@@ -136,13 +142,13 @@ def compose(settings: PipelineSettings, found: Keys, journal: Callable[[Journal]
         metrics=metrics,
         chance=random.Random(),
         table=CurrentTable(),
-        client=_client(settings, clock, metrics),
-        probing=_client(settings, clock, metrics, PROBING),
+        client=client,
+        probing=probing,
         accounting=accounting_parts(settings, dsn, clock, background.spawn, metrics, journal),
         recording=recording(settings, clock, metrics),
         spawn=background.spawn,
         offload=_offload(settings),
-        demand=WakeDemand(gateway=_name(settings), clock=clock, counted=asked.counted),
+        demand=WakeDemand(gateway=_name(settings), clock=clock, counted=asked.counted, is_runner=role is Role.RUNNER),
         asked=asked,
     )
     keyring = Keyring(peppers=found.peppers, salt_key=derive(newest, Purpose.CACHE_SALT), now=clock.now)
@@ -236,14 +242,15 @@ def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: E
     return RequestLedger(shared.metrics, shared.clock.monotonic, traced, labels, ended)
 
 
-def _client(
-    settings: PipelineSettings, clock: SystemClock, metrics: Metrics, limits: PoolLimits = PoolLimits()
-) -> HttpClient:
-    mutual = peers.mutual(settings, Role.GATEWAY, clock)
+def _clients(
+    settings: PipelineSettings, role: Role, clock: SystemClock, metrics: Metrics
+) -> tuple[HttpClient, HttpClient]:
+    """Return the clients for requests and for the platform's probes."""
+    mutual = peers.mutual(settings, role, clock)
     if mutual:
         show_expiry(mutual.now, metrics)
     tls = partial(mutual.client, Role.WORKER) if mutual else None
-    return HttpClient(clock=clock.monotonic, limits=limits, tls=tls)
+    return HttpClient(clock=clock.monotonic, tls=tls), HttpClient(clock=clock.monotonic, limits=PROBING, tls=tls)
 
 
 def _offload(settings: PipelineSettings) -> OffloadPool:

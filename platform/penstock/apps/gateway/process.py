@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -51,7 +52,7 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
     parts.background.keep("revoked", parts.news.end_revoked)
     try:
         await known(parts, owner)
-        owner.add_done_callback(lambda _: _end_if_foreign(served.server, owner))
+        owner.add_done_callback(partial(ownership.if_foreign, partial(_end, served.server)))
         _freeze_heap()
         listener = await _listen(parts, served.rpc, settings, fd)
         parts.background.keep("ready", lambda: _announce(served.server, ready))
@@ -59,7 +60,7 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
         await served.server.serve([listener])
         await served.rpc.ended()
         logs.logger().info("gateway_ended")
-        refuse_foreign(owner)
+        ownership.refuse_foreign(owner)
     finally:
         ready.unlink(missing_ok=True)
         await served.rpc.ended()
@@ -72,7 +73,7 @@ async def known(parts: Parts, owner: "asyncio.Task[None]") -> None:
     """Wait briefly for owner, table and keys; raise ``CommandError`` if the database is another platform's."""
     asked = asyncio.wait({owner}, timeout=TABLE_PATIENCE_S)
     await asyncio.gather(asked, _until(lambda: not parts.missing, TABLE_PATIENCE_S))
-    refuse_foreign(owner)
+    ownership.refuse_foreign(owner)
 
 
 async def _listen(parts: Parts, rpc: Rpc, settings: GatewaySettings, fd: int | None) -> socket.socket:
@@ -87,14 +88,8 @@ async def _listen(parts: Parts, rpc: Rpc, settings: GatewaySettings, fd: int | N
     return listener
 
 
-def refuse_foreign(owner: "asyncio.Task[None]") -> None:
-    if owner.done() and not owner.cancelled():
-        owner.result()
-
-
-def _end_if_foreign(server: EdgeServer, owner: "asyncio.Task[None]") -> None:
-    if not owner.cancelled() and owner.exception() is not None:
-        server.should_exit = True
+def _end(server: EdgeServer) -> None:
+    server.should_exit = True
 
 
 def _freeze_heap() -> None:

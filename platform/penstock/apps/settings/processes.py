@@ -215,5 +215,7 @@ class InitSettings(DatabaseSettings, KeySettings):
     """The password of the gateways' role, ``penstock_gateway``; empty leaves all roles as they are."""
     controller_database_password_file: KeyFile = ""
     """The password of the controllers' role, ``penstock_controller``."""
+    runner_database_password_file: KeyFile = ""
+    """The password of the jobs runners' role, ``penstock_runner``; empty if no jobs run."""
     admin_key_file: str = ""
     """File that the first operator's API key is written to; empty means ``admin.key`` in the home."""
