@@ -70,9 +70,7 @@ def down() -> None:
 
 
 def restart(
-    what: Annotated[
-        Restartable, typer.Argument(help="The gateways, the workers or the jobs runners, one after another.")
-    ],
+    what: Annotated[Restartable, typer.Argument(help="The gateways, workers or jobs runners, one after another.")],
 ) -> None:
     """Replace running processes one by one; no request is refused and no stream breaks.
 

@@ -1,4 +1,4 @@
-"""Database roles: gateways and jobs runners read and append, controllers write, auditors read; Postgres refuses the rest.
+"""Database roles: gateways and runners read and append, controllers write, auditors read; Postgres refuses the rest.
 
 The tables' owner sets the grants again with each release and revokes older ones. Passwords reach the server as SCRAM
 verifiers only, since servers may log statements.
