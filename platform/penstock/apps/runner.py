@@ -19,7 +19,6 @@ from penstock.tls.identity import Role
 
 
 def main(settings: RunnerSettings) -> None:
-    """Run until SIGTERM or SIGINT."""
     logs.configure("runner", level=settings.log_level)
     keys.check_files(settings, RunnerSettings)
     exposition.check_port(settings.metrics_address)
