@@ -59,9 +59,6 @@ DATABASE_CA = authority("database", "the database", optional=False)
 LIMITS_CA = authority("limits", "the limits' store", optional=True)
 LIMITS = Called(to="limits", setting="limits_url", port="redis", meaning="The Redis or Valkey of limits and budgets.")
 ARTIFACTS = Called(to="artifacts", setting="artifact_store", port="https", meaning="S3: model versions.")
-PAYLOADS = Called(
-    to="payloads", setting="payloads_url", port="https", meaning="S3: requests and results of jobs, sealed."
-)
 
 
 def database(role: str = "") -> Called:

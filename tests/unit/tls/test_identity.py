@@ -58,7 +58,7 @@ def test_what_is_no_identity_is_nobody(uris: list[str]) -> None:
     ],
 )
 def test_each_listener_has_its_callers(callers: Callers, role: Role, *, from_here: bool, expected: bool) -> None:
-    """Gateways and runners call gates, workers, operators and KEDA call the controller; a worker calls no gate but its own."""
+    """Gateways and runners call gates; workers, operators and KEDA the controller; a worker no gate but its own."""
     assert callers.admit(role, from_here=from_here) is expected
 
 
