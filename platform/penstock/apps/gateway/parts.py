@@ -91,7 +91,7 @@ class Parts:
         self.shared.ticket_keys.learn_from(self.shared.table.view.table)
 
     def keep(self) -> None:
-        """Start the loops beside the pipeline."""
+        """Start the loops that run beside the pipeline for as long as the process."""
         settings, keep, recording = self.shared.settings, self.background.keep, self.shared.recording
         address, run = settings.metrics_address, settings.paths.run
         awake_time().on_look = partial(_late, self.shared)
