@@ -7,5 +7,5 @@ from penstock.jobs.upkeep import Upkeep
 
 def upkeep(settings: DeferredSettings, parts: Parts) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
-    del parts
-    return () if settings.job_runners else ()
+    del settings, parts
+    return ()

@@ -11,6 +11,7 @@ from penstock.apps import deferred, keys, ownership
 from penstock.apps.gateway.parts import compose
 from penstock.apps.gateway.process import known
 from penstock.apps.settings.processes import RunnerSettings
+from penstock.domain.command_error import CommandError
 from penstock.jobs import upkeep
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
@@ -20,6 +21,8 @@ from penstock.tls.identity import Role
 
 def main(settings: RunnerSettings) -> None:
     logs.configure("runner", level=settings.log_level)
+    if not settings.job_runners:
+        raise CommandError("Jobs are turned off (PENSTOCK_JOB_RUNNERS=0).", do="Set it to the number of runners.")
     keys.check_files(settings, RunnerSettings)
     exposition.check_port(settings.metrics_address)
     uvloop.run(_main(settings))
