@@ -1,0 +1,1 @@
+"""Jobs: requests that nobody waits for, batches of them, their files and events."""
