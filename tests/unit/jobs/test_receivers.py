@@ -19,9 +19,7 @@ from penstock.jobs.receivers import (
 
 
 def waiting(name: str, *, tenant: str = "t", late_s: float = 0.0, is_failing: bool = False) -> WaitingEndpoint:
-    return WaitingEndpoint(
-        endpoint=EndpointId(name), tenant=TenantId(tenant), late_s=late_s, is_failing=is_failing
-    )
+    return WaitingEndpoint(endpoint=EndpointId(name), tenant=TenantId(tenant), late_s=late_s, is_failing=is_failing)
 
 
 def sending(count: int = 1, *, tenant: str = "t", is_failing: bool = False, is_slow: bool = False) -> Sending:
@@ -31,11 +29,9 @@ def sending(count: int = 1, *, tenant: str = "t", is_failing: bool = False, is_s
 def test_a_new_endpoint_comes_in_beside_a_thousand_that_hang() -> None:
     """All of them with an open attempt, known to fail or not."""
     for is_failing in (False, True):
-        busy = {
-            EndpointId(f"h{i}"): sending(tenant=f"t{i}", is_failing=is_failing, is_slow=True) for i in range(1_000)
-        }
+        busy = {EndpointId(f"h{i}"): sending(tenant=f"t{i}", is_failing=is_failing, is_slow=True) for i in range(1_000)}
         queues = [waiting(name, late_s=9.0, is_failing=is_failing) for name in busy]
-        assert choose([*queues, waiting("new")], busy)["new"] >= 1
+        assert choose([*queues, waiting("new")], busy)[EndpointId("new")] >= 1
         assert not set(choose(queues, busy)) & set(busy)
 
 
@@ -66,7 +62,9 @@ def test_no_bound_is_passed(
 ) -> None:
     """Connections of an endpoint, of a tenant and of all stay within the table, if they were before."""
     busy = {
-        EndpointId(f"{n}"): sending(1 if fails or slow else count, tenant=f"{n % tenants}", is_failing=fails, is_slow=slow)
+        EndpointId(f"{n}"): sending(
+            1 if fails or slow else count, tenant=f"{n % tenants}", is_failing=fails, is_slow=slow
+        )
         for n, (count, fails, slow) in open_now.items()
     }
     before = Counter[str]()
