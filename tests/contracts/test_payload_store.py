@@ -195,7 +195,7 @@ async def test_rests_of_crashed_writers_are_swept(store: PayloadStore, place: Pl
     crashed = place.objects.begin("file/file-2")
     crashed.write(LARGE)
     assert place.drafts() == 1
-    assert await store.sweep(time.time() - 60) == 0
+    assert await store.sweep(1.0) == 0  # moto says that all uploads began in 2010
     assert await store.sweep(time.time() + 60) == 1
     assert place.drafts() == 0
     assert await store.get(ACME, NAME) == b"whole"

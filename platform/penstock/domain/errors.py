@@ -161,12 +161,6 @@ class UnknownRollout(BadRequest):
     code = "rollout_not_found"
 
 
-class UnknownFile(BadRequest):
-    """There is no such file, or it was deleted or has expired."""
-
-    code = "file_not_found"
-
-
 class PayloadGone(BadRequest):
     """The stored input or answer was deleted, or has expired."""
 

@@ -8,7 +8,7 @@ writes another name.
 import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import NewType, Protocol
+from typing import NamedTuple, NewType, Protocol
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import TenantId
@@ -23,10 +23,23 @@ def object_id(kind: str, owner: str, *parts: str | int) -> ObjectId:
     return checked("/".join((kind, owner, *map(str, parts))))
 
 
+def owner_of(name: ObjectId) -> tuple[str, str]:
+    """Return the kind and id of the object's owner."""
+    kind, owner, *_ = name.split("/")
+    return kind, owner
+
+
 def checked(name: str) -> ObjectId:
     if len(name) > MOST_NAME_CHARS or not _NAME.fullmatch(name):
         raise InvalidField("this is no name of a stored object")
     return ObjectId(name)
+
+
+class Expired(NamedTuple):
+    """An owner whose time is over, and the objects that go first."""
+
+    owner: str
+    objects: tuple[ObjectId, ...]
 
 
 class PayloadWriter(Protocol):

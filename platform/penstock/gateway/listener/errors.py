@@ -83,7 +83,6 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.UnknownModel: _NOT_FOUND,
     errors.UnknownRequest: _NOT_FOUND,
     errors.UnknownRollout: _NOT_FOUND,
-    errors.UnknownFile: _NOT_FOUND,
     errors.PayloadGone: _NOT_FOUND,
     errors.UnknownRoute: _NOT_FOUND,
     errors.MethodNotAllowed: _invalid(405, "UNIMPLEMENTED"),
