@@ -7,7 +7,7 @@ import pytest
 
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.webhooks import PostgresDeliveries, PostgresEndpoints
-from penstock.domain.errors import Conflict, OverLimit
+from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.webhook import (
     MOST_ENDPOINTS,
@@ -272,7 +272,7 @@ async def test_endpoints_are_bounded_and_unique(store: Store) -> None:
     with pytest.raises(Conflict, match="webhook endpoint exists"):
         await store.endpoint("same")
     tried = await asyncio.gather(*(store.endpoint(f"e{i}") for i in range(20)), return_exceptions=True)
-    refused = [one for one in tried if isinstance(one, OverLimit)]
+    refused = [one for one in tried if isinstance(one, Conflict)]
     assert len(tried) - len(refused) == MOST_ENDPOINTS - 1
     assert len(await store.of_tenant(SHOP)) == MOST_ENDPOINTS
 

@@ -30,7 +30,7 @@ SLOW_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """An endpoint's open attempts."""
+    """The open attempts of one endpoint, of this runner."""
 
     tenant: TenantId
     count: int

@@ -9,13 +9,6 @@ import msgspec
 
 from penstock.domain.jobs.webhook import Event, data_of
 
-PREFIX = "whsec_"
-
-
-def shown(secret: bytes) -> str:
-    """Return the secret as its owner gets it, once."""
-    return PREFIX + base64.b64encode(secret).decode()
-
 
 def body_of(event: Event) -> bytes:
     return msgspec.json.encode(

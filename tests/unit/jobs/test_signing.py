@@ -8,8 +8,8 @@ from openai import InvalidWebhookSignatureError, OpenAI
 from openai.types.webhooks import BatchCompletedWebhookEvent
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from penstock.domain.jobs.webhook import Event, EventId, EventType
-from penstock.jobs.signing import body_of, headers_of, shown
+from penstock.domain.jobs.webhook import Event, EventId, EventType, secret_text
+from penstock.jobs.signing import body_of, headers_of
 
 SECRET, FORMER = b"s" * 32, b"f" * 32
 EVENT = Event(id=EventId("evt_1"), type=EventType.BATCH_COMPLETED, object="batch_1", created_at=1764280000.7)
@@ -25,11 +25,11 @@ def sent(*secrets: bytes, at: float = NOW) -> tuple[str, dict[str, str]]:
 def test_the_official_sdk_accepts_either_secret_of_a_rotation(known: bytes) -> None:
     """With two signatures a receiver may know the old or the new secret."""
     body, headers = sent(SECRET, FORMER)
-    client = OpenAI(api_key="none", webhook_secret=shown(known))
+    client = OpenAI(api_key="none", webhook_secret=secret_text(known))
     event = client.webhooks.unwrap(body, headers)
     assert isinstance(event, BatchCompletedWebhookEvent)
     assert (event.id, event.data.id) == ("evt_1", "batch_1")
-    assert Webhook(shown(known)).verify(body, headers) == json.loads(body)
+    assert Webhook(secret_text(known)).verify(body, headers) == json.loads(body)
 
 
 @pytest.mark.parametrize(
@@ -40,16 +40,16 @@ def test_a_changed_event_fails(change: str, headers: dict[str, str]) -> None:
     """Another body, id or time than the signed ones is refused by both verifiers."""
     body, signed = sent(SECRET)
     with pytest.raises(InvalidWebhookSignatureError):
-        OpenAI(api_key="none", webhook_secret=shown(SECRET)).webhooks.unwrap(body + change, signed | headers)
+        OpenAI(api_key="none", webhook_secret=secret_text(SECRET)).webhooks.unwrap(body + change, signed | headers)
     with pytest.raises(WebhookVerificationError):
-        Webhook(shown(SECRET)).verify(body + change, signed | headers)
+        Webhook(secret_text(SECRET)).verify(body + change, signed | headers)
 
 
 def test_an_old_attempt_is_refused() -> None:
     """A recorded request that is sent again after five minutes fails, though its signature is right."""
     body, headers = sent(SECRET, at=NOW - 301)
     with pytest.raises(WebhookVerificationError):
-        Webhook(shown(SECRET)).verify(body, headers)
+        Webhook(secret_text(SECRET)).verify(body, headers)
 
 
 def test_bodies_are_thin() -> None:

@@ -10,7 +10,7 @@ from asyncpg import Record
 
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
-from penstock.domain.errors import OverLimit
+from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.webhook import (
     KEPT_S,
@@ -43,18 +43,17 @@ class PostgresEndpoints:
         self._database, self._keys = database, keys
 
     async def create(self, tenant: TenantId, url: str, events: Sequence[str], secret: bytes) -> Endpoint:
-        """Raises ``Conflict`` if the tenant has an endpoint of this URL, ``OverLimit`` beyond ``MOST_ENDPOINTS``."""
+        """Raises ``Conflict`` if the tenant has an endpoint of this URL, or has ``MOST_ENDPOINTS``."""
         name = EndpointId(f"we_{chance.token_hex(16)}")
         sealed = seal(self._keys()[0], tenant, name, secret)
         async with self._database.transaction() as session:
             await session.run(_SQL["alone"], tenant)
             row = await session.row(_SQL["create"], name, tenant, url, list(events), sealed, MOST_ENDPOINTS)
         if row is None:
-            raise OverLimit(f"A tenant has {MOST_ENDPOINTS} webhook endpoints at most: delete one first.")
+            raise Conflict(f"A tenant has {MOST_ENDPOINTS} webhook endpoints at most: delete one first.")
         return _endpoint(row)
 
     async def of_tenant(self, tenant: TenantId) -> tuple[Endpoint, ...]:
-        """Return the tenant's endpoints, newest first."""
         return tuple(map(_endpoint, await self._database.rows(_SQL["of_tenant"], tenant)))
 
     async def find(self, tenant: TenantId, named: str) -> Endpoint | None:

@@ -1,4 +1,4 @@
-"""Names to addresses, for receivers whose names anybody may have chosen: a name server that hangs delays its tenant.
+"""Names to addresses, for receivers that tenants have named: a name server that hangs delays deliveries of its tenant.
 
 Trade-off: the system's resolver blocks a thread for each lookup, which nobody can end. 256 threads, two for a tenant:
 128 tenants whose name servers all hang would be needed to delay another's.

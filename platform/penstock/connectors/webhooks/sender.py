@@ -44,11 +44,11 @@ _ERRORS: Sequence[tuple[type[Exception], SendError]] = (
 
 
 class AddressRefused(Exception):
-    """The name leads to an address that callbacks may not reach."""
+    """A name leads to an address that callbacks may not reach."""
 
 
 class NameNotFound(Exception):
-    """The name has no address."""
+    """A name has no address, or its name servers do not answer."""
 
 
 @dataclass(frozen=True, slots=True)

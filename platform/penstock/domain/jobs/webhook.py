@@ -3,6 +3,7 @@
 Times are Unix seconds by the database's clock; zero means never.
 """
 
+import base64
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -49,8 +50,6 @@ ALL_EVENTS = "*"
 
 
 class OffReason(StrEnum):
-    """Why an endpoint gets nothing."""
-
     OWNER = "owner"
     GONE = "gone"
     """It answered 410."""
@@ -202,6 +201,11 @@ class TurnedOff:
     endpoint: EndpointId
     tenant: TenantId
     reason: OffReason
+
+
+def secret_text(secret: bytes) -> str:
+    """Return the secret in the specification's form, as its owner gets it, once."""
+    return "whsec_" + base64.b64encode(secret).decode()
 
 
 _THRESHOLD = re.compile(r"(.+):spend:(.+)/(\d+)@(\d+)")
