@@ -1,4 +1,4 @@
-"""Database roles: gateways read and append, controllers write, auditors read; Postgres refuses the rest.
+"""Database roles: gateways and runners read and append, controllers write, auditors read; Postgres refuses the rest.
 
 The tables' owner sets the grants again with each release and revokes older ones. Passwords reach the server as SCRAM
 verifiers only, since servers may log statements.
@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
 
-GATEWAY, CONTROLLER, AUDITORS = "penstock_gateway", "penstock_controller", "penstock_auditors"
-"""The first two are the processes' roles; the third is a group for people's roles."""
+GATEWAY, CONTROLLER, RUNNER = "penstock_gateway", "penstock_controller", "penstock_runner"
+AUDITORS = "penstock_auditors"
+"""A group for people's roles; the others are processes'."""
 ITERATIONS = 4096
 _SALT_BYTES = 16
 _SQL = load("roles")
