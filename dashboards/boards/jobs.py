@@ -10,7 +10,7 @@ WEBHOOKS = Row(
     panels=(
         parts(
             "Attempts",
-            "A second. Retried: the receiver did not answer 2xx; failed: its last attempt; fenced: another runner had it.",
+            "A second. Retried: no answer 2xx; failed: that was the last one; fenced: another runner had the delivery.",
             "ops",
             query(rate(names.WEBHOOK_ATTEMPTS, "outcome"), "{{outcome}}"),
         ),
