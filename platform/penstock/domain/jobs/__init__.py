@@ -1,1 +1,1 @@
-"""Jobs: requests that nobody waits for, batches of them, their files and events."""
+"""Nouns of work without a waiting caller: jobs, batches, files, webhooks, and what is stored of them."""
