@@ -131,7 +131,9 @@ class Deliveries:
             count.labels(one.next.verdict.value if one.id in held else FENCED).inc()
         for endpoint in off:
             self.metrics.counter(names.WEBHOOKS_TURNED_OFF).labels(endpoint.reason.value).inc()
-            logger().warning("webhook_turned_off", endpoint=endpoint.endpoint, reason=endpoint.reason.value)
+            logger().warning(
+                "webhook_turned_off", object=endpoint.endpoint, tenant=endpoint.tenant, reason=endpoint.reason.value
+            )
 
     def _sending(self) -> dict[EndpointId, Sending]:
         now = self.clock.monotonic()

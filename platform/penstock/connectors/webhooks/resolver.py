@@ -1,7 +1,7 @@
 """Names to addresses, for receivers that tenants have named: a name server that hangs delays deliveries of its tenant.
 
-Trade-off: the system's resolver blocks a thread for each lookup, which nobody can end. 256 threads, two for a tenant:
-128 tenants whose name servers all hang would be needed to delay another's.
+Trade-off: the system's resolver blocks a thread for each lookup, which can't be ended. 256 threads, two for a tenant:
+128 tenants with name servers that hang would be needed to delay another's.
 """
 
 import asyncio
