@@ -155,6 +155,12 @@ class UnknownRequest(BadRequest):
     code = "request_not_found"
 
 
+class UnknownObject(BadRequest):
+    """There is no such object, or it is not this tenant's."""
+
+    code = "object_not_found"
+
+
 class UnknownRollout(BadRequest):
     """There is no such rollout."""
 
@@ -230,12 +236,6 @@ class ExceedsLimit(OverLimit):
     """This request alone exceeds the caller's limit."""
 
     code = "request_exceeds_limit"
-
-
-class OverEnqueued(OverLimit):
-    """The caller's jobs that have not ended reserve all of its plan's enqueued tokens or jobs."""
-
-    code = "token_limit_exceeded"
 
 
 class OverBudget(Rejected):

@@ -1,13 +1,13 @@
 """What deferred work needs of its stores. Times are Unix seconds of the caller's clock, if not said otherwise."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from types import TracebackType
-from typing import Protocol, Self
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 from penstock.domain.ids import Alias, TenantId
-from penstock.domain.jobs.ids import BatchId, JobId, JobName, ObjectId, RunnerId
+from penstock.domain.jobs.ids import BatchId, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     Attempt,
+    ClaimQuota,
     End,
     Enqueued,
     EnqueueLimits,
@@ -19,7 +19,6 @@ from penstock.domain.jobs.job import (
     Stop,
     Submitted,
     TakenOver,
-    Want,
 )
 
 
@@ -64,7 +63,7 @@ class JobIntake(Protocol):
         ...
 
     async def delete(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
-        """Expire a job that has ended, so that nobody finds it; ``Conflict`` while it is open."""
+        """Expire a job that has ended, so that it is not found; ``Conflict`` while it is open."""
         ...
 
 
@@ -85,9 +84,7 @@ class BatchLines(Protocol):
 
 
 class JobStore(JobIntake, BatchLines, Protocol):
-    """All of a job's life."""
-
-    async def claim(self, runner: RunnerId, wants: Sequence[Want], now: float) -> tuple[Job, ...]:
+    async def claim(self, runner: RunnerId, quotas: Sequence[ClaimQuota], now: float) -> tuple[Job, ...]:
         """Hand jobs to a runner, each counted as an attempt: fair between tenants by weight, in cost tokens; of one
         tenant the nearest deadline first.
 
@@ -121,7 +118,7 @@ class JobStore(JobIntake, BatchLines, Protocol):
         ...
 
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
-        """Return single jobs whose payloads are to be deleted; then ``forget`` their rows."""
+        """Return single jobs that have expired: their payloads go first, then ``forget`` deletes their rows."""
         ...
 
     async def forget(self, jobs: Collection[JobId]) -> None: ...
@@ -144,39 +141,6 @@ class RunnerStore(Protocol):
     async def take_over(self, me: RunnerId, now: float) -> TakenOver:
         """Queue the jobs of dead runners again, each with its attempt counted, and remove those runners.
 
-        Whoever else notes a runner's id in a row of its own looks whether that runner is still there.
+        Other rows that note a runner are free if that runner is not there any more.
         """
         ...
-
-
-class PayloadWriter(Protocol):
-    """Writes an object in pieces; nothing is visible before ``commit``, and without it nothing stays."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    async def write(self, data: bytes) -> None: ...
-
-    async def commit(self) -> int:
-        """Return the object's clear bytes."""
-        ...
-
-
-class PayloadStore(Protocol):
-    """Sealed bytes outside Postgres; offsets are of clear bytes.
-
-    Reading raises ``PayloadGone`` for an object that is not there, ``PayloadUnreadable`` for one that can't be opened.
-    """
-
-    def writer(self, tenant: TenantId, name: ObjectId) -> PayloadWriter: ...
-
-    def read(self, tenant: TenantId, name: ObjectId, at: int = 0, size: int | None = None) -> AsyncIterator[bytes]: ...
-
-    async def put(self, tenant: TenantId, name: ObjectId, data: bytes) -> None: ...
-
-    async def get(self, tenant: TenantId, name: ObjectId, at: int = 0, size: int | None = None) -> bytes: ...
-
-    async def delete(self, tenant: TenantId, name: ObjectId) -> None: ...

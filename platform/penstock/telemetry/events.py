@@ -14,6 +14,8 @@ EVENTS: dict[str, str] = {
     # the gateway's process
     "gateway_serves": "A gateway takes requests.",
     "gateway_ended": "A gateway has drained and ends.",
+    "runner_runs": "A jobs runner takes jobs.",
+    "runner_ended": "A jobs runner has drained and ends.",
     "background_failed": "A background task has failed; a loop is started again.",
     "metrics_served": "The address of a process's metrics.",
     "metrics_not_served": "The metrics' address is in use; it is tried again.",
@@ -49,6 +51,7 @@ EVENTS: dict[str, str] = {
     "admin_call_failed": "A fault of the platform's own ended a call of an operator.",
     "rollout_changed": "A rollout has another share or state, and why.",
     "budget_threshold": "A budget has passed a threshold.",
+    "webhook_turned_off": "The platform turned a webhook endpoint off: its receiver is gone, or failed for days.",
     "budgets_not_seen": "Budgets could not be read.",
     "evidence_not_seen": "Evidence on versions that share an alias can't be read; said once until it can be.",
     "database_is_away": "The database does not answer at the start; it is tried again.",

@@ -29,9 +29,11 @@ class Purpose(StrEnum):
     TICKET = "ticket"
     CACHE_SALT = "cache-salt"
     ANSWERS = "answers"
+    PAYLOADS = "payloads"
     WORKER = "worker"
     METRICS = "metrics"
     FINGERPRINT = "fingerprint"
+    WEBHOOKS = "webhooks"
 
 
 def derive(platform_key: bytes, purpose: Purpose) -> bytes:
