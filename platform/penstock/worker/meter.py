@@ -7,9 +7,9 @@ engine's side adds to the meter once for each prompt and once for each step of e
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from penstock.domain.serving.report import Batched, Used
-from penstock.worker.engines.standstill import RUNS, Stops
 from penstock.worker.share import Share
 
 REPORT_EVERY = 16
@@ -30,12 +30,21 @@ def are_filled() -> bool:
     return bool(_filled)
 
 
+class Stops(NamedTuple):
+    """Whether a request is interactive, or the monotonic second until which it stands still for such ones; 0: never."""
+
+    is_awaited: bool = False
+    until: float = 0.0
+
+
+RUNS: Final = Stops()
+
+
 def _nobody(_: int) -> None:
     """Ignore progress."""
 
 
-def _nothing(_: float, __: float) -> None:
-    """Ignore a step."""
+def _nothing(_: float, __: float) -> None: ...
 
 
 @dataclass(slots=True, eq=False)

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from penstock.domain.clock import Clock, SystemClock
-from penstock.worker.engines.standstill import RUNS, STOPS
+from penstock.worker.engines.standstill import STOPS
 from penstock.worker.engines.step_time import StepTime
-from penstock.worker.meter import current, fill
+from penstock.worker.meter import RUNS, current, fill
 
 PRIORITY_PER_WEIGHT = 2
 """The scale of a request's integer priority, which carries its tenant's weight to the engine's scheduler: 1/2 is the

@@ -18,8 +18,9 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.steps.log import StepLog
 from penstock.worker.engines import compile_time, grammar_words, log_lines, mask_time, seeding, step_log
-from penstock.worker.engines.standstill import STOPS, Standstill, Stops
+from penstock.worker.engines.standstill import STOPS, Standstill
 from penstock.worker.engines.stepping import Inside, Stepping, Turnout, prompt_bound
+from penstock.worker.meter import Stops
 
 _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
 

@@ -11,7 +11,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
+
+from penstock.worker.meter import Stops
 
 MOST_STOPS = 4
 """Stops of one request: without a bound, bursts of others would take its whole time."""
@@ -21,16 +23,6 @@ ABOUT_S = 4.0
 """Seconds after the last interactive sequence in which another one is expected: a reader's usual pause."""
 STOPS: Final = "penstock_stops"
 """The key of a request's ``Stops`` among vLLM's extra arguments."""
-
-
-class Stops(NamedTuple):
-    """Whether a request is interactive, or the monotonic second until which it stands still for such ones; 0: never."""
-
-    is_awaited: bool = False
-    until: float = 0.0
-
-
-RUNS: Final = Stops()
 
 
 def stops_until(deadline_at: float, now: float) -> float:

@@ -17,7 +17,6 @@ from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.lateness.awake import awake_time
 from penstock.worker import gate_config
-from penstock.worker.engines.standstill import Stops
 from penstock.worker.gate.adapters import AdapterPages
 from penstock.worker.gate.asgi import ASGIApp, Receive, Scope, Send
 from penstock.worker.gate.entry import Entry
@@ -30,6 +29,7 @@ from penstock.worker.gate.refusals import OF_QUEUE, GateRefusal, RefusalAnswers,
 from penstock.worker.gate.tally import Tally
 from penstock.worker.gate.work import excess, queue_of, work_of
 from penstock.worker.gate_config import TICKET, GateConfig
+from penstock.worker.meter import Stops
 from penstock.worker.share import Share
 
 

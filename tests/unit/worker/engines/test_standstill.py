@@ -1,6 +1,7 @@
 """Which sequences stand still: those of strict tenants, for interactive requests, a bounded number of times."""
 
-from penstock.worker.engines.standstill import ABOUT_S, MOST_STOPS, STOP_PART, Standstill, Stops, stops_until
+from penstock.worker.engines.standstill import ABOUT_S, MOST_STOPS, STOP_PART, Standstill, stops_until
+from penstock.worker.meter import Stops
 
 READER = ("reader", Stops(is_awaited=True))
 LATER = 1000.0

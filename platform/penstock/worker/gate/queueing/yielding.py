@@ -1,10 +1,9 @@
 """The slots that batch work may hold beside promised work, learned from late events. Pure.
 
 An event is a promised request's first token, or a step that gave it another one. A late one takes a part of batch
-work's slots, one in time gives a small part back: the number settles where the tolerated part is late (stochastic
-approximation, Robbins and Monro 1951), without a window, a quantile or a model of the engine.
-
-Trade-off: late events are needed to find the limit. Slots return only as batch answers end.
+work's slots, one in time gives a small part back, so that in the end the tolerated part is late (stochastic
+approximation, Robbins and Monro 1951). Trade-off: late events are needed to find the limit, and slots return only as
+batch answers end; in return there is no window, no quantile and no model of the engine.
 """
 
 import math
