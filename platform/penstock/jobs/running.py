@@ -1,0 +1,186 @@
+"""The life of a job in a runner, from its claim to its end.
+
+life confirmed → claim by version → principal → ``pipeline.ask`` → result sealed → end stored, in groups → taken over
+by another runner if this one is lost
+
+A runner has no memory that anything depends on: what it holds is in its rows, and a runner that was taken for dead
+changes nothing any more.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import StoreUnavailable
+from penstock.domain.ids import KeyId, TenantId, VersionId
+from penstock.domain.jobs.ids import RunnerId
+from penstock.domain.jobs.job import Job, Want
+from penstock.jobs import attempts, window
+from penstock.jobs.asking import Answered, Asking, request_id
+from penstock.jobs.attempts import Stopped
+from penstock.jobs.bills import Bills
+from penstock.jobs.ending import Done, Endings
+from penstock.jobs.held import Held, HeldJobs
+from penstock.jobs.ports import JobStore, RunnerLife, RunnerStore
+from penstock.jobs.shown import RunnerMetrics
+from penstock.lateness.awake import timeout
+
+IDLE_S = 0.5
+"""Seconds between two claims without news: jobs become due, hours open, budgets turn."""
+STOPS_S = 0.25
+"""Seconds between two questions for jobs to stop: a cancel frees its seat within a second."""
+OTHERS_S = 0.5
+"""Seconds between two looks for dead runners."""
+TIDY_S = 1.0
+AWAY_S = 0.5
+NOBODY = RunnerId(0)
+
+
+@dataclass(slots=True, kw_only=True)
+class Runner:
+    store: JobStore
+    life: RunnerLife
+    others: RunnerStore
+    asking: Asking
+    held: HeldJobs
+    endings: Endings
+    bills: Bills
+    closed: Callable[[VersionId], Collection[TenantId]]
+    """Tenants whose jobs may not begin at a version now."""
+    is_revoked: Callable[[KeyId], bool]
+    clock: Clock
+    chance: random.Random
+    metrics: RunnerMetrics
+    me: RunnerId = NOBODY
+    _is_ending: bool = False
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    # -- one job ------------------------------------------------------------------------------
+
+    async def _run(self, held: Held) -> None:
+        job = held.job
+        self.bills.expect(request_id(job))
+        answered = await self.asking.answer(held)
+        self.held.leave(held)
+        now = self.clock.now()
+        following = attempts.after(job, answered.error, now, self.chance.random(), held.stopped)
+        row = await self.bills.row(request_id(job))
+        keeps = row is not None and (following.counts or row.prompt_tokens + row.output_tokens > 0)
+        self._end(Done(job=job, answered=answered, next=following, row=row if keeps else None, at=now))
+
+    def _end(self, done: Done) -> None:
+        self.metrics.ended(done)
+        self.endings.add(done)
+
+    # -- many jobs ------------------------------------------------------------------------------
+
+    async def claim(self) -> None:
+        """Claim what there is room for, again and again, until the drain."""
+        while not self._is_ending:
+            claimed: tuple[Job, ...] = ()
+            try:
+                self.me = await self.life.confirm()
+                if wants := self._wants():
+                    began = self.clock.monotonic()
+                    claimed = await self.store.claim(self.me, wants, self.clock.now())
+                    self.metrics.claimed(claimed, self.clock.monotonic() - began, self.clock.now())
+            except StoreUnavailable:
+                await asyncio.sleep(AWAY_S)
+                continue
+            for job in claimed:
+                self._begin(self.held.add(job))
+            if not claimed:
+                await self._until_news()
+
+    def _wants(self) -> list[Want]:
+        """Return the room by version; none while ends wait that could not be stored."""
+        if len(self.endings) >= window.MOST_HELD:
+            return []
+        rooms = window.rooms(self.held.lanes())
+        return [Want(version=one, jobs=room, closed=frozenset(self.closed(one))) for one, room in rooms.items()]
+
+    def _begin(self, held: Held) -> None:
+        task = asyncio.get_running_loop().create_task(self._safely(held))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _safely(self, held: Held) -> None:
+        """Run a job; an error of ours ends its attempt, not the runner."""
+        try:
+            await self._run(held)
+        except Exception as error:  # noqa: BLE001  a bug must not leave the job running for ever
+            self.metrics.crashed(error)
+            self.held.leave(held)
+            now = self.clock.now()
+            answered = Answered(error=attempts.CRASHED)
+            following = attempts.after(held.job, attempts.CRASHED, now, self.chance.random())
+            self._end(Done(job=held.job, answered=answered, next=following, row=None, at=now))
+
+    async def _until_news(self) -> None:
+        self.held.news.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(IDLE_S):
+                await self.held.news.wait()
+
+    async def stop_asked(self) -> None:
+        """End the requests of jobs that were cancelled or paused, that are late, or whose key was revoked."""
+        while True:
+            await asyncio.sleep(STOPS_S)
+            for held in self.held:
+                if self.is_revoked(held.job.key):
+                    held.stop(Stopped.KEY_REVOKED)
+            if not len(self.held) or self.me == NOBODY:
+                continue
+            with suppress(StoreUnavailable):
+                for stop in await self.store.asked_to_stop(self.me, self.clock.now()):
+                    if (asked := self.held.find(stop.id, stop.epoch)) is not None:
+                        asked.stop(Stopped(stop.why))
+
+    async def take_over(self) -> None:
+        while True:
+            await asyncio.sleep(OTHERS_S)
+            if self.me != NOBODY:
+                with suppress(StoreUnavailable):
+                    self.metrics.taken_over(await self.others.take_over(self.me, self.clock.now()))
+
+    async def tidy(self) -> None:
+        while True:
+            await asyncio.sleep(TIDY_S)
+            with suppress(StoreUnavailable):
+                await self.store.tidy(self.clock.now())
+
+    async def end(self) -> None:
+        await self.endings.run(lambda: self.me)
+
+    @property
+    def loops(self) -> Mapping[str, Callable[[], "Loop"]]:
+        """The runner's loops by name, beside ``claim``."""
+        return {"stops": self.stop_asked, "others": self.take_over, "tidy": self.tidy, "ends": self.end}
+
+    # -- its own end -----------------------------------------------------------------------------
+
+    async def drain(self, grace_s: float) -> None:
+        """Claim no more, give back what has not begun; what runs may end within the grace, else goes back, too."""
+        self._is_ending = True
+        for held in self.held:
+            if not held.has_output:
+                held.stop(Stopped.DRAINED)
+        await self._until_ended(grace_s)
+        for held in self.held:
+            held.stop(Stopped.DRAINED)
+        await self._until_ended(attempts.LAST_S)
+        with suppress(TimeoutError):
+            async with timeout(attempts.LAST_S):
+                while len(self.endings) and not await self.endings.flush(self.me, is_last=True):
+                    await asyncio.sleep(AWAY_S)
+        await self.life.resign()
+
+    async def _until_ended(self, within_s: float) -> None:
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=within_s)
+
+
+Loop = asyncio.Future[None]
