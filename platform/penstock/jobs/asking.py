@@ -4,7 +4,7 @@ The request passes the gateway's pipeline like a caller's; nothing here knows li
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import (
@@ -54,7 +54,7 @@ class Asking:
     holder: Callable[[KeyId], Principal | None]
     """Returns the key's principal; None if it was revoked."""
     clock: Clock
-    responses: Answers = WholeAnswers()
+    responses: Answers = field(default_factory=WholeAnswers)
 
     async def answer(self, held: Held) -> Answered:
         """Return the attempt's end; whatever refuses the request, it is no error of the runner."""

@@ -12,7 +12,6 @@ from penstock.domain.errors import (
     BadRequest,
     BudgetReached,
     Evicted,
-    Failed,
     OverBudget,
     PenstockError,
     Rejected,
@@ -74,7 +73,11 @@ def after(job: Job, error: PenstockError | None, now: float, chance: float, stop
     if isinstance(error, BadRequest):
         return Next(state=JobState.FAILED, reason=Reason.REFUSED)
     if now >= job.deadline_at:
-        return Next(state=JobState.FAILED, reason=Reason.DEADLINE, counts=isinstance(error, Failed))
+        return Next(state=JobState.FAILED, reason=Reason.DEADLINE)
+    return _again(job, error, now, chance)
+
+
+def _again(job: Job, error: PenstockError, now: float, chance: float) -> Next:
     if isinstance(error, OverBudget | BudgetReached):
         return _back(Reason.BUDGET, now, _jittered(min(error.retry_after_s or MOST_PARKED_S, MOST_PARKED_S), chance))
     if isinstance(error, Rejected | Evicted | StoreUnavailable):

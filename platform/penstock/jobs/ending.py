@@ -99,6 +99,7 @@ class Endings:
     store: JobStore
     payloads: PayloadStore
     clock: Clock
+    ended: Callable[[Done], None]
     fenced: Callable[[Done], None]
     _waiting: list[Done] = field(default_factory=list)
     _segments: int = 0
@@ -122,6 +123,12 @@ class Endings:
             if self._waiting:
                 self._news.set()
                 await asyncio.sleep(GROUP_S)
+
+    async def flush_all(self, runner: RunnerId) -> None:
+        """Store all ends, however long their store is away."""
+        while self._waiting:
+            if not await self.flush(runner, is_last=True):
+                await asyncio.sleep(AGAIN_S)
 
     async def flush(self, runner: RunnerId, *, is_last: bool = False) -> bool:
         """Store what has ended; False if a store is away. Lines wait for their second unless it is the last time."""
@@ -172,7 +179,9 @@ class Endings:
         again = await self.store.put_back([done.back for done in back]) if back else {}
         self._waiting = [one for one in self._waiting if one not in due]
         for done in due:
-            if done.job.id not in held and done.job.id not in again:
+            if done.job.id in held or done.job.id in again:
+                self.ended(done)
+            else:
                 await self._fence(done)
 
     async def _fence(self, done: Done) -> None:

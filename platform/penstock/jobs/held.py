@@ -1,8 +1,9 @@
 """The jobs that a runner holds at the moment, and the lanes that they leave room in."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from penstock.domain.ids import VersionId
 from penstock.domain.jobs.ids import JobId
@@ -37,11 +38,18 @@ class Held:
         return self.reply is not None and self.reply.started
 
 
+class VersionLoads(NamedTuple):
+    """The loads of a version's serving workers, and the seats of each."""
+
+    workers: tuple[Load, ...]
+    seats: int
+
+
 @dataclass(slots=True)
 class HeldJobs:
-    """``loads`` returns a version's workers' loads and seats, by version."""
+    """``loads`` are those of all versions of the present table."""
 
-    loads: Callable[[], Mapping[VersionId, tuple[Sequence[Load], int]]]
+    loads: Callable[[], Mapping[VersionId, VersionLoads]]
     monotonic: Callable[[], float]
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a job has left: there may be room."""
@@ -70,10 +78,10 @@ class HeldJobs:
             own.setdefault(held.job.version, []).append(held)
         return {
             version: Lane(
-                loads=tuple(loads),
-                seats=seats,
+                loads=one.workers,
+                seats=one.seats,
                 held=len(own.get(version, ())),
-                fresh=sum(now - one.began_at < SEEN_S for one in own.get(version, ())),
+                fresh=sum(now - held.began_at < SEEN_S for held in own.get(version, ())),
             )
-            for version, (loads, seats) in self.loads().items()
+            for version, one in self.loads().items()
         }

@@ -9,12 +9,12 @@ changes nothing any more.
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import StoreUnavailable
+from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.ids import KeyId, TenantId, VersionId
 from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.jobs.job import Job, Want
@@ -36,6 +36,8 @@ OTHERS_S = 0.5
 """Seconds between two looks for dead runners."""
 TIDY_S = 1.0
 AWAY_S = 0.5
+LAST_S = 5.0
+"""Seconds in which an ending runner stores its last ends; what it does not store is taken over."""
 NOBODY = RunnerId(0)
 
 
@@ -69,11 +71,7 @@ class Runner:
         following = attempts.after(job, answered.error, now, self.chance.random(), held.stopped)
         row = await self.bills.row(request_id(job))
         keeps = row is not None and (following.counts or row.prompt_tokens + row.output_tokens > 0)
-        self._end(Done(job=job, answered=answered, next=following, row=row if keeps else None, at=now))
-
-    def _end(self, done: Done) -> None:
-        self.metrics.ended(done)
-        self.endings.add(done)
+        self.endings.add(Done(job=job, answered=answered, next=following, row=row if keeps else None, at=now))
 
     # -- many jobs ------------------------------------------------------------------------------
 
@@ -83,6 +81,7 @@ class Runner:
             claimed: tuple[Job, ...] = ()
             try:
                 self.me = await self.life.confirm()
+                self.metrics.confirmed(self.clock.now())
                 if wants := self._wants():
                     began = self.clock.monotonic()
                     claimed = await self.store.claim(self.me, wants, self.clock.now())
@@ -115,9 +114,14 @@ class Runner:
             self.metrics.crashed(error)
             self.held.leave(held)
             now = self.clock.now()
-            answered = Answered(error=attempts.CRASHED)
-            following = attempts.after(held.job, attempts.CRASHED, now, self.chance.random())
-            self._end(Done(job=held.job, answered=answered, next=following, row=None, at=now))
+            crashed = PenstockError()
+            answered = Answered(error=crashed)
+            following = attempts.after(held.job, crashed, now, self.chance.random())
+            self.endings.add(Done(job=held.job, answered=answered, next=following, row=None, at=now))
+
+    async def look(self, _: object) -> None:
+        """Claim at once: a job was submitted."""
+        self.held.news.set()
 
     async def _until_news(self) -> None:
         self.held.news.clear()
@@ -150,15 +154,23 @@ class Runner:
         while True:
             await asyncio.sleep(TIDY_S)
             with suppress(StoreUnavailable):
-                await self.store.tidy(self.clock.now())
+                now = self.clock.now()
+                self.metrics.late(await self.store.tidy(now))
+                self.metrics.shape(await self.store.shape(), now)
 
     async def end(self) -> None:
         await self.endings.run(lambda: self.me)
 
     @property
-    def loops(self) -> Mapping[str, Callable[[], "Loop"]]:
-        """The runner's loops by name, beside ``claim``."""
-        return {"stops": self.stop_asked, "others": self.take_over, "tidy": self.tidy, "ends": self.end}
+    def loops(self) -> Mapping[str, Callable[[], Coroutine[None, None, None]]]:
+        """The runner's loops by name; each is started again if it fails."""
+        return {
+            "claims": self.claim,
+            "stops": self.stop_asked,
+            "others": self.take_over,
+            "tidy": self.tidy,
+            "ends": self.end,
+        }
 
     # -- its own end -----------------------------------------------------------------------------
 
@@ -171,16 +183,12 @@ class Runner:
         await self._until_ended(grace_s)
         for held in self.held:
             held.stop(Stopped.DRAINED)
-        await self._until_ended(attempts.LAST_S)
+        await self._until_ended(LAST_S)
         with suppress(TimeoutError):
-            async with timeout(attempts.LAST_S):
-                while len(self.endings) and not await self.endings.flush(self.me, is_last=True):
-                    await asyncio.sleep(AWAY_S)
+            async with timeout(LAST_S):
+                await self.endings.flush_all(self.me)
         await self.life.resign()
 
     async def _until_ended(self, within_s: float) -> None:
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=within_s)
-
-
-Loop = asyncio.Future[None]

@@ -6,7 +6,6 @@ from enum import StrEnum
 from pathlib import Path
 
 from penstock.domain.jobs.job import Job, JobState, QueueShape, Reason, TakenOver
-from penstock.jobs.attempts import Stopped
 from penstock.jobs.ending import Done
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics, begin_at_zero

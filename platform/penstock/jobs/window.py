@@ -1,4 +1,4 @@
-"""How many jobs of a version a runner holds: enough that batch work never runs dry at a worker, and few that wait. Pure.
+"""The number of a version's jobs that a runner holds: no worker runs dry of batch work, and few jobs wait there. Pure.
 
 A job that waits at a worker is evicted for any caller, and goes back to its queue: ``WAITING`` of them cost nothing.
 All others wait in the database, in their fair order.
@@ -36,7 +36,9 @@ class Lane:
 
 
 def room(lane: Lane) -> int:
-    """Return the number of jobs to claim for the lane's version."""
+    """Return the number of jobs to claim for the lane's version; one of a version that sleeps, to wake it."""
+    if not lane.loads:
+        return max(0, 1 - lane.held)
     return max(0, sum(_room(load, lane.seats or UNKNOWN_SEATS) for load in lane.loads) - lane.fresh)
 
 

@@ -1,13 +1,21 @@
 """The settings of jobs, batches, files and webhooks, which gateways accept and jobs runners run."""
 
-from pydantic import Field
+from typing import Annotated
 
+from pydantic import AfterValidator, Field
+
+from penstock.apps.settings import forms
 from penstock.apps.settings.told import Told
 
 
 class DeferredSettings(Told):
-    """Whether jobs, batches, files and webhooks are offered, and where their bytes are."""
+    """Whether jobs, batches, files and webhooks are offered, and the store of their bytes."""
 
     job_runners: int = Field(default=1, ge=0, le=32)
     """Jobs runners that `penstock up` starts. 0 turns jobs, batches, files and webhooks off: their routes
     answer 404."""
+    payloads_url: Annotated[str, AfterValidator(forms.bucket)] = ""
+    """``s3://bucket/prefix`` for requests and results of jobs, sealed; empty means the folder ``payloads`` in the
+    home."""
+    payloads_endpoint: str = ""
+    """The S3 endpoint of the payloads if it is not AWS's."""

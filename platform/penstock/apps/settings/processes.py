@@ -89,7 +89,7 @@ class GatewaySettings(ListeningSettings, PipelineSettings, DeferredSettings):
 
 
 class RunnerSettings(PipelineSettings, DeferredSettings):
-    """A jobs runner's settings."""
+    """A jobs runner, which has no listener but the private one."""
 
 
 class FleetKind(StrEnum):

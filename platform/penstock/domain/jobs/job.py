@@ -257,6 +257,15 @@ class TakenOver:
     cancelled: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueShape:
+    """The jobs that have not ended; of those that may run, the oldest one's begin and the nearest deadline, or 0."""
+
+    jobs: int = 0
+    oldest_at: float = 0.0
+    due_at: float = 0.0
+
+
 def next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:
     """Return a running job's state after an attempt that did not deliver; ``Reason.NONE`` leaves the cause to the
     caller.
