@@ -11,13 +11,15 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.ids import KeyId, TenantId, VersionId
 from penstock.domain.jobs.ids import RunnerId
-from penstock.domain.jobs.job import Job, Want
+from penstock.domain.jobs.job import Job, JobState, Want
+from penstock.domain.money import FREE
+from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.jobs import attempts, window
 from penstock.jobs.asking import Answered, Asking, request_id
 from penstock.jobs.attempts import Stopped
@@ -70,8 +72,7 @@ class Runner:
         now = self.clock.now()
         following = attempts.after(job, answered.error, now, self.chance.random(), held.stopped)
         row = await self.bills.row(request_id(job))
-        keeps = row is not None and (following.counts or row.prompt_tokens + row.output_tokens > 0)
-        self.endings.add(Done(job=job, answered=answered, next=following, row=row if keeps else None, at=now))
+        self.endings.add(Done(job=job, answered=answered, next=following, row=_kept(row, following), at=now))
 
     # -- many jobs ------------------------------------------------------------------------------
 
@@ -192,3 +193,11 @@ class Runner:
     async def _until_ended(self, within_s: float) -> None:
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=within_s)
+
+
+def _kept(row: LedgerRow | None, following: attempts.Next) -> LedgerRow | None:
+    """Return the attempt's ledger row: free without a delivered answer; None if it was none and reached no engine."""
+    if row is None or following.state is JobState.SUCCEEDED:
+        return row
+    ran = row.prompt_tokens + row.output_tokens > 0
+    return replace(row, cost=FREE) if ran or following.counts else None

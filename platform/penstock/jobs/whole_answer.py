@@ -34,8 +34,8 @@ class _Event(msgspec.Struct, gc=False):
     system_fingerprint: str | None = None
     service_tier: str | None = None
     choices: list[_Choice] = []
-    usage: msgspec.Raw | None = None
-    metrics: msgspec.Raw | None = None
+    usage: msgspec.Raw = msgspec.Raw()
+    metrics: msgspec.Raw = msgspec.Raw()
 
 
 _EVENTS = msgspec.json.Decoder(_Event)
@@ -47,7 +47,7 @@ def of_events(api: Api, events: bytes, platforms: bytes) -> bytes:
     choices = [event.choices[0] for event in read if event.choices]
     if not choices or choices[-1].finish_reason is None:
         raise ValueError("a stream without an end")
-    first, usage = read[0], next((event for event in reversed(read) if event.usage is not None), None)
+    first, last = read[0], read[-1]
     body: dict[str, object] = {
         "id": first.id,
         "object": "chat.completion" if api is Api.CHAT else "text_completion",
@@ -55,12 +55,12 @@ def of_events(api: Api, events: bytes, platforms: bytes) -> bytes:
         "model": first.model,
         "choices": [_chat(choices) if api is Api.CHAT else _completion(choices)],
         "service_tier": first.service_tier,
-        "system_fingerprint": first.system_fingerprint,
-        "usage": usage.usage if usage is not None else None,
+        "system_fingerprint": first.system_fingerprint or last.system_fingerprint,
+        "usage": last.usage if bytes(last.usage) else None,
         **({"prompt_logprobs": None, "prompt_token_ids": None, "prompt_text": None} if api is Api.CHAT else {}),
         "kv_transfer_params": None,
         "ec_transfer_params": None,
-        "metrics": usage.metrics if usage is not None else None,
+        "metrics": last.metrics if bytes(last.metrics) else None,
     }
     return b"".join(stages.spliced([stages.cache_written(msgspec.json.encode(body))], platforms))
 
