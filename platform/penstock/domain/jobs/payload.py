@@ -49,7 +49,7 @@ NO_EXTENT = Extent(object=ObjectId(""))
 
 
 class Expired(NamedTuple):
-    """An owner whose time is over, and the objects that go first."""
+    """An owner that is deleted or expired, and the objects that go first."""
 
     owner: str
     objects: tuple[ObjectId, ...]
