@@ -38,7 +38,7 @@ def checked(name: str) -> ObjectId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Bytes of an object, counted before sealing."""
+    """Clear bytes of an object: rows hold it, never the bytes."""
 
     object: ObjectId
     at: int = 0
