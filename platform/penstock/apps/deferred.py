@@ -51,6 +51,7 @@ def upkeep(settings: DeferredSettings, parts: Parts) -> tuple[Upkeep, ...]:
 def runner(settings: DeferredSettings, parts: Parts, database: Database, dsn: str, bills: Bills) -> Runner:
     shared, keyring = parts.shared, parts.probes.keys
     metrics, store, kept = RunnerMetrics(shared.metrics), PostgresJobs(database), payloads(settings, shared)
+    held = HeldJobs(lambda: _loads(parts), shared.clock.monotonic)
     asking = Asking(
         ask=parts.pipeline.ask,
         payloads=kept,
@@ -60,12 +61,13 @@ def runner(settings: DeferredSettings, parts: Parts, database: Database, dsn: st
         clock=shared.clock,
     )
     endings = Endings(store=store, payloads=kept, clock=shared.clock, ended=metrics.ended, fenced=metrics.fenced)
+    metrics.watch(held, endings)
     return Runner(
         store=store,
         life=PostgresRunnerLife(dsn, shared.demand.gateway),
         others=PostgresRunners(database, shared.clock),
         asking=asking,
-        held=HeldJobs(lambda: _loads(parts), shared.clock.monotonic),
+        held=held,
         endings=endings,
         bills=bills,
         closed=lambda _: _closed(keyring, shared.clock.now()),

@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import Conflict, PenstockError, StorageFull, StoreUnavailable
+from penstock.domain.errors import Conflict, PenstockError, StoreUnavailable
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.errors import StorageFull
 from penstock.domain.jobs.ids import BatchId, ObjectId, RunnerId
 from penstock.domain.jobs.job import End, Job, JobState, PutBack
 from penstock.domain.jobs.payload import NO_EXTENT, Extent, PayloadStore, object_id

@@ -1,7 +1,7 @@
 """Metrics of one runner."""
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from enum import StrEnum
 from pathlib import Path
 
@@ -46,6 +46,7 @@ _ENDED = {
 
 class RunnerMetrics:
     def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._attempts = metrics.counter(names.JOB_ATTEMPTS)
         self._ended = metrics.counter(names.JOBS_ENDED)
         begin_at_zero(self._attempts, Followed)
@@ -62,6 +63,10 @@ class RunnerMetrics:
             metrics.gauge(names.JOB_QUEUE_DUE_SECONDS),
         )
         self._due_s.set(DAY_S)
+
+    def watch(self, held: Sized, endings: Sized) -> None:
+        self._metrics.gauge(names.JOBS_RUNNING).set_function(lambda: len(held))
+        self._metrics.gauge(names.JOB_ENDS_WAITING).set_function(lambda: len(endings))
 
     def confirmed(self, now: float) -> None:
         self._confirmed_at.set(now)
