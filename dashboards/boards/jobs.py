@@ -1,4 +1,4 @@
-"""Jobs and batch lines: what waits, how fast it begins, how attempts end, whether promises are kept, who runs them."""
+"""Jobs, and what is told of them: whether work that nobody waits for is done in time, and callers hear of it."""
 
 from dashboards.layout import Board, Row
 from dashboards.panels import lines, number, parts
@@ -36,20 +36,20 @@ ENDS = Row(
     panels=(
         parts(
             "Ended",
-            "Done; refused for the request's own fault; cancelled; late: its deadline passed; dead letter: attempts spent.",
+            "Refused: for the request's own fault; late: its deadline passed; dead letter: its attempts are spent.",
             "ops",
             query(rate(names.JOBS_ENDED, "outcome"), "{{outcome}}"),
         ),
         lines(
             "Turnaround",
-            "From submission to end, as a part of the time until the deadline: above 1 it is late.",
-            "percentunit",
+            "From submission to end, in parts of the time until the deadline: above 1 it is late.",
+            "short",
             query(quantile(0.5, names.JOB_TURNAROUND_RATIO), "p50"),
             query(quantile(0.99, names.JOB_TURNAROUND_RATIO), "p99"),
         ),
         lines(
             "Start",
-            "From the moment at which a job may run to its claim: milliseconds while idle, the queue's length otherwise.",
+            "From the moment at which a job may run to its claim: milliseconds while idle, else the queue's length.",
             "s",
             query(quantile(0.5, names.JOB_START_SECONDS), "p50"),
             query(quantile(0.99, names.JOB_START_SECONDS), "p99"),
@@ -62,13 +62,13 @@ ATTEMPTS = Row(
     panels=(
         parts(
             "Attempts",
-            "Back: it never ran, for want of room. Backoff: it failed, and is tried again. Fenced: its runner was too late.",
+            "Back: it never ran, for want of room. Backoff: it failed, and has another. Fenced: its runner was too late.",
             "ops",
             query(rate(names.JOB_ATTEMPTS, "outcome"), "{{outcome}}"),
         ),
         lines(
             "Lost runners",
-            "In ten minutes: jobs queued again because their runner was lost, and attempts that the runner's code failed.",
+            "In ten minutes: jobs queued again since their runner was lost; attempts that a runner's own code failed.",
             "short",
             query(increase(names.JOBS_TAKEN_OVER, window="10m"), "taken over"),
             query(increase(names.JOB_RUN_ERRORS, window="10m"), "own errors"),
@@ -89,8 +89,38 @@ ATTEMPTS = Row(
     ),
 )
 
+WEBHOOKS = Row(
+    title="Webhooks",
+    panels=(
+        parts(
+            "Attempts",
+            "A second. Retried: no answer 2xx; failed: that was the last one; fenced: another runner had the delivery.",
+            "ops",
+            query(rate(names.WEBHOOK_ATTEMPTS, "outcome"), "{{outcome}}"),
+        ),
+        lines(
+            "Oldest due",
+            "How long a delivery to an endpoint that answers has waited for a connection: a fraction of a second.",
+            "s",
+            query(gauge(names.WEBHOOK_OLDEST_DUE_SECONDS, take="max"), "oldest"),
+        ),
+        lines(
+            "Open attempts",
+            "Of all runners. Each that hangs is one for fifteen seconds.",
+            "short",
+            query(gauge(names.WEBHOOK_CONNECTIONS, take="sum"), "open"),
+        ),
+        lines(
+            "Endpoints turned off",
+            "In a day: gone (410), or failing through a whole schedule.",
+            "short",
+            query(increase(names.WEBHOOKS_TURNED_OFF, "reason", window="1d"), "{{reason}}"),
+        ),
+    ),
+)
+
 BOARD = Board(
     title="Jobs",
-    says="Does deferred work end in time, what becomes of its attempts, and do runners live?",
-    rows=(NOW, ENDS, ATTEMPTS),
+    says="Is work that nobody waits for done in time, what becomes of its attempts, and do its owners hear of it?",
+    rows=(NOW, ENDS, ATTEMPTS, WEBHOOKS),
 )

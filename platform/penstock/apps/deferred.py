@@ -1,34 +1,21 @@
-"""Jobs, batches, files and webhooks by the settings: what a gateway accepts, and what a runner does with it."""
+"""Jobs, batches, files and webhooks by the settings: what a gateway accepts, and what a runner does beside jobs."""
 
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 
-from penstock.apps.gateway import reading
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.deferred import DeferredSettings
 from penstock.connectors.payloads.folder import FolderObjects
 from penstock.connectors.payloads.store import SealedPayloads
 from penstock.connectors.postgres.database import Database
-from penstock.connectors.postgres.jobs import PostgresJobs
-from penstock.connectors.postgres.runners import PostgresRunnerLife, PostgresRunners
-from penstock.domain.ids import KeyId, TenantId, VersionId
-from penstock.domain.tenancy.batch_hours import parsed
+from penstock.connectors.postgres.webhooks import PostgresDeliveries, PostgresEndpoints
+from penstock.connectors.webhooks.sender import WebhookSender
+from penstock.domain.jobs import callback_url
+from penstock.domain.jobs.callback_url import Network
 from penstock.domain.tenancy.keys import Purpose, derive
-from penstock.gateway.identity.keyring import Keyring
-from penstock.gateway.openai.bounds import TableBounds
-from penstock.gateway.openai.reading import BodyReader
-from penstock.jobs.asking import Asking
-from penstock.jobs.bills import Bills
-from penstock.jobs.ending import Endings
-from penstock.jobs.held import HeldJobs, VersionLoads
-from penstock.jobs.hours import is_open
-from penstock.jobs.running import Runner
-from penstock.jobs.shown import RunnerMetrics
+from penstock.gateway.deferred.webhooks import Webhooks
+from penstock.jobs.deliveries import Deliveries
 from penstock.jobs.upkeep import Upkeep
-
-CONNECTIONS = 4
-"""Of a runner: a claim, a group of ends, a question and an upkeep at a time."""
-_hours = lru_cache(1024)(parsed)
 
 
 def payloads(settings: DeferredSettings, shared: Shared) -> SealedPayloads:
@@ -42,52 +29,35 @@ def payloads(settings: DeferredSettings, shared: Shared) -> SealedPayloads:
     return SealedPayloads(S3Objects(settings.payloads_url, endpoint=settings.payloads_endpoint), keys)
 
 
-def upkeep(settings: DeferredSettings, parts: Parts) -> tuple[Upkeep, ...]:
+def upkeep(
+    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], int | None]
+) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
-    del settings, parts
-    return ()
+    return (deliveries(settings, parts.shared, database, me),)
 
 
-def runner(settings: DeferredSettings, parts: Parts, database: Database, dsn: str, bills: Bills) -> Runner:
-    shared, keyring = parts.shared, parts.probes.keys
-    metrics, store, kept = RunnerMetrics(shared.metrics), PostgresJobs(database), payloads(settings, shared)
-    held = HeldJobs(lambda: _loads(parts), shared.clock.monotonic)
-    asking = Asking(
-        ask=parts.pipeline.ask,
-        payloads=kept,
-        reader=BodyReader(shared.offload, task=reading.READ),
-        bounds=TableBounds(shared.table),
-        holder=keyring.holder,
-        clock=shared.clock,
-    )
-    endings = Endings(store=store, payloads=kept, clock=shared.clock, ended=metrics.ended, fenced=metrics.fenced)
-    metrics.watch(held, endings)
-    return Runner(
-        store=store,
-        life=PostgresRunnerLife(dsn, shared.demand.gateway),
-        others=PostgresRunners(database, shared.clock),
-        asking=asking,
-        held=held,
-        endings=endings,
-        bills=bills,
-        closed=lambda _: _closed(keyring, shared.clock.now()),
-        is_revoked=lambda key: _is_revoked(keyring, key),
-        clock=shared.clock,
+def webhooks(settings: DeferredSettings, shared: Shared, database: Database) -> Webhooks:
+    return Webhooks(PostgresEndpoints(database, lambda: _webhook_keys(shared)), _networks(settings))
+
+
+def deliveries(
+    settings: DeferredSettings, shared: Shared, database: Database, me: Callable[[], int | None]
+) -> Deliveries:
+    """Return the loop that sends webhooks; ``me`` returns this runner's id, None while it may not claim."""
+    clock = shared.clock
+    return Deliveries(
+        store=PostgresDeliveries(database, lambda: _webhook_keys(shared)),
+        sender=WebhookSender(clock.now, allowed=_networks(settings), proxy=settings.webhook_proxy),
+        me=me,
+        clock=clock,
         chance=shared.chance,
-        metrics=metrics,
+        metrics=shared.metrics,
     )
 
 
-def _loads(parts: Parts) -> dict[VersionId, VersionLoads]:
-    versions = parts.shared.table.view.table.versions
-    return {one.id: VersionLoads(parts.router.loads(one.id), one.max_num_seqs) for one in versions}
+def _networks(settings: DeferredSettings) -> tuple[Network, ...]:
+    return callback_url.networks(settings.webhook_networks.split(","))
 
 
-def _closed(keyring: Keyring, now: float) -> frozenset[TenantId]:
-    """Return the tenants whose plan lets no batch work begin at this hour."""
-    plans = ((one.id, one.plan.batch_hours) for one in keyring.ring.tenants if one.plan.batch_hours)
-    return frozenset(tenant for tenant, hours in plans if not is_open(_hours(hours), now))
-
-
-def _is_revoked(keyring: Keyring, key: KeyId) -> bool:
-    return len(keyring) > 0 and keyring.holder(key) is None
+def _webhook_keys(shared: Shared) -> Sequence[bytes]:
+    return tuple(derive(key, Purpose.WEBHOOKS) for key in shared.ticket_keys.platform)

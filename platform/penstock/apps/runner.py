@@ -3,11 +3,12 @@
 import asyncio
 import os
 import signal
+from collections.abc import Sequence
 from functools import partial
 
 import uvloop
 
-from penstock.apps import deferred, keys, ownership
+from penstock.apps import deferred, jobs, keys, ownership
 from penstock.apps.gateway.parts import Parts, compose
 from penstock.apps.gateway.process import known
 from penstock.apps.settings.processes import RunnerSettings
@@ -19,6 +20,7 @@ from penstock.gateway.admission.reservations import Journal
 from penstock.jobs import upkeep
 from penstock.jobs.bills import Bills
 from penstock.jobs.running import Runner
+from penstock.jobs.upkeep import Upkeep
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
 from penstock.telemetry import logs
@@ -55,14 +57,15 @@ async def _main(settings: RunnerSettings) -> None:
     try:
         await known(parts, owner)
         owner.add_done_callback(partial(ownership.if_foreign, ending.set))
-        async with Database(dsn, max_connections=deferred.CONNECTIONS) as database:
-            runner = deferred.runner(settings, parts, database, dsn, bills[0])
-            _keep(settings, parts, runner, dsn)
+        async with Database(dsn, max_connections=jobs.CONNECTIONS) as database:
+            runner = jobs.compose(settings, parts, database, dsn, bills[0])
+            beside = deferred.upkeep(settings, parts, database, lambda: runner.me or None)
+            _keep(parts, runner, beside, dsn)
             write_private(ready, str(os.getpid()))
             logs.logger().info("runner_runs", number=parts.shared.table.number)
             await ending.wait()
             parts.probes.drain.is_on = True
-            await runner.drain(settings.drain_grace_s)
+            await asyncio.gather(runner.drain(settings.drain_grace_s), *map(upkeep.end, beside))
         logs.logger().info("runner_ended")
         ownership.refuse_foreign(owner)
     finally:
@@ -72,11 +75,11 @@ async def _main(settings: RunnerSettings) -> None:
         await parts.close()
 
 
-def _keep(settings: RunnerSettings, parts: Parts, runner: Runner, dsn: str) -> None:
+def _keep(parts: Parts, runner: Runner, beside: Sequence[Upkeep], dsn: str) -> None:
     keep = parts.background.keep
     for name, loop in runner.loops.items():
         keep(name, loop)
     keep("job_news", lambda: Channel(dsn, NEWS).follow(runner.look))
     keep("demand", parts.telling.run)
-    for work in deferred.upkeep(settings, parts):
+    for work in beside:
         keep(work.name, partial(upkeep.keep, work, parts.shared.clock))

@@ -13,6 +13,7 @@ from penstock.telemetry.gen_ai_names import *  # noqa: F403
 from penstock.telemetry.job_names import *  # noqa: F403
 from penstock.telemetry.promise_names import *  # noqa: F403
 from penstock.telemetry.rollout_names import *  # noqa: F403
+from penstock.telemetry.webhook_names import *  # noqa: F403
 
 # -- gateway -----------------------------------------------------------------------
 REQUESTS = counter(
