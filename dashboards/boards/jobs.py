@@ -62,7 +62,7 @@ ATTEMPTS = Row(
     panels=(
         parts(
             "Attempts",
-            "Back: it never ran, for want of room. Backoff: it failed, and has another. Fenced: its runner was too late.",
+            "Back: it never ran, for want of room. Backoff: it failed, and has another. Fenced: its runner came late.",
             "ops",
             query(rate(names.JOB_ATTEMPTS, "outcome"), "{{outcome}}"),
         ),

@@ -2,9 +2,9 @@
 
 from functools import lru_cache
 
+from penstock.apps.deferred import payloads
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.parts import Parts
-from penstock.apps.deferred import payloads
 from penstock.apps.settings.deferred import DeferredSettings
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
@@ -63,7 +63,7 @@ def _loads(parts: Parts) -> dict[VersionId, VersionLoads]:
 
 
 def _closed(keyring: Keyring, now: float) -> frozenset[TenantId]:
-    """Return the tenants whose plan lets no batch work begin at this hour."""
+    """Return the tenants that have hours for batch work, and none at this moment."""
     plans = ((one.id, one.plan.batch_hours) for one in keyring.ring.tenants if one.plan.batch_hours)
     return frozenset(tenant for tenant, hours in plans if not is_open(_hours(hours), now))
 

@@ -1,7 +1,7 @@
 """Ends of attempts, in groups: results are sealed first, rows after, so that a row never names what is not there.
 
 A single job's answer is an object of its own. Lines of a batch share one a second. A store that is away gets the same
-ends again; what somebody else holds by then is fenced: it changes nothing, and its answer is deleted.
+ends again; what another runner holds by then is fenced: it changes nothing, and its answer is deleted.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Where a job's answer goes while its request runs, and how a runner stops that request."""
+"""The reply to which a job's answer is written, and the way in which a runner stops its request."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -20,7 +20,7 @@ class AnswerReply(Reply, Protocol):
 
 
 class Answers(Protocol):
-    """Replies of jobs of one kind."""
+    """Makes the replies of one kind of jobs, one for each attempt."""
 
     async def begin(self, job: Job) -> AnswerReply: ...
 
@@ -42,7 +42,7 @@ def _nothing() -> None: ...
 
 
 class Stoppable:
-    """A reply whose request ends when ``stop`` is called, as if its client had left."""
+    """A reply whose request ends when ``stop`` is called, as at a disconnect."""
 
     def __init__(self, behind: Reply) -> None:
         self._behind = behind

@@ -17,7 +17,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.ids import KeyId, TenantId, VersionId
 from penstock.domain.jobs.ids import RunnerId
-from penstock.domain.jobs.job import Job, JobState, Want
+from penstock.domain.jobs.job import ClaimQuota, Job, JobState
 from penstock.domain.money import FREE
 from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.jobs import attempts, window
@@ -80,6 +80,7 @@ class Runner:
         """Claim what there is room for, again and again, until the drain."""
         while not self._is_ending:
             claimed: tuple[Job, ...] = ()
+            self.held.news.clear()
             try:
                 self.me = await self.life.confirm()
                 self.metrics.confirmed(self.clock.now())
@@ -95,12 +96,12 @@ class Runner:
             if not claimed:
                 await self._until_news()
 
-    def _wants(self) -> list[Want]:
+    def _wants(self) -> list[ClaimQuota]:
         """Return the room by version; none while ends wait that could not be stored."""
         if len(self.endings) >= window.MOST_HELD:
             return []
         rooms = window.rooms(self.held.lanes())
-        return [Want(version=one, jobs=room, closed=frozenset(self.closed(one))) for one, room in rooms.items()]
+        return [ClaimQuota(version=one, jobs=room, closed=frozenset(self.closed(one))) for one, room in rooms.items()]
 
     def _begin(self, held: Held) -> None:
         task = asyncio.get_running_loop().create_task(self._safely(held))
@@ -125,13 +126,12 @@ class Runner:
         self.held.news.set()
 
     async def _until_news(self) -> None:
-        self.held.news.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(IDLE_S):
                 await self.held.news.wait()
 
     async def stop_asked(self) -> None:
-        """End the requests of jobs that were cancelled or paused, that are late, or whose key was revoked."""
+        """End the requests of jobs that were cancelled or paused, are late, or were submitted with a revoked key."""
         while True:
             await asyncio.sleep(STOPS_S)
             for held in self.held:

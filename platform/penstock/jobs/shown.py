@@ -14,7 +14,7 @@ DAY_S = 86_400.0
 
 
 class Followed(StrEnum):
-    """What followed an attempt."""
+    """What followed an attempt, as a metric's label."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -77,7 +77,6 @@ class RunnerMetrics:
             self._start_s.observe(max(0.0, now - max(job.created_at, job.not_before)))
 
     def ended(self, done: Done) -> None:
-        """Count an end that was stored."""
         following = done.next
         self._attempts.labels(outcome=_followed(done)).inc()
         if following.state.is_open:
@@ -104,7 +103,6 @@ class RunnerMetrics:
         self._due_s.set(found.due_at - now if found.due_at else DAY_S)
 
     def late(self, number: int) -> None:
-        """Count queued jobs whose deadline passed."""
         self._ended.labels(outcome=Ended.LATE).inc(number)
 
     def crashed(self, error: Exception) -> None:

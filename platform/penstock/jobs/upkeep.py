@@ -12,7 +12,7 @@ from penstock.domain.clock import Clock
 class Upkeep(Protocol):
     @property
     def name(self) -> str:
-        """The loop's name in metrics and logs."""
+        """The name under which metrics and logs have failures of this loop."""
         ...
 
     @property
