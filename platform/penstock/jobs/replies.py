@@ -42,7 +42,7 @@ def _nothing() -> None: ...
 
 
 class Stoppable:
-    """A reply whose request ends when ``stop`` is called, as at a disconnect."""
+    """Passes an answer on to the reply behind it; ``stop`` ends the request, as a client's disconnect does."""
 
     def __init__(self, behind: Reply) -> None:
         self._behind = behind
