@@ -16,7 +16,6 @@ from penstock.domain.errors import Conflict, IdempotencyMismatch
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.file import (
     RANDOM_BYTES,
-    FileId,
     FileLimits,
     FilePage,
     FilePurpose,
@@ -26,6 +25,7 @@ from penstock.domain.jobs.file import (
     file_id,
     object_of,
 )
+from penstock.domain.jobs.ids import FileId
 from penstock.domain.jobs.payload import PayloadStore, PayloadWriter
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.deferred.bodies import MOST_FORM_BYTES
@@ -62,8 +62,6 @@ class FileStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TenantFiles:
-    """Implements the routes' ``Files``."""
-
     store: FileStore
     payloads: PayloadStore
     clock: Clock

@@ -1,7 +1,7 @@
 """Retention: the bytes of what was deleted or has expired go first, then its rows; what has no owner goes, too.
 
-Each step may be repeated, cut off anywhere, and run by several runners at once. An object whose owner's kind nobody
-here knows stays: a newer release may have written it.
+Each step may be repeated, cut off anywhere, and run by several runners at once. Objects of an unknown kind of owner
+stay: a newer release may have written them.
 """
 
 from collections import defaultdict
@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from penstock.domain.errors import PenstockError
-from penstock.domain.jobs.payload import Expired, ObjectId, PayloadStore, owner_of
+from penstock.domain.jobs.ids import ObjectId
+from penstock.domain.jobs.payload import Expired, PayloadStore, owner_of
 
 GROUP = 500
 """Owners of one round: their deletion takes some seconds of S3."""
@@ -39,8 +40,6 @@ class Expiring(Protocol):
 
 
 class Retention:
-    """An upkeep of the runner."""
-
     name = "retention"
     every_s = EVERY_S
 

@@ -14,7 +14,8 @@ from penstock.connectors.payloads.store import SealedPayloads
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.errors import PayloadGone
-from penstock.domain.jobs.payload import Expired, ObjectId, object_id
+from penstock.domain.jobs.ids import ObjectId
+from penstock.domain.jobs.payload import Expired, object_id
 from penstock.jobs.retention import GROUP, ORPHAN_S, SWEEP_EVERY_S, Retention
 
 ACME = TenantId("acme")

@@ -8,8 +8,9 @@ from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import OverLimit, UnknownObject
 from penstock.domain.ids import KeyId, TenantId
-from penstock.domain.jobs.file import KIND, FileId, FileLimits, FilePage, FilePurpose, FileState, StoredFile
-from penstock.domain.jobs.payload import Expired, ObjectId
+from penstock.domain.jobs.file import KIND, FileLimits, FilePage, FilePurpose, FileState, StoredFile
+from penstock.domain.jobs.ids import FileId, ObjectId
+from penstock.domain.jobs.payload import Expired
 
 _SQL = load("files")
 

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
 
 from penstock.domain.ids import KeyId, TenantId
-from penstock.domain.jobs.payload import ObjectId, object_id
+from penstock.domain.jobs.ids import FileId, ObjectId
+from penstock.domain.jobs.payload import object_id
 
-FileId = NewType("FileId", str)
 PREFIX = "file-"
 KIND = "file"
 """The kind of files' objects."""
