@@ -6,7 +6,7 @@ from collections.abc import Sequence
 PAGES = frozenset({"after", "limit", "order"})
 
 QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = (
-    (re.compile(r"/v1/jobs"), PAGES | {"state", "api", "model", "batch"}),
+    (re.compile(r"/v1/jobs"), PAGES | {"state", "model", "batch"}),
 )
 _NONE = frozenset[str]()
 
