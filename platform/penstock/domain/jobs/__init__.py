@@ -1,0 +1,1 @@
+"""Deferred work: requests that nobody waits for, and what belongs to them."""
