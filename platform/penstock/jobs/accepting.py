@@ -24,8 +24,12 @@ from penstock.gateway.pipeline import Chooser
 
 UNNAMED = RequestId("")
 """A request that is only checked has no id: it reaches no record and no worker."""
-LATER = ("stream", "background")
-"""Fields that ask how an answer comes to a caller that waits: a job's is stored as a whole."""
+LATER = {
+    "stream": "the answer of a job is stored as a whole: leave this out",
+    "background": "a job runs in the background anyway: leave this out",
+    "previous_response_id": "a job knows no earlier response: send the whole conversation as input",
+}
+"""Fields that make no sense without a caller that waits, and their remedies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +83,9 @@ class Accepting:
 
     def check(self, who: Principal, api: Api, parsed: Parsed) -> None:
         """Raise the refusal of what the API's exchange checks beside its parser."""
-        for name in LATER:
-            if parsed.body.get(name) is True:
-                raise InvalidField("the answer of a job is stored as a whole: leave this out", param=name)
+        for name, remedy in LATER.items():
+            if parsed.body.get(name):
+                raise InvalidField(remedy, param=name)
         check_bounded(api, parsed.cost)
         service_tiers.served(who, parsed.service_tier)
         if parsed.geo:

@@ -17,15 +17,15 @@ import msgspec
 from penstock.domain.clock import Clock
 from penstock.domain.errors import BadRequest, Conflict, InvalidField, StoreUnavailable, UnknownObject
 from penstock.domain.ids import Alias
-from penstock.domain.jobs.ids import BatchId, EndpointId, JobName, ObjectId
+from penstock.domain.jobs.ids import EndpointId, JobName
 from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter, JobKind, JobState, NewJob
-from penstock.domain.jobs.payload import Extent
+from penstock.domain.jobs.payload import Extent, PayloadStore, object_id
 from penstock.domain.tenancy.tenant import Plan, Principal
 from penstock.gateway.deferred import jobs as routes
 from penstock.gateway.deferred import shapes
 from penstock.gateway.deferred.jobs import PREFIX, Wanted, Whole, Wish
 from penstock.jobs.accepting import Accepting, inside
-from penstock.jobs.ports import JobIntake, PayloadStore
+from penstock.jobs.ports import JobIntake
 
 REQUEST = "request"
 _SORTED = msgspec.json.Encoder(order="deterministic")
@@ -59,7 +59,7 @@ class Submitting:
         except BadRequest as error:
             raise inside(error, REQUEST) from error
         name = JobName(f"{PREFIX}{self.ids()}")
-        place = ObjectId(f"jobs/{name}/input")
+        place = object_id("job", name, "input")
         await self.payloads.put(who.tenant, place, wish.request)
         new = NewJob(
             name=name,
@@ -99,7 +99,7 @@ class Submitting:
 
     async def _drop(self, new: NewJob) -> None:
         with suppress(StoreUnavailable):
-            await self.payloads.delete(new.tenant, new.input.object)
+            await self.payloads.delete(new.input.object)
 
     async def find(self, who: Principal, name: str) -> Whole:
         job = _there(await self.store.find(who.tenant, JobName(name), self.clock.now()))
@@ -110,11 +110,7 @@ class Submitting:
         return Whole(job=job, answer=answer, attempts=tried)
 
     async def page(self, who: Principal, wanted: Wanted) -> tuple[Sequence[Job], bool]:
-        which = JobFilter(
-            state=JobState(wanted.state) if wanted.state else None,
-            model=Alias(wanted.model),
-            batch=BatchId(wanted.batch),
-        )
+        which = JobFilter(state=JobState(wanted.state) if wanted.state else None, model=Alias(wanted.model))
         page = wanted.page
         now, after = self.clock.now(), JobName(page.after) if page.after else None
         if after is not None and await self.store.find(who.tenant, after, now) is None:
@@ -142,7 +138,7 @@ class Submitting:
         job = _there(await self.store.delete(who.tenant, JobName(name), self.clock.now()))
         with suppress(StoreUnavailable):  # retention deletes what is left here
             for place in filter(None, (job.input.object, job.output.object)):
-                await self.payloads.delete(who.tenant, place)
+                await self.payloads.delete(place)
 
 
 def limits_of(plan: Plan) -> EnqueueLimits:

@@ -69,8 +69,6 @@ class Wanted:
     page: Paged
     state: str = ""
     model: str = ""
-    batch: str = ""
-    """Lines of this batch; empty for single jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +184,7 @@ def _wanted(query: Mapping[str, str]) -> Wanted:
     state = query.get("state", "")
     if state and state not in set(JobState):
         raise InvalidField(f"state is one of {', '.join(JobState)}", param="state")
-    return Wanted(page=shapes.paged(query), state=state, model=query.get("model", ""), batch=query.get("batch", ""))
+    return Wanted(page=shapes.paged(query), state=state, model=query.get("model", ""))
 
 
 def told(job: Job) -> dict[str, object]:

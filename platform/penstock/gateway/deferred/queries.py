@@ -5,9 +5,7 @@ from collections.abc import Sequence
 
 PAGES = frozenset({"after", "limit", "order"})
 
-QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = (
-    (re.compile(r"/v1/jobs"), PAGES | {"state", "model", "batch"}),
-)
+QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = ((re.compile(r"/v1/jobs"), PAGES | {"state", "model"}),)
 _NONE = frozenset[str]()
 
 
