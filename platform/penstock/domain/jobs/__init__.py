@@ -1,1 +1,1 @@
-"""Deferred work: requests that nobody waits for, and what belongs to them."""
+"""Nouns of work without a waiting caller: jobs, batches, files, webhooks, and what is stored of them."""
