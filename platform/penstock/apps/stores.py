@@ -1,6 +1,5 @@
 """The configured database, artifact store, signer and verifier; each is imported only when needed."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,13 +43,12 @@ def open_store(settings: ArtifactSettings) -> ArtifactStore:
     return FolderStore(settings.paths.artifacts)
 
 
-def open_payloads(settings: Told, found: "Callable[[], Keys]") -> "PayloadStore":
+def open_payloads(settings: Told, found: "Keys") -> "PayloadStore":
     from penstock.connectors.payloads.folder import FolderObjects
     from penstock.connectors.payloads.store import SealedPayloads
 
-    return SealedPayloads(
-        FolderObjects(settings.paths.payloads), lambda: [derive(key, Purpose.PAYLOADS) for key in found().platform]
-    )
+    keys = [derive(key, Purpose.PAYLOADS) for key in found.platform]
+    return SealedPayloads(FolderObjects(settings.paths.payloads), lambda: keys)
 
 
 def open_signer(settings: Told, signing_key: str = "") -> Signer:

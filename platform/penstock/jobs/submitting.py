@@ -9,7 +9,7 @@ Trade-off: a submit waits for two disks; in return nothing that was answered wit
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -27,7 +27,7 @@ from penstock.gateway.deferred.jobs import PREFIX, Wanted, Whole, Wish
 from penstock.jobs.accepting import Accepting, inside
 from penstock.jobs.ports import JobIntake
 
-REQUEST, WEBHOOK = "request", "webhook"
+REQUEST = "request"
 _SORTED = msgspec.json.Encoder(order="deterministic")
 
 
@@ -37,14 +37,6 @@ class Webhooks(Protocol):
         ...
 
 
-class NoWebhooks:
-    """No tenant has an endpoint."""
-
-    async def check(self, who: Principal, endpoint: EndpointId) -> None:
-        del who, endpoint
-        raise InvalidField("webhook is the id of one of your endpoints, and there is none: leave it out", param=WEBHOOK)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitting:
     """Implements the routes' ``Jobs``."""
@@ -52,9 +44,9 @@ class Submitting:
     store: JobIntake
     payloads: PayloadStore
     accepting: Accepting
+    webhooks: Webhooks
     clock: Clock
     ids: Callable[[], str]
-    webhooks: Webhooks = field(default_factory=NoWebhooks)
 
     async def submit(self, who: Principal, wish: Wish) -> tuple[Job, bool]:
         key, body = _idempotency(wish), _fingerprint(wish)

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 
 PAGES = frozenset({"after", "limit", "order"})
 
-QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = ((re.compile(r"/v1/jobs"), PAGES | {"state", "model"}),)
+QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = (
+    (re.compile(r"/v1/jobs"), PAGES | {"state", "model"}),
+    (re.compile(r"/v1/webhooks/[^/]+/deliveries"), PAGES | {"state"}),
+)
 _NONE = frozenset[str]()
 
 
