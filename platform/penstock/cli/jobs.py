@@ -16,6 +16,7 @@ from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
 from penstock.views import deferred as views
+from penstock.views.elements import line
 
 app = typer.Typer(no_args_is_help=True, help="Jobs: requests that are answered later, behind all other traffic.")
 Id = Annotated[str, typer.Argument(help="A job's id, as `job_…`.")]
@@ -159,7 +160,7 @@ def replay_dead(
     """
     body = {**query(tenant=tenant, model=model, error=error), "limit": most}
     found = operator(load()).post("/jobs/dead/replay", body)
-    screen.tell(found, lambda: views.line(f"{len(found['jobs'])} jobs are queued again."), as_json=as_json)
+    screen.tell(found, lambda: line(f"{len(found['jobs'])} jobs are queued again."), as_json=as_json)
 
 
 @app.command("pause")

@@ -331,7 +331,7 @@ async def test_an_auditor_and_another_tenant_find_nothing(site: DeferredGateway)
 
 async def test_plan_limits_hold_and_every_end_gives_back(database: Database, tmp_path: Path) -> None:
     """Enqueued tokens and jobs are refused with the measure; a cancelled job makes room, and no file stays."""
-    plan = Plan(batch_enqueued_tokens=100, batch_jobs=2, job_deadline_s=600.0)
+    plan = Plan(batch_enqueued_tokens=100, batch_jobs=3, job_deadline_s=600.0)
     site = DeferredGateway(database=database, folder=tmp_path / "payloads", clock=ManualClock(), plan=plan)
     first = await submitted(site, deadline_s=86_400)
     assert first["deadline_at"] - first["created_at"] == 600
