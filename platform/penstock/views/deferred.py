@@ -10,13 +10,15 @@ GOOD, BAD = frozenset({"succeeded", "completed"}), frozenset({"failed", "expired
 
 def jobs(found: Sequence[Record]) -> Listing:
     times = {name: of(_when, f"{name}_at") for name in ("created", "ended")}
-    columns: dict[str, Cell] = {"id": "id", "state": _state, "model": "model", "api": "api", "tries": "attempt", **times}
+    columns: dict[str, Cell] = {
+        "id": "id",
+        "state": _state,
+        "model": "model",
+        "api": "api",
+        "tries": "attempt",
+        **times,
+    }
     return table("Jobs", found, columns, note=_why)
-
-
-def dead(found: Sequence[Record]) -> Listing:
-    plain = {"id": "id", "tenant": "tenant", "model": "model", "error": "error", "tries": "attempt"}
-    return table("Dead letters", found, {**plain, "ended (UTC)": of(_when, "ended_at")})
 
 
 def job(found: Record) -> Iterator[Line | Listing]:

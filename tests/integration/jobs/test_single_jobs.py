@@ -11,7 +11,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.jobs.ids import RunnerId
-from penstock.domain.jobs.job import End, Job, JobState, PutBack, Reason, Want
+from penstock.domain.jobs.job import ClaimQuota, End, Job, JobState, PutBack, Reason
 from penstock.domain.jobs.payload import Extent, object_id
 from penstock.domain.tenancy.tenant import Plan
 from tests.support.clock import ManualClock
@@ -53,7 +53,7 @@ async def claimed(site: DeferredGateway) -> Job:
     rows = await site.database.rows(
         "insert into runner (name, seen_at, started_at) values ('r', $1, $1) returning id", site.clock.now()
     )
-    jobs = await site.store.claim(RunnerId(rows[0]["id"]), [Want(version=VERSION.id, jobs=1)], site.clock.now())
+    jobs = await site.store.claim(RunnerId(rows[0]["id"]), [ClaimQuota(version=VERSION.id, jobs=1)], site.clock.now())
     return jobs[0]
 
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.apps import deferred
 from penstock.apps.gateway import reading
+from penstock.apps.gateway.offered import offered
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.gateway.shared import Shared
@@ -68,7 +68,7 @@ def front(settings: GatewaySettings, parts: Parts) -> Front:
     keep_early = refused_early(shared.recording.records, ledger)
     reader = BodyReader(shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES)
     turns = StartTurns(shared.clock.monotonic)
-    later = deferred.offered(settings, parts, reader, turns, _new_id)
+    later = offered(settings, parts, reader, turns, _new_id)
     refusals = Refusals(probes.keys, ledger, keep_early)
     edge = Edge(
         corridor=once,
