@@ -2,10 +2,10 @@
 
 from functools import lru_cache
 
-from penstock.apps.deferred import payloads
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.settings.deferred import DeferredSettings
+from penstock.apps.stores import open_payloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.runners import PostgresRunnerLife, PostgresRunners
@@ -29,7 +29,11 @@ _hours = lru_cache(1024)(parsed)
 
 def compose(settings: DeferredSettings, parts: Parts, database: Database, dsn: str, bills: Bills) -> Runner:
     shared, keyring = parts.shared, parts.probes.keys
-    metrics, store, kept = RunnerMetrics(shared.metrics), PostgresJobs(database), payloads(settings, shared)
+    metrics, store, kept = (
+        RunnerMetrics(shared.metrics),
+        PostgresJobs(database),
+        open_payloads(settings, lambda: shared.ticket_keys.platform),
+    )
     held = HeldJobs(lambda: _loads(parts), shared.clock.monotonic)
     asking = Asking(
         ask=parts.pipeline.ask,
