@@ -2,7 +2,7 @@
 
 from dashboards.layout import Board, Row
 from dashboards.panels import lines, number, parts
-from dashboards.queries import gauge, increase, quantile, query, rate
+from dashboards.queries import gauge, increase, quantile, query, rate, series
 from penstock.telemetry import names
 
 NOW = Row(
@@ -79,6 +79,12 @@ ATTEMPTS = Row(
             "s",
             query(quantile(0.5, names.JOB_CLAIM_SECONDS), "p50"),
             query(quantile(0.99, names.JOB_CLAIM_SECONDS), "p99"),
+        ),
+        lines(
+            "Lease",
+            "Seconds since each runner last confirmed that it may hold jobs: it does so twice a second.",
+            "s",
+            query(f"time() - max by (instance) ({series(names.RUNNER_CONFIRMED_AT)} > 0)", "{{instance}}"),
         ),
         lines(
             "Ends that wait",
