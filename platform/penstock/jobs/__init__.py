@@ -1,0 +1,1 @@
+"""Running jobs beside the gateway: attempts, batches, deliveries, retention."""
