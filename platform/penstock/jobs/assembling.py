@@ -17,9 +17,10 @@ import msgspec
 from penstock.domain.errors import PayloadGone, PayloadUnreadable, PenstockError
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.jobs.batch import Batch, Counts, Tokens
-from penstock.domain.jobs.file import FileId
-from penstock.domain.jobs.job import JobState
-from penstock.domain.jobs.payload import ObjectId, PayloadStore, PayloadWriter, object_id
+from penstock.domain.jobs.file import object_of
+from penstock.domain.jobs.ids import FileId, JobName, ObjectId
+from penstock.domain.jobs.job import JobState, Reason
+from penstock.domain.jobs.payload import PayloadStore, PayloadWriter
 from penstock.jobs.lines import LineReader
 from penstock.jobs.validation import LineRefused, taken_apart
 
@@ -29,21 +30,24 @@ WINDOW_BYTES = 4 << 20
 """Bytes of stored results in memory at once, beside those of one longer answer."""
 LONGEST_LINE = 256 << 20
 """Bytes of an input line: the file was judged, so that its own size bounds it."""
-BATCH_EXPIRED, BATCH_CANCELLED, RESULT_LOST = "batch_expired", "batch_cancelled", "result_lost"
+RESULT_LOST = "result_lost"
+CODES = {Reason.DEADLINE: "batch_expired", Reason.CALLER: "batch_cancelled", Reason.KEY_REVOKED: "key_revoked"}
 MESSAGES = {
-    BATCH_EXPIRED: "This request could not be executed before the completion window expired.",
-    BATCH_CANCELLED: "This request was not executed because the batch was cancelled.",
-    RESULT_LOST: "This request was answered, and its stored answer can't be read.",
+    "batch_expired": "This request could not be executed before the completion window expired.",
+    "batch_cancelled": "This request was not executed because the batch was cancelled.",
     "key_revoked": "This request was not executed because the key of its batch was revoked.",
+    RESULT_LOST: "This request was answered, and its stored answer can't be read.",
 }
+"""OpenAI's own words, if it has any."""
 
 
 class EndedLine(NamedTuple):
     """A line's row after its end; ``answer`` is empty if none was stored."""
 
     number: int
-    name: str
+    name: JobName
     state: JobState
+    reason: Reason
     error: str
     status: int
     request: RequestId
@@ -81,7 +85,7 @@ class _Sum:
             self.completed += 1
             self.prompt += line.prompt_tokens
             self.output += line.output_tokens
-        elif code_of(line) not in (BATCH_EXPIRED, BATCH_CANCELLED):
+        elif line.reason not in (Reason.DEADLINE, Reason.CALLER):
             self.failed += 1
 
 
@@ -116,10 +120,6 @@ async def assemble(
         output_bytes, error_bytes = await into[0].close(), await into[1].close()
     counts = Counts(total=total.total, completed=total.completed, failed=total.failed)
     return Assembled(output_bytes, error_bytes, counts, Tokens(prompt=total.prompt, output=total.output))
-
-
-def object_of(file: FileId) -> ObjectId:
-    return object_id("file", file)
 
 
 def _answer_of(line: EndedLine) -> ObjectId:
@@ -201,11 +201,7 @@ def line_of(line: EndedLine, custom_id: str | None, body: bytes | None) -> bytes
 
 def code_of(line: EndedLine) -> str:
     """Return why a line has no answer."""
-    if line.is_answered:
-        return RESULT_LOST
-    if line.state is JobState.CANCELLED:
-        return line.error or BATCH_CANCELLED
-    return line.error or PenstockError.code
+    return CODES.get(line.reason) or (RESULT_LOST if line.answer else line.error or PenstockError.code)
 
 
 def _said() -> Mapping[str, str]:

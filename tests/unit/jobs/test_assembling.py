@@ -1,6 +1,7 @@
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,10 +9,10 @@ from hypothesis import strategies as st
 from penstock.domain.errors import PayloadGone
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.jobs.batch import Tokens
-from penstock.domain.jobs.file import FileId
-from penstock.domain.jobs.job import JobState
-from penstock.domain.jobs.payload import ObjectId
-from penstock.jobs.assembling import EndedLine, assemble, object_of
+from penstock.domain.jobs.file import object_of
+from penstock.domain.jobs.ids import FileId, JobName, ObjectId
+from penstock.domain.jobs.job import JobState, Reason
+from penstock.jobs.assembling import EndedLine, assemble
 from tests.unit.domain.jobs.test_batch import NEW
 from tests.unit.jobs.test_validation import line
 
@@ -64,16 +65,32 @@ class Kept:
         return 0
 
 
-def ended(
-    number: int, state: JobState, *, error: str = "", status: int = 0, answer: str = "", at: int = 0
-) -> EndedLine:
+class Way(NamedTuple):
+    """How a line can end."""
+
+    state: JobState
+    reason: Reason = Reason.NONE
+    error: str = ""
+    status: int = 0
+
+
+DONE = Way(JobState.SUCCEEDED, status=200)
+REFUSED = Way(JobState.FAILED, Reason.REFUSED, "invalid_field", 400)
+DEAD = Way(JobState.FAILED, Reason.DEAD_LETTER, "worker_lost")
+LATE = Way(JobState.FAILED, Reason.DEADLINE)
+CANCELLED = Way(JobState.CANCELLED, Reason.CALLER)
+REVOKED = Way(JobState.CANCELLED, Reason.KEY_REVOKED)
+
+
+def ended(number: int, way: Way, answer: str = "", *, at: int = 0) -> EndedLine:
     return EndedLine(
         number=number,
-        name=f"batch_req_{number}",
-        state=state,
-        error=error,
-        status=status,
-        request=RequestId(f"req-{number}") if status else RequestId(""),
+        name=JobName(f"batch_req_{number}"),
+        state=way.state,
+        reason=way.reason,
+        error=way.error,
+        status=way.status,
+        request=RequestId(f"req-{number}" if way.status else ""),
         answer=ObjectId(answer),
         at=at,
         size=len(ANSWER) if answer else 0,
@@ -104,13 +121,13 @@ def stored(rows: Sequence[EndedLine]) -> Kept:
 async def test_both_files() -> None:
     """Answers stand in the output file; errors of the API with status and body, and other ends, in the error file."""
     rows = [
-        ended(1, JobState.SUCCEEDED, status=200, answer="batch/1/1-1"),
-        ended(2, JobState.FAILED, error="invalid_field", status=400, answer="batch/1/1-2"),
-        ended(3, JobState.FAILED, error="batch_expired"),
-        ended(4, JobState.CANCELLED),
-        ended(5, JobState.FAILED, error="worker_lost"),
-        ended(6, JobState.SUCCEEDED, status=200, answer="batch/1/lost"),
-        ended(7, JobState.CANCELLED, error="key_revoked"),
+        ended(1, DONE, "batch/1/1-1"),
+        ended(2, REFUSED, "batch/1/1-2"),
+        ended(3, LATE),
+        ended(4, CANCELLED),
+        ended(5, DEAD),
+        ended(6, DONE, "batch/1/lost"),
+        ended(7, REVOKED),
     ]
     kept = stored(rows)
     done = await assemble(kept, NEW, paged(rows), FILES)
@@ -140,35 +157,27 @@ async def test_both_files() -> None:
 
 async def test_a_file_without_a_line_is_not_made() -> None:
     """If all lines were answered there is no error file, and the other way round."""
-    rows = [ended(1, JobState.SUCCEEDED, status=200, answer="batch/1/1-1")]
+    rows = [ended(1, DONE, "batch/1/1-1")]
     kept = stored(rows)
     assert (await assemble(kept, NEW, paged(rows), FILES)).error_bytes == 0
     assert object_of(FILES[1]) not in kept.objects
 
 
-ENDS = st.sampled_from(
-    [
-        (JobState.SUCCEEDED, "", 200, True),
-        (JobState.FAILED, "invalid_field", 400, True),
-        (JobState.FAILED, "batch_expired", 0, False),
-        (JobState.FAILED, "engine_error", 0, False),
-        (JobState.CANCELLED, "", 0, False),
-    ]
-)
+WAYS = st.sampled_from([DONE, REFUSED, DEAD, LATE, CANCELLED, REVOKED])
 
 
-@given(ends=st.lists(st.tuples(ENDS, st.integers(1, 3)), max_size=30), size=st.integers(1, 7))
-async def test_each_line_once_in_one_file(ends: list[tuple[tuple[JobState, str, int, bool], int]], size: int) -> None:
+@given(ends=st.lists(st.tuples(WAYS, st.integers(1, 3)), max_size=30), size=st.integers(1, 7))
+async def test_each_line_once_in_one_file(ends: list[tuple[Way, int]], size: int) -> None:
     """However lines end, in whichever segments: output + error = total, and each ``custom_id`` once."""
     rows, lengths = [], dict[str, int]()
-    for number, ((state, error, status, has_answer), segment) in enumerate(ends, start=1):
-        answer = f"batch/1/{segment}" if has_answer else ""
-        rows.append(ended(number, state, error=error, status=status, answer=answer, at=lengths.get(answer, 0)))
+    for number, (way, segment) in enumerate(ends, start=1):
+        answer = f"batch/1/{segment}" if way.status else ""
+        rows.append(ended(number, way, answer, at=lengths.get(answer, 0)))
         lengths[answer] = lengths.get(answer, 0) + len(ANSWER)
     kept = stored(rows)
     done = await assemble(kept, NEW, paged(rows, size), FILES)
     output, errors = (lines_of(kept, file) for file in FILES)
     assert len(output) + len(errors) == done.counts.total == len(ends)
     assert sorted(str(one["custom_id"]) for one in output + errors) == sorted(f"c{row.number}" for row in rows)
-    assert done.counts.completed == len(output) == sum(end[0][2] == 200 for end in ends)
-    assert all(one["response"] for one in output)
+    assert done.counts.completed == len(output) == sum(way is DONE for way, _ in ends)
+    assert done.counts.failed == sum(way in (REFUSED, DEAD, REVOKED) for way, _ in ends)

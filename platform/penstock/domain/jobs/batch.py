@@ -6,15 +6,12 @@ A transition returns the changed batch, or raises ``Conflict``. Times are Unix s
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NewType
 
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import KeyId, TenantId, VersionId
-from penstock.domain.jobs.file import FileId
-from penstock.domain.jobs.payload import ObjectId
+from penstock.domain.jobs.ids import BatchId, FileId, ObjectId
 from penstock.domain.serving.request import Api
 
-BatchId = NewType("BatchId", str)
 MOST_LINES = 50_000
 """Requests of one batch: OpenAI's bound."""
 MOST_TRIES = 3
@@ -113,15 +110,14 @@ def begun(batch: Batch, total: int, versions: Mapping[str, VersionId], now: floa
     return replace(moved, counts=Counts(total=total), versions=versions)
 
 
-def lines_ended(batch: Batch, now: float) -> Batch:
-    return _moved(batch, BatchState.FINALIZING, now, BatchState.IN_PROGRESS)
+def lines_ended(batch: Batch, now: float, *, is_late: bool) -> Batch:
+    """Return the batch whose files are to be written; ``is_late`` if the deadline ended any line."""
+    return replace(_moved(batch, BatchState.FINALIZING, now, BatchState.IN_PROGRESS), is_late=is_late)
 
 
 def late(batch: Batch, now: float) -> Batch:
-    """Return the batch after its deadline: without lines it has expired, else its files come first."""
-    if batch.state is BatchState.VALIDATING:
-        return replace(_moved(batch, BatchState.EXPIRED, now, BatchState.VALIDATING), is_late=True)
-    return replace(lines_ended(batch, now), is_late=True)
+    """Return the batch whose deadline passed before it had lines."""
+    return replace(_moved(batch, BatchState.EXPIRED, now, BatchState.VALIDATING), is_late=True)
 
 
 def cancelling(batch: Batch, now: float) -> Batch:

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs import batch as batches
-from penstock.domain.jobs.batch import Batch, BatchId, BatchState, Counts, LineFault, Tokens
-from penstock.domain.jobs.file import FileId
-from penstock.domain.jobs.payload import ObjectId
+from penstock.domain.jobs.batch import Batch, BatchState, Counts, LineFault, Tokens
+from penstock.domain.jobs.ids import BatchId, FileId, ObjectId
 from penstock.domain.serving.request import Api
 
 NEW = Batch(
@@ -29,7 +28,7 @@ FILES = (FileId("file-2"), FileId("file-3"))
 ACTS: dict[str, Callable[[Batch, float], Batch]] = {
     "refuse": lambda one, now: batches.refused(one, [FAULT], now),
     "begin": lambda one, now: batches.begun(one, 2, {}, now),
-    "end": batches.lines_ended,
+    "end": lambda one, now: batches.lines_ended(one, now, is_late=False),
     "be late": batches.late,
     "cancel": batches.cancelling,
     "close": lambda one, now: batches.closed(one, Counts(total=2), Tokens(), FILES, now),
@@ -41,7 +40,9 @@ ACTS: dict[str, Callable[[Batch, float], Batch]] = {
 def test_every_state_of_a_completed_batch_has_its_time() -> None:
     """A batch goes from validating to completed, and keeps when it entered each state."""
     one = batches.begun(NEW, 2, {}, 101.0)
-    one = batches.closed(batches.lines_ended(one, 102.0), Counts(total=2, completed=2), Tokens(), FILES, 103.0)
+    one = batches.closed(
+        batches.lines_ended(one, 102.0, is_late=False), Counts(total=2, completed=2), Tokens(), FILES, 103.0
+    )
     assert (one.state, one.counts.completed) == (BatchState.COMPLETED, 2)
     assert dict(one.times) == {BatchState.IN_PROGRESS: 101.0, BatchState.FINALIZING: 102.0, BatchState.COMPLETED: 103.0}
 
@@ -55,8 +56,7 @@ def test_cancel_is_idempotent_and_ends_in_its_own_state() -> None:
 
 def test_the_deadline_ends_as_expired() -> None:
     """A late batch is expired once its files are written; one that was still validated has none."""
-    one = batches.late(batches.begun(NEW, 2, {}, 101.0), 86_500.0)
-    assert one.state is BatchState.FINALIZING
+    one = batches.lines_ended(batches.begun(NEW, 2, {}, 101.0), 86_500.0, is_late=True)
     assert batches.closed(one, Counts(total=2), Tokens(), FILES, 86_501.0).state is BatchState.EXPIRED
     assert batches.late(NEW, 86_500.0).state is BatchState.EXPIRED
 
