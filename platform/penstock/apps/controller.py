@@ -21,6 +21,7 @@ from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.demand import PostgresDemand
+from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.leadership import PostgresLeadership, leader
 from penstock.connectors.postgres.leases import PostgresLeases
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -180,6 +181,7 @@ def _compose(
         tenancy=PostgresTenancy(database),
         tables=tables,
         audit=PostgresAudit(database),
+        pauses=PostgresJobs(database),
         heartbeats=heartbeats,
         orders=orders,
         decisions=decisions,

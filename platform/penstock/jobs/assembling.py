@@ -15,17 +15,16 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.domain.errors import PayloadGone, PayloadUnreadable, PenstockError
-from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.ids import TenantId
 from penstock.domain.jobs.batch import Batch, Counts, Tokens
 from penstock.domain.jobs.file import object_of
-from penstock.domain.jobs.ids import FileId, JobName, ObjectId
-from penstock.domain.jobs.job import JobState, Reason
+from penstock.domain.jobs.ids import FileId, ObjectId
+from penstock.domain.jobs.job import Reason
+from penstock.domain.jobs.line import EndedLine
 from penstock.domain.jobs.payload import PayloadStore, PayloadWriter
 from penstock.jobs.lines import LineReader
 from penstock.jobs.validation import LineRefused, taken_apart
 
-FIRST_ERROR = 400
-"""The first HTTP status of an error."""
 WINDOW_BYTES = 4 << 20
 """Bytes of stored results in memory at once, beside those of one longer answer."""
 LONGEST_LINE = 256 << 20
@@ -39,27 +38,6 @@ MESSAGES = {
     RESULT_LOST: "This request was answered, and its stored answer can't be read.",
 }
 """OpenAI's own words, if it has any."""
-
-
-class EndedLine(NamedTuple):
-    """A line's row after its end; ``answer`` is empty if none was stored."""
-
-    number: int
-    name: JobName
-    state: JobState
-    reason: Reason
-    error: str
-    status: int
-    request: RequestId
-    answer: ObjectId
-    at: int
-    size: int
-    prompt_tokens: int
-    output_tokens: int
-
-    @property
-    def is_answered(self) -> bool:
-        return bool(self.answer) and self.status < FIRST_ERROR
 
 
 class Assembled(NamedTuple):

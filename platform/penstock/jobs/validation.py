@@ -19,6 +19,7 @@ from penstock.domain.errors import BadRequest, InvalidField, MalformedBody, Unsu
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.jobs.batch import MOST_LINES, LineFault
+from penstock.domain.money import MicroUsd
 from penstock.domain.serving.auto import Auto
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.tenancy.cost import Cost
@@ -62,7 +63,7 @@ class Asked(NamedTuple):
 
 
 class CheckedLine(NamedTuple):
-    """An accepted line: its range in the file, its model by name and version, its estimated tokens."""
+    """An accepted line: its range in the file, its model by name and version, what it may cost."""
 
     number: int
     at: int
@@ -70,6 +71,7 @@ class CheckedLine(NamedTuple):
     model: str
     version: VersionId
     cost_tokens: int
+    cost_micro_usd: MicroUsd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,8 +168,9 @@ class _Judging:
         parsed, _ = await self._by.bodies.read(self._who.tenant, self._api, asked.body, self._bounds)
         self._check(parsed)
         version = self._version(parsed.model)
-        tokens = tokens_of(parsed.cost, version, self._who)
-        return CheckedLine(line.number, line.at, line.size, parsed.model, version.id, tokens)
+        prompt, output = tokens_of(parsed.cost, version, self._who)
+        price = version.price.at(self._who.tier.price_factor).of(prompt=prompt, cached=0, output=output)
+        return CheckedLine(line.number, line.at, line.size, parsed.model, version.id, prompt + output, price)
 
     def _once(self, custom_id: str, number: int) -> None:
         mark = blake2b(custom_id.encode(), digest_size=16).digest()
@@ -242,12 +245,12 @@ def taken_apart(raw: bytes) -> Asked:
     return Asked(line.custom_id, line.method, line.url, bytes(line.body))
 
 
-def tokens_of(cost: Cost, version: VersionEntry, who: Principal) -> int:
-    """Return a request's tokens before it is tokenised: its prompt by bytes, its output by bounds."""
+def tokens_of(cost: Cost, version: VersionEntry, who: Principal) -> tuple[int, int]:
+    """Return a request's tokens before it is tokenised: its prompt's by bytes, its output's by bounds."""
     if version.handler is not None and version.counts_by_item:
-        return version.handler.item_tokens * cost.prompts + cost.decode_tokens
+        return version.handler.item_tokens * cost.prompts + cost.decode_tokens, 0
     context = who.context(version.max_model_len)
     counted = cost.with_prompt(max(1, cost.body_bytes // BYTES_PER_TOKEN), is_counted=True).within(context)
     most = who.plan.max_output_tokens
     output = min(counted.output_tokens, most * cost.sequences) if most else counted.output_tokens
-    return counted.prompt_tokens + output
+    return counted.prompt_tokens, output

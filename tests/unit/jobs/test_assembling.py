@@ -12,7 +12,8 @@ from penstock.domain.jobs.batch import Tokens
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import FileId, JobName, ObjectId
 from penstock.domain.jobs.job import JobState, Reason
-from penstock.jobs.assembling import EndedLine, assemble
+from penstock.domain.jobs.line import EndedLine
+from penstock.jobs.assembling import assemble
 from tests.unit.domain.jobs.test_batch import NEW
 from tests.unit.jobs.test_validation import line
 

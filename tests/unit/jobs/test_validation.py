@@ -167,6 +167,6 @@ async def test_inputs_of_all_embeddings_are_counted() -> None:
 def test_tokens_are_bounded_by_context_and_plan() -> None:
     """Without ``max_tokens`` the plan's or the context's bound counts; the prompt counts by its bytes."""
     cost = Cost(body_bytes=400)
-    assert tokens_of(cost, VERSION, principal()) == VERSION.max_model_len
-    assert tokens_of(cost, VERSION, principal(plan=Plan(max_output_tokens=50))) == 100 + 50
-    assert tokens_of(cost.with_output(16), VERSION, principal()) == 100 + 16
+    assert tokens_of(cost, VERSION, principal()) == (100, VERSION.max_model_len - 100)
+    assert tokens_of(cost, VERSION, principal(plan=Plan(max_output_tokens=50))) == (100, 50)
+    assert tokens_of(cost.with_output(16), VERSION, principal()) == (100, 16)

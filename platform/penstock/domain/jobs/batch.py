@@ -19,6 +19,7 @@ MOST_TRIES = 3
 
 
 NO_FILE = FileId("")
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class BatchState(StrEnum):
@@ -77,11 +78,11 @@ class Batch:
     window: str
     created_at: float
     deadline_at: float
+    output_keep_s: float
+    """Seconds for which both result files are kept."""
     state: BatchState = BatchState.VALIDATING
     times: Mapping[BatchState, float] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
-    output_keep_s: float = 0.0
-    """Seconds for which both result files are kept; 0 for the plan's time."""
     faults: tuple[LineFault, ...] = ()
     versions: Mapping[str, VersionId] = field(default_factory=dict)
     """The version that each model's name stands for, in all lines: a rollout does not split a batch."""
@@ -98,6 +99,11 @@ class Batch:
     def at(self, state: BatchState) -> float:
         """Return the time at which the batch entered a state; 0 if it never did."""
         return self.times.get(state, 0.0)
+
+
+def seconds(window: str) -> float:
+    """Return the length of a completion window, as ``24h`` or ``30m``."""
+    return int(window[:-1]) * _UNITS_S[window[-1]]
 
 
 def refused(batch: Batch, faults: Sequence[LineFault], now: float) -> Batch:

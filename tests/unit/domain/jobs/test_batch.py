@@ -21,6 +21,7 @@ NEW = Batch(
     window="24h",
     created_at=100.0,
     deadline_at=86_500.0,
+    output_keep_s=3_600.0,
 )
 FAULT = LineFault(code="invalid_url", message="url must be the batch's endpoint", param="url", line=3)
 FILES = (FileId("file-2"), FileId("file-3"))

@@ -70,20 +70,26 @@ limit 100
 for update skip locked
 
 -- name: claim
+-- Tenants take turns: the oldest batch of each comes before the second one of any.
 update batch set runner = $1, epoch = epoch + 1, tries = tries + 1
 where id in (
-    select id from batch b
-    where ended_at = 0 and next_at <= $2
-      and (state = 'validating' or state in ('finalizing', 'cancelling') and not batch_has_open_lines(b))
-      and (runner is null or runner = $1 and not id = any($3::text[])
-           or not exists (select from runner r where r.id = b.runner))
-    order by next_at, created_at
-    limit $4
+    select id from batch
+    where id in (
+        select id from (
+            select id, created_at, row_number() over (partition by tenant order by created_at) as turn
+            from batch b
+            where ended_at = 0 and state = any($2::text[]) and next_at <= $4
+              and (runner is null or runner = $1 and not id = any($3::text[])
+                   or not exists (select from runner r where r.id = b.runner))
+              and (state = 'validating' or not batch_has_open_lines(b))) as due
+        order by turn, created_at
+        limit $5)
     for update skip locked)
 returning *
 
 -- name: put_back
-update batch set runner = null, next_at = $3, tries = tries - $4 where id = $1 and epoch = $2 and runner is not null
+update batch set runner = null, next_at = $3, tries = tries - case when $4 then 0 else 1 end
+where id = $1 and epoch = $2 and runner is not null
 
 -- name: lines
 select line, name, state, reason, error, status, request, output_object, output_at, output_bytes, prompt_tokens,
@@ -104,3 +110,25 @@ select distinct output_object from job where batch = $1 and output_object <> ''
 
 -- name: cleared
 update batch set is_cleared = true where id = $1
+
+-- name: cancel_lines
+update job
+set state = case when state = 'queued' then 'cancelled' else state end,
+    reason = case when state = 'queued' then 'cancelled' else reason end,
+    waits = false,
+    ended_at = case when state = 'queued' then $2 else ended_at end,
+    cancel_asked_at = case when cancel_asked_at > 0 then cancel_asked_at else $2 end
+where batch = $1 and state in ('queued', 'running')
+
+-- name: pause
+insert into job_pause (scope, at) values ($1, $2) on conflict do nothing
+
+-- name: resume
+delete from job_pause where scope = $1
+
+-- name: add_file
+insert into file (id, tenant, key, name, purpose, bytes, created_at, expires_at, object, state)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
+-- name: forget_lines
+delete from job where id in (select id from job where batch = $1 limit 10000) returning 1

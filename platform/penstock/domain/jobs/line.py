@@ -1,0 +1,31 @@
+"""A batch's line after its end: what a result file says about it."""
+
+from typing import NamedTuple
+
+from penstock.domain.ids import RequestId
+from penstock.domain.jobs.ids import JobName, ObjectId
+from penstock.domain.jobs.job import JobState, Reason
+
+FIRST_ERROR = 400
+"""The first HTTP status of an error."""
+
+
+class EndedLine(NamedTuple):
+    """``answer`` is the object with its stored answer, at ``at``; empty if none was stored."""
+
+    number: int
+    name: JobName
+    state: JobState
+    reason: Reason
+    error: str
+    status: int
+    request: RequestId
+    answer: ObjectId
+    at: int
+    size: int
+    prompt_tokens: int
+    output_tokens: int
+
+    @property
+    def is_answered(self) -> bool:
+        return bool(self.answer) and self.status < FIRST_ERROR
