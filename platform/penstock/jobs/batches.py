@@ -12,6 +12,7 @@ from typing import Protocol
 from penstock.domain.clock import Clock
 from penstock.domain.errors import (
     Evicted,
+    ExceedsLimit,
     OverEnqueued,
     PayloadGone,
     PayloadUnreadable,
@@ -168,8 +169,8 @@ class BatchJudging:
         limits = EnqueueLimits(tokens=plan.batch_enqueued_tokens, jobs=plan.batch_jobs)
         try:
             await self._store.begin(batch, checked.versions, self._lines(batch, checked, plan), limits, now)
-        except OverEnqueued as error:
-            await self._refuse(batch, error.code, error.message)
+        except (OverEnqueued, ExceedsLimit) as error:
+            await self._refuse(batch, OverEnqueued.code, error.message)
 
     def _lines(self, batch: Batch, checked: Checked, plan: Plan) -> list[NewJob]:
         stem = self._ids()

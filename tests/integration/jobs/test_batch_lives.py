@@ -1,0 +1,406 @@
+"""Batches on a real Postgres, from their file to their results: each line once in one file, whatever happens."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from penstock.connectors.postgres.database import Database
+from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownObject, WindowNotOffered
+from penstock.domain.ids import TenantId
+from penstock.domain.jobs.batch import MOST_TRIES, BatchState
+from penstock.domain.jobs.file import object_of
+from penstock.domain.jobs.ids import BatchId, FileId
+from penstock.domain.jobs.job import JobState, Reason
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import Plan
+from penstock.gateway.deferred.batches import Wish
+from penstock.gateway.deferred.shapes import Paged
+from tests.support.clock import ManualClock
+from tests.support.jobs.batches import BatchSite, line
+
+pytestmark = pytest.mark.integration
+LINES = [line(f"c{number}") for number in range(1, 7)]
+
+
+@pytest.fixture
+def site(database: Database, tmp_path: Path, clock: ManualClock) -> BatchSite:
+    return BatchSite(database, tmp_path, clock)
+
+
+async def test_from_file_to_results(site: BatchSite) -> None:
+    """Answers are in the output file and errors in the error file; counts, tokens and times are the rows'."""
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    begun = await site.find(batch.id)
+    assert (begun.state, begun.counts.total) == (BatchState.IN_PROGRESS, 6)
+    first = await site.claim(me, 4)
+    assert await site.answer(first) == 4
+    assert await site.answer(await site.claim(me), status=400) == 2
+    counts = (await site.find(batch.id)).counts
+    assert (counts.completed, counts.failed) == (4, 2)
+    done = await site.until_over(me, batch.id)
+    output, errors = await site.results(done)
+    assert (done.state, done.counts.completed, done.counts.failed) == (BatchState.COMPLETED, 4, 2)
+    assert sorted(one["custom_id"] for one in output + errors) == [f"c{number}" for number in range(1, 7)]
+    assert {one["response"]["status_code"] for one in output} == {200}
+    assert {(one["response"]["status_code"], one["error"]) for one in errors} == {(400, None)}
+    assert (done.tokens.prompt, done.tokens.output) == (12, 16)
+    assert set(done.times) == {BatchState.IN_PROGRESS, BatchState.FINALIZING, BatchState.COMPLETED}
+    assert await site.reserved() == 0
+
+
+async def test_a_wrong_file_fails_and_runs_nothing(site: BatchSite) -> None:
+    """One wrong line among good ones: nothing is queued, nothing reserved, and the line is named."""
+    me = await site.runner()
+    batch = await site.create(*LINES, line("c1"))
+    failed = await site.until_over(me, batch.id)
+    assert failed.state is BatchState.FAILED
+    assert [(fault.line, fault.code) for fault in failed.faults] == [(7, "duplicate_custom_id")]
+    assert await site.claim(me) == ()
+    assert await site.reserved() == 0
+
+
+async def test_a_failed_batch_holds_no_tokens(site: BatchSite) -> None:
+    """A batch beyond the enqueued tokens fails as a whole; what it asked for is free again for the next."""
+    site.plan = Plan(batch_enqueued_tokens=200)
+    me = await site.runner()
+    large = await site.create(*(line(f"c{number}", max_tokens=100) for number in range(9)))
+    failed = await site.until_over(me, large.id)
+    assert [fault.code for fault in failed.faults] == ["token_limit_exceeded"]
+    assert await site.reserved() == 0
+    small = await site.create(line("c1", max_tokens=100))
+    await site.step(me)
+    assert (await site.find(small.id)).state is BatchState.IN_PROGRESS
+
+
+async def test_cancelled_in_flight_is_counted_and_written(site: BatchSite) -> None:
+    """Lines that run while a batch is cancelled end in the error file, done ones stay in the output file."""
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    running = await site.claim(me, 4)
+    await site.answer(running[:2])
+    assert (await site.intake.cancel(site.who(), batch.id)).state is BatchState.CANCELLING
+    stops = await site.jobs.asked_to_stop(me, site.clock.now())
+    assert {stop.id for stop in stops} == {job.id for job in running[2:]}
+    await site.step(me)
+    assert (await site.find(batch.id)).state is BatchState.CANCELLING, "two lines still run"
+    await site.end(running[2:], JobState.CANCELLED, Reason.CALLER)
+    done = await site.until_over(me, batch.id)
+    output, errors = await site.results(done)
+    assert (done.state, len(output), len(errors)) == (BatchState.CANCELLED, 2, 4)
+    assert {one["error"]["code"] for one in errors} == {"batch_cancelled"}
+    assert await site.reserved() == 0
+
+
+async def test_cancel_ends_though_a_runner_never_answers(site: BatchSite) -> None:
+    """Within 30 seconds the batch is cancelled; what its runner says afterwards is fenced."""
+    me, deaf = await site.runner(), await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    running = await site.claim(deaf)
+    await site.intake.cancel(site.who(), batch.id)
+    for _ in range(30):
+        site.clock.advance(1.0)
+        await site.step(me)
+    done = await site.find(batch.id)
+    assert done.state is BatchState.CANCELLED
+    assert await site.answer(running) == 0
+    assert len((await site.results(done))[1]) == 6
+
+
+async def test_cancel_races_with_ends(site: BatchSite) -> None:
+    """Cancels and ends at the same moment: each line is in one file, and no ``custom_id`` is in none."""
+    me = await site.runner()
+    for _ in range(5):
+        batch = await site.create(*(line(f"c{number}") for number in range(40)))
+        await site.step(me)
+        running = await site.claim(me, 30)
+        thirds = [running[:10], running[10:20], running[20:]]
+        await asyncio.gather(
+            site.answer(thirds[0]),
+            site.intake.cancel(site.who(), batch.id),
+            site.answer(thirds[1]),
+            site.intake.cancel(site.who(), batch.id),
+            site.answer(thirds[2], status=400),
+        )
+        await site.end(running, JobState.CANCELLED, Reason.CALLER)
+        done = await site.until_over(me, batch.id)
+        output, errors = await site.results(done)
+        assert sorted(one["custom_id"] for one in output + errors) == sorted(f"c{number}" for number in range(40))
+
+
+async def test_an_expired_batch_keeps_what_is_done(site: BatchSite) -> None:
+    """At the deadline the rest is ``batch_expired``, also a line that still runs."""
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    running = await site.claim(me, 3)
+    await site.answer(running[:2])
+    site.clock.advance(86_400.0)
+    await site.step(me)
+    await site.end(running[2:], JobState.FAILED, Reason.DEADLINE)
+    done = await site.until_over(me, batch.id)
+    output, errors = await site.results(done)
+    assert (done.state, len(output), len(errors)) == (BatchState.EXPIRED, 2, 4)
+    assert {one["error"]["code"] for one in errors} == {"batch_expired"}
+    assert all(one["response"] is None for one in errors)
+    assert (done.counts.completed, done.counts.failed) == (2, 0)
+
+
+async def test_a_batch_that_was_never_judged_expires(site: BatchSite) -> None:
+    """Without any runner the window ends all the same, for the first runner that looks."""
+    batch = await site.create(*LINES)
+    site.clock.advance(86_400.0)
+    done = await site.until_over(await site.runner(), batch.id)
+    assert (done.state, done.output_file, done.error_file) == (BatchState.EXPIRED, "", "")
+
+
+async def test_another_keys_cancel_changes_no_owner(site: BatchSite) -> None:
+    """An admin's cancel leaves the files to the key and tenant that made the batch."""
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    await site.answer(await site.claim(me, 1))
+    await site.intake.cancel(site.who("admin"), batch.id)
+    done = await site.until_over(me, batch.id)
+    rows = await site.database.rows(
+        "select tenant, key, purpose from file where id = any($1)",
+        [
+            done.output_file,
+            done.error_file,
+        ],
+    )
+    assert {tuple(row) for row in rows} == {("acme", "k", "batch_output")}
+    assert len(rows) == 2
+
+
+async def test_others_see_nothing(site: BatchSite) -> None:
+    """Another tenant's batch and file are not there, for each act."""
+    batch, theirs = await site.create(*LINES), await site.upload(*LINES)
+    other = BatchSite(site.database, site.folder, site.clock, tenant=TenantId("globex"))
+    who = other.who()
+    for act in (other.intake.find, other.intake.cancel, other.intake.pause, other.intake.resume):
+        with pytest.raises(UnknownObject):
+            await act(who, batch.id)
+    with pytest.raises(UnknownObject):
+        await other.intake.create(who, Wish(input_file=theirs, endpoint=Api.CHAT, window="24h"))
+    assert await other.intake.page(who, Paged()) == ((), False)
+
+
+async def test_a_key_makes_a_batch_once(site: BatchSite) -> None:
+    """The same request under its key is the same batch, also at the same moment; another body is refused."""
+    wish = Wish(input_file=await site.upload(*LINES), endpoint=Api.CHAT, window="24h", idempotency_key="run-7")
+    made = await asyncio.gather(*(site.intake.create(site.who(), wish) for _ in range(4)))
+    assert len({batch.id for batch, _ in made}) == 1
+    assert sorted(is_repeated for _, is_repeated in made) == [False, True, True, True]
+    with pytest.raises(IdempotencyMismatch):
+        await site.intake.create(
+            site.who(), Wish(input_file=wish.input_file, endpoint=Api.RESPONSES, window="24h", idempotency_key="run-7")
+        )
+    (row,) = await site.database.rows("select idempotency from batch where id = $1", made[0][0].id)
+    assert "run-7" not in row["idempotency"]
+
+
+async def test_windows_are_the_plans(site: BatchSite) -> None:
+    """A window that the plan does not offer is refused with those that it does; the plan's deadline may be sooner."""
+    with pytest.raises(WindowNotOffered, match="24h"):
+        await site.create(*LINES, window="1h")
+    site.plan = Plan(batch_windows="24h,30m", job_deadline_s=3_600.0)
+    now = site.clock.now()
+    assert (await site.create(*LINES, window="30m")).deadline_at == now + 1_800.0
+    assert (await site.create(*LINES, window="24h")).deadline_at == now + 3_600.0
+
+
+async def test_pages(site: BatchSite) -> None:
+    """Newest first; ``after`` leads on until all were seen, once."""
+    made = []
+    for _ in range(5):
+        made.append((await site.create(*LINES)).id)
+        site.clock.advance(1.0)
+    seen, after = list[BatchId](), ""
+    has_more = True
+    while has_more:
+        found, has_more = await site.intake.page(site.who(), Paged(after=after, limit=2))
+        seen += [one.id for one in found]
+        after = seen[-1]
+    assert seen == made[::-1]
+
+
+async def test_a_paused_batch_holds_no_slot_and_keeps_results(site: BatchSite) -> None:
+    """Running lines are to stop, none starts, results stay; resumed, the rest runs. Its deadline goes on."""
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    running = await site.claim(me, 3)
+    await site.answer(running[:1])
+    paused = await site.intake.pause(site.who(), batch.id)
+    assert (paused.paused_at, paused.deadline_at) == (site.clock.now(), batch.deadline_at)
+    assert len(await site.jobs.asked_to_stop(me, site.clock.now())) == 2
+    await site.put_back(running[1:], may_have_run=False)
+    site.clock.advance(10.0)
+    assert await site.claim(me) == ()
+    await site.intake.resume(site.who(), batch.id)
+    site.clock.advance(10.0)
+    assert await site.answer(await site.claim(me)) == 5
+    done = await site.until_over(me, batch.id)
+    assert (done.counts.completed, done.paused_at) == (6, 0.0)
+
+
+async def test_a_paused_batch_expires(site: BatchSite) -> None:
+    """A pause does not move the deadline, and is forgotten with the batch."""
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    await site.intake.pause(site.who(), batch.id)
+    site.clock.advance(86_400.0)
+    done = await site.until_over(me, batch.id)
+    assert done.state is BatchState.EXPIRED
+    assert await site.jobs.paused() == frozenset()
+
+
+# -- runners that die, freeze, or meet a store that is away -------------------------------------
+
+
+async def test_a_lost_runners_batch_goes_on(site: BatchSite) -> None:
+    """64 lines, 27 done, the runner gone: another one takes over, and the batch completes with both files' lines."""
+    lost, me = await site.runner(), await site.runner()
+    batch = await site.create(*(line(f"c{number}") for number in range(64)))
+    await site.step(lost)
+    running = await site.claim(lost, 40)
+    await site.answer(running[:27])
+    await site.lose(lost)
+    assert await site.answer(running[27:]) == 0, "fenced"
+    assert await site.answer(await site.claim(me)) == 37
+    done = await site.until_over(me, batch.id)
+    assert (done.state, done.counts.completed) == (BatchState.COMPLETED, 64)
+
+
+@pytest.mark.parametrize("state", [BatchState.VALIDATING, BatchState.FINALIZING, BatchState.CANCELLING])
+async def test_a_step_is_begun_anew_after_a_death(site: BatchSite, state: BatchState) -> None:
+    """A runner that dies with the batch itself in its hands leaves it as it was; its late end is refused."""
+    lost, me = await site.runner(), await site.runner()
+    batch = await site.create(*LINES)
+    if state is not BatchState.VALIDATING:
+        await site.step(me)
+        await site.answer(await site.claim(me, 2 if state is BatchState.CANCELLING else 6))
+    if state is BatchState.CANCELLING:
+        await site.intake.cancel(site.who(), batch.id)
+    await site.work.advance(site.clock.now())
+    (held,) = await site.work.claim(lost, [state], [], site.clock.now(), 5)
+    assert await site.work.claim(me, [state], [], site.clock.now(), 5) == ()
+    await site.lose(lost)
+    if state is BatchState.VALIDATING:
+        await site.step(me)
+        assert not await site.work.refuse(held, [], site.clock.now())
+        await site.answer(await site.claim(me))
+    done = await site.until_over(me, batch.id)
+    assert not await site.work.close(held, done.counts, done.tokens, (None, None), site.clock.now())
+    assert sum(map(len, await site.results(done))) == 6
+    assert await site.find(batch.id) == done
+
+
+async def test_a_frozen_runner_writes_no_second_files(site: BatchSite) -> None:
+    """Frozen between its files and its commit, a runner is overtaken: one pair of files, its own are removed."""
+    frozen, me = await site.runner(), await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    await site.answer(await site.claim(me))
+    closing, close = site.closing(frozen), site.work.close
+
+    async def overtaken(*told: object) -> bool:
+        site.work.close = close  # type: ignore[method-assign]
+        await site.lose(frozen)
+        await site.until_over(me, batch.id)
+        return await close(*told)  # type: ignore[arg-type]
+
+    site.work.close = overtaken  # type: ignore[assignment, method-assign]
+    await closing.step(site.clock.now())
+    done = await site.find(batch.id)
+    assert done.state is BatchState.COMPLETED
+    rows = await site.database.rows("select object from file where purpose = 'batch_output'")
+    assert [row["object"] for row in rows] == [object_of(done.output_file)]
+    stored = [name async for group in site.payloads.names(2e12) for name in group if name.startswith("file/")]
+    assert set(stored) == {object_of(done.output_file), batch.input_object}
+
+
+async def test_a_file_that_ends_runners_fails_in_the_end(site: BatchSite) -> None:
+    """A file whose judging takes its runner down each time does not come round for ever."""
+    batch = await site.create(*LINES)
+    for _ in range(MOST_TRIES):
+        runner = await site.runner()
+        assert len(await site.work.claim(runner, [BatchState.VALIDATING], [], site.clock.now(), 5)) == 1
+        await site.lose(runner)
+    failed = await site.until_over(await site.runner(), batch.id)
+    assert (failed.state, failed.faults[0].code) == (BatchState.FAILED, "validation_failed")
+
+
+async def test_a_lost_input_fails_the_batch(site: BatchSite) -> None:
+    """An input whose bytes are gone is told as such."""
+    batch = await site.create(*LINES)
+    await site.payloads.delete(batch.input_object)
+    failed = await site.until_over(await site.runner(), batch.id)
+    assert failed.faults[0].code == "file_unreadable"
+
+
+async def test_a_revoked_key_runs_no_batch(site: BatchSite) -> None:
+    """A key that is not known is waited for, since it may be new; then the batch fails."""
+    site.revoked = True
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    assert (await site.find(batch.id)).state is BatchState.VALIDATING
+    site.clock.advance(60.0)
+    failed = await site.until_over(me, batch.id)
+    assert failed.faults[0].code == "key_revoked"
+
+
+async def test_what_is_left_of_a_batch_is_removed(site: BatchSite) -> None:
+    """Some time after its end its lines and their stored answers are gone; its files and counts stay."""
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    await site.answer(await site.claim(me))
+    done = await site.until_over(me, batch.id)
+    site.clock.advance(601.0)
+    await site.closing(me).step(site.clock.now())
+    assert await site.database.rows("select from job where batch = $1", batch.id) == []
+    stored = [name async for group in site.payloads.names(2e12) for name in group]
+    assert set(stored) == {batch.input_object, object_of(done.output_file)}
+    assert await site.find(batch.id) == done
+    assert len((await site.results(done))[0]) == 6
+
+
+async def test_a_file_in_use_has_a_user(site: BatchSite) -> None:
+    """The database tells which open batch reads a file; after its end none does."""
+    batch = await site.create(*LINES, LINES[0])
+
+    async def user(file: FileId) -> str | None:
+        (row,) = await site.database.rows("select file_user($1) as id", file)
+        return row["id"]
+
+    assert await user(batch.input_file) == batch.id
+    await site.until_over(await site.runner(), batch.id)
+    assert await user(batch.input_file) is None
+
+
+async def test_tenants_take_turns(site: BatchSite) -> None:
+    """A tenant with many batches to judge does not delay another's only one."""
+    others = BatchSite(site.database, site.folder, site.clock, tenant=TenantId("globex"))
+    for _ in range(5):
+        await site.create(*LINES)
+        site.clock.advance(0.1)
+    late = await others.create(*LINES)
+    claimed = await site.work.claim(await site.runner(), [BatchState.VALIDATING], [], site.clock.now(), 2)
+    assert late.id in [one.id for one in claimed]
+
+
+async def test_acts_on_what_is_over_are_refused(site: BatchSite) -> None:
+    """A batch that is over can't be cancelled, paused or resumed: its state is named."""
+    batch = await site.create(*LINES, b"no")
+    await site.until_over(await site.runner(), batch.id)
+    for act in (site.intake.cancel, site.intake.pause, site.intake.resume):
+        with pytest.raises(Conflict, match="failed"):
+            await act(site.who(), batch.id)
