@@ -1,1 +1,1 @@
-"""Running jobs beside the gateway: attempts, batches, deliveries, retention."""
+"""Deferred requests: claimed, run through the gateway's pipeline, and delivered."""
