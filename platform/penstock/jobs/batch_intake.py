@@ -10,7 +10,7 @@ import msgspec
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict, WindowNotOffered
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.batch import Batch, seconds
+from penstock.domain.jobs.batch import Batch, window_s, windows
 from penstock.domain.jobs.file import MOST_KEPT_S
 from penstock.domain.jobs.ids import BatchId, ObjectId
 from penstock.domain.tenancy.tenant import Plan, Principal
@@ -101,10 +101,10 @@ class BatchIntake:
 
 
 def _window_s(plan: Plan, window: str) -> float:
-    offered = plan.batch_windows.split(",")
+    offered = windows(plan)
     if window not in offered:
         raise WindowNotOffered(f"this tenant's plan offers {' or '.join(offered)}", param="completion_window")
-    return seconds(window)
+    return window_s(window)
 
 
 def _key(given: str) -> str:

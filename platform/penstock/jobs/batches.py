@@ -56,7 +56,12 @@ class BatchWork(Protocol):
     ) -> tuple[Batch, ...]: ...
 
     async def begin(
-        self, batch: Batch, versions: Mapping[str, VersionId], lines: Sequence[NewJob], limits: EnqueueLimits, now: float
+        self,
+        batch: Batch,
+        versions: Mapping[str, VersionId],
+        lines: Sequence[NewJob],
+        limits: EnqueueLimits,
+        now: float,
     ) -> bool: ...
 
     async def refuse(self, batch: Batch, faults: Sequence[LineFault], now: float) -> bool: ...

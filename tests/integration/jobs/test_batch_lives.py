@@ -151,11 +151,12 @@ async def test_an_expired_batch_keeps_what_is_done(site: BatchSite) -> None:
 
 
 async def test_a_batch_that_was_never_judged_expires(site: BatchSite) -> None:
-    """Without any runner the window ends all the same, for the first runner that looks."""
+    """If no runner looked within the window, the first one that does tells the end of each line."""
     batch = await site.create(*LINES)
     site.clock.advance(86_400.0)
     done = await site.until_over(await site.runner(), batch.id)
-    assert (done.state, done.output_file, done.error_file) == (BatchState.EXPIRED, "", "")
+    assert (done.state, done.output_file, done.counts.total) == (BatchState.EXPIRED, "", 6)
+    assert {one["error"]["code"] for one in (await site.results(done))[1]} == {"batch_expired"}
 
 
 async def test_another_keys_cancel_changes_no_owner(site: BatchSite) -> None:
@@ -208,7 +209,7 @@ async def test_windows_are_the_plans(site: BatchSite) -> None:
     """A window that the plan does not offer is refused with those that it does; the plan's deadline may be sooner."""
     with pytest.raises(WindowNotOffered, match="24h"):
         await site.create(*LINES, window="1h")
-    site.plan = Plan(batch_windows="24h,30m", job_deadline_s=3_600.0)
+    site.plan = Plan(batch_windows="30m", job_deadline_s=3_600.0)
     now = site.clock.now()
     assert (await site.create(*LINES, window="30m")).deadline_at == now + 1_800.0
     assert (await site.create(*LINES, window="24h")).deadline_at == now + 3_600.0

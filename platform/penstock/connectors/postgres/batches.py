@@ -24,7 +24,11 @@ from penstock.domain.serving.request import Api
 
 MOST_OPEN = 2_000
 """Batches of one tenant that have not ended: OpenAI's bound for an hour."""
-_SQL = load("batches")
+CANCELLED_WITHIN_S, LATE_S = 20.0, 10.0
+"""Seconds after which a running line is ended that its runner does not stop: after a cancel (files follow within 30 s),
+and after its deadline.
+"""
+_SQL, _JOBS = load("batches"), load("jobs")
 _LIVE = frozenset({BatchState.IN_PROGRESS, BatchState.FINALIZING, BatchState.CANCELLING})
 _TIMES = msgspec.json.Decoder(dict[BatchState, float])
 _TEXTS = msgspec.json.Decoder(dict[str, str])
@@ -75,19 +79,19 @@ class PostgresBatches:
     async def cancel(self, tenant: TenantId, batch: BatchId, now: float) -> Batch:
         async with self._database.transaction() as session:
             found = await _changed(session, tenant, batch, lambda one: batches.cancelling(one, now))
-            await session.run(_SQL["cancel_lines"], batch, now)
+            await session.run(_JOBS["cancel_batch"], batch, now)
         return await self._counted(found)
 
     async def pause(self, tenant: TenantId, batch: BatchId, now: float) -> Batch:
         async with self._database.transaction() as session:
             found = await _changed(session, tenant, batch, lambda one: batches.paused(one, now))
-            await session.run(_SQL["pause"], pause_of(batch), now)
+            await session.run(_JOBS["pause"], pause_of(batch), now)
         return await self._counted(found)
 
     async def resume(self, tenant: TenantId, batch: BatchId) -> Batch:
         async with self._database.transaction() as session:
             found = await _changed(session, tenant, batch, batches.resumed)
-            await session.run(_SQL["resume"], pause_of(batch))
+            await session.run(_JOBS["resume"], pause_of(batch))
         return await self._counted(found)
 
     async def _counted(self, batch: Batch) -> Batch:
@@ -108,12 +112,11 @@ class PostgresBatchWork:
         self._database = database
 
     async def advance(self, now: float) -> None:
-        """Move the batches whose lines have all ended, and those whose deadline passed before they had any."""
+        """Move the batches whose lines have all ended; end lines whose runner does not stop them."""
+        await self._database.rows(_SQL["end_deaf"], now - CANCELLED_WITHIN_S, now - LATE_S, now)
         async with self._database.transaction() as session:
             for row in await session.rows(_SQL["ended_lines"]):
                 await _save(session, batches.lines_ended(_batch(row), now, is_late=row["has_late"]))
-            for row in await session.rows(_SQL["late"], now):
-                await _end(session, batches.late(_batch(row), now))
 
     async def claim(
         self, runner: RunnerId, states: Collection[BatchState], held: Collection[BatchId], now: float, limit: int
@@ -123,7 +126,12 @@ class PostgresBatchWork:
         return tuple(map(_batch, rows))
 
     async def begin(
-        self, batch: Batch, versions: Mapping[str, VersionId], lines: Sequence[NewJob], limits: EnqueueLimits, now: float
+        self,
+        batch: Batch,
+        versions: Mapping[str, VersionId],
+        lines: Sequence[NewJob],
+        limits: EnqueueLimits,
+        now: float,
     ) -> bool:
         """Queue all lines with the batch's transition, or none. Raises ``OverEnqueued``."""
         async with self._database.transaction() as session:
@@ -222,7 +230,7 @@ async def _end(session: Session, batch: Batch) -> None:
     """Save the batch's end with its event; no pause outlives it."""
     await _save(session, batch)
     await session.run(_SQL["let_go"], batch.id)
-    await session.run(_SQL["resume"], pause_of(batch.id))
+    await session.run(_JOBS["resume"], pause_of(batch.id))
 
 
 def _json(value: object) -> str:

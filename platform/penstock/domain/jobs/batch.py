@@ -3,6 +3,7 @@
 A transition returns the changed batch, or raises ``Conflict``. Times are Unix seconds.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -11,6 +12,7 @@ from penstock.domain.errors import Conflict
 from penstock.domain.ids import KeyId, TenantId, VersionId
 from penstock.domain.jobs.ids import BatchId, FileId, ObjectId
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import Plan
 
 MOST_LINES = 50_000
 """Requests of one batch: OpenAI's bound."""
@@ -19,6 +21,8 @@ MOST_TRIES = 3
 
 
 NO_FILE = FileId("")
+DAY = "24h"
+_WINDOW = re.compile(r"([1-9][0-9]{0,6})([smh])")
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -101,9 +105,17 @@ class Batch:
         return self.times.get(state, 0.0)
 
 
-def seconds(window: str) -> float:
-    """Return the length of a completion window, as ``24h`` or ``30m``."""
-    return int(window[:-1]) * _UNITS_S[window[-1]]
+def windows(plan: Plan) -> tuple[str, ...]:
+    """Return the completion windows that a plan offers; the first one is OpenAI's only one."""
+    return (DAY, *filter(None, plan.batch_windows.split(",")))
+
+
+def window_s(window: str) -> float:
+    """Return the seconds of a completion window; raises ``ValueError``."""
+    found = _WINDOW.fullmatch(window)
+    if found is None:
+        raise ValueError("a window is a number with its unit, as 24h, 30m or 90s")
+    return int(found[1]) * _UNITS_S[found[2]]
 
 
 def refused(batch: Batch, faults: Sequence[LineFault], now: float) -> Batch:
@@ -119,11 +131,6 @@ def begun(batch: Batch, total: int, versions: Mapping[str, VersionId], now: floa
 def lines_ended(batch: Batch, now: float, *, is_late: bool) -> Batch:
     """Return the batch whose files are to be written; ``is_late`` if the deadline ended any line."""
     return replace(_moved(batch, BatchState.FINALIZING, now, BatchState.IN_PROGRESS), is_late=is_late)
-
-
-def late(batch: Batch, now: float) -> Batch:
-    """Return the batch whose deadline passed before it had lines."""
-    return replace(_moved(batch, BatchState.EXPIRED, now, BatchState.VALIDATING), is_late=True)
 
 
 def cancelling(batch: Batch, now: float) -> Batch:

@@ -73,7 +73,9 @@ def paths() -> Json:
     create["parameters"] = [parameter("idempotency-key", HEADERS["idempotency-key"])]
     named = in_path("batch")
     one = {**operation("Show a batch.", ref("Batch"), more={404}), "parameters": named}
-    acts = {name: {**operation(says, ref("Batch"), more={404, 409}), "parameters": named} for name, says in _ACTS.items()}
+    acts = {
+        name: {**operation(says, ref("Batch"), more={404, 409}), "parameters": named} for name, says in _ACTS.items()
+    }
     listing = {**operation("List batches, newest first.", page_of("Batch")), "parameters": listed}
     return {
         batches.BATCHES: {"post": create, "get": listing},

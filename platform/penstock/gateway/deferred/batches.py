@@ -1,6 +1,5 @@
 """Batches in OpenAI's form: make one of an uploaded file, look at it, cancel it; and pause it, which is ours."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -25,7 +24,6 @@ PREFIX, FILE_PREFIX = "batch_", "file-"
 REPLAYED = {"idempotency-replayed": "true"}
 ANCHOR = "created_at"
 """OpenAI's only anchor of an expiry: the file's own creation."""
-_WINDOW = re.compile(r"[1-9][0-9]{0,5}[smh]")
 
 
 class _Expiry(msgspec.Struct, forbid_unknown_fields=True):
@@ -116,8 +114,6 @@ def _wish(raw: bytes, key: str) -> Wish:
     asked = shapes.body(raw, _Body)
     if asked.endpoint not in JSON_APIS:
         raise InvalidField(f"endpoint is one of {', '.join(JSON_APIS)}", param="endpoint")
-    if not _WINDOW.fullmatch(asked.completion_window):
-        raise InvalidField("completion_window is a number with its unit, as 24h", param="completion_window")
     metadata = asked.metadata or {}
     shapes.check_metadata(metadata)
     return Wish(

@@ -10,6 +10,7 @@ from penstock.domain.jobs import batch as batches
 from penstock.domain.jobs.batch import Batch, BatchState, Counts, LineFault, Tokens
 from penstock.domain.jobs.ids import BatchId, FileId, ObjectId
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import Plan
 
 NEW = Batch(
     id=BatchId("batch_1"),
@@ -30,7 +31,6 @@ ACTS: dict[str, Callable[[Batch, float], Batch]] = {
     "refuse": lambda one, now: batches.refused(one, [FAULT], now),
     "begin": lambda one, now: batches.begun(one, 2, {}, now),
     "end": lambda one, now: batches.lines_ended(one, now, is_late=False),
-    "be late": batches.late,
     "cancel": batches.cancelling,
     "close": lambda one, now: batches.closed(one, Counts(total=2), Tokens(), FILES, now),
     "pause": batches.paused,
@@ -56,10 +56,18 @@ def test_cancel_is_idempotent_and_ends_in_its_own_state() -> None:
 
 
 def test_the_deadline_ends_as_expired() -> None:
-    """A late batch is expired once its files are written; one that was still validated has none."""
+    """A batch with lines that the deadline ended is expired once its files are written."""
     one = batches.lines_ended(batches.begun(NEW, 2, {}, 101.0), 86_500.0, is_late=True)
     assert batches.closed(one, Counts(total=2), Tokens(), FILES, 86_501.0).state is BatchState.EXPIRED
-    assert batches.late(NEW, 86_500.0).state is BatchState.EXPIRED
+
+
+def test_windows() -> None:
+    """A plan offers 24 hours and its own windows; anything else is no window."""
+    assert batches.windows(Plan()) == ("24h",)
+    assert [*map(batches.window_s, batches.windows(Plan(batch_windows="30m,90s")))] == [86_400.0, 1_800.0, 90.0]
+    for wrong in ("", "a day", "0h", "1d", "-1h", "1.5h"):
+        with pytest.raises(ValueError, match="as 24h"):
+            batches.window_s(wrong)
 
 
 def test_pausing_keeps_the_deadline() -> None:

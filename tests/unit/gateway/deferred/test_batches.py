@@ -81,7 +81,6 @@ WRONG: dict[str, tuple[dict[str, Any], int, str | None]] = {
     "no id": ({"input_file_id": "../etc"}, 404, None),
     "another kind of id": ({"input_file_id": BATCH.id}, 404, None),
     "an unknown endpoint": ({"endpoint": "/v1/moderations"}, 400, "endpoint"),
-    "a window in words": ({"completion_window": "a day"}, 400, "completion_window"),
     "an unknown field": ({"priority": "high"}, 400, "priority"),
     "17 pairs": ({"metadata": {str(number): "" for number in range(17)}}, 400, "metadata"),
     "a long value": ({"metadata": {"run": "x" * 513}}, 400, "metadata"),

@@ -63,11 +63,19 @@ where ended_at = 0 and state = 'in_progress' and not batch_has_open_lines(b)
 limit 100
 for update skip locked
 
--- name: late
-select * from batch
-where ended_at = 0 and state = 'validating' and deadline_at <= $1
-limit 100
-for update skip locked
+-- name: end_deaf
+-- A new epoch fences what the runner may still say.
+with deaf as (
+    select id from job
+    where state = 'running' and batch <> '' and (cancel_asked_at > 0 and cancel_asked_at <= $1 or deadline_at <= $2)
+    order by id
+    for update
+)
+update job
+set state = case when cancel_asked_at > 0 then 'cancelled' else 'failed' end,
+    reason = case when cancel_asked_at > 0 then 'cancelled' else 'deadline' end,
+    epoch = epoch + 1, ended_at = $3
+from deaf where job.id = deaf.id
 
 -- name: claim
 -- Tenants take turns: the oldest batch of each comes before the second one of any.
@@ -110,21 +118,6 @@ select distinct output_object from job where batch = $1 and output_object <> ''
 
 -- name: cleared
 update batch set is_cleared = true where id = $1
-
--- name: cancel_lines
-update job
-set state = case when state = 'queued' then 'cancelled' else state end,
-    reason = case when state = 'queued' then 'cancelled' else reason end,
-    waits = false,
-    ended_at = case when state = 'queued' then $2 else ended_at end,
-    cancel_asked_at = case when cancel_asked_at > 0 then cancel_asked_at else $2 end
-where batch = $1 and state in ('queued', 'running')
-
--- name: pause
-insert into job_pause (scope, at) values ($1, $2) on conflict do nothing
-
--- name: resume
-delete from job_pause where scope = $1
 
 -- name: add_file
 insert into file (id, tenant, key, name, purpose, bytes, created_at, expires_at, object, state)
