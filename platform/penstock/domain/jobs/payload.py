@@ -38,7 +38,7 @@ def checked(name: str) -> ObjectId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Bytes of an object, counted before sealing."""
+    """Clear bytes of an object: rows hold it, never the bytes."""
 
     object: ObjectId
     at: int = 0
@@ -49,7 +49,7 @@ NO_EXTENT = Extent(object=ObjectId(""))
 
 
 class Expired(NamedTuple):
-    """An owner whose time is over, and the objects that go first."""
+    """An owner that is deleted or expired, and the objects that go first."""
 
     owner: str
     objects: tuple[ObjectId, ...]
