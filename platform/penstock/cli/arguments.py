@@ -42,7 +42,8 @@ PLAN_HELP = (
     f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars, paid=yes or no, "
     "over_quota=refuse or yield, copied=yes or no, reserved and kv_part as parts of each engine, "
     "service_tiers=NAME:CLASS:PRICE_FACTOR[:SLO],… such as flex:batch:0.5,priority:interactive:2, "
-    "batch_yield=share or strict, batch_windows=30m,2h,…, 'batch_hours=mon-fri 20:00-06:00 Europe/Berlin', batch_pools=NAME,…)."
+    "batch_yield=share or strict, batch_windows=30m,2h,…, 'batch_hours=mon-fri 20:00-06:00 Europe/Berlin', "
+    "batch_pools=NAME,…)."
 )
 
 

@@ -75,12 +75,6 @@ class InvalidField(BadRequest):
     code = "invalid_field"
 
 
-class WindowNotOffered(InvalidField):
-    """The tenant's plan does not offer this completion window."""
-
-    code = "window_not_offered"
-
-
 class UnsupportedField(InvalidField):
     """A field asks for a feature that is not supported."""
 

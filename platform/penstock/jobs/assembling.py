@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.domain.errors import PayloadGone, PayloadUnreadable, PenstockError
+from penstock.domain.errors import PenstockError
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.batch import Batch, Counts, Tokens
+from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import FileId, ObjectId
 from penstock.domain.jobs.job import Reason

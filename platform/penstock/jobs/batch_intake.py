@@ -8,9 +8,10 @@ from typing import Protocol
 import msgspec
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import Conflict, WindowNotOffered
+from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.batch import Batch, window_s, windows
+from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import MOST_KEPT_S
 from penstock.domain.jobs.ids import BatchId, ObjectId
 from penstock.domain.tenancy.tenant import Plan, Principal

@@ -5,8 +5,8 @@ runner's death leaves a batch as it was: the next one begins that step anew. Lin
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.domain.clock import Clock
@@ -14,15 +14,13 @@ from penstock.domain.errors import (
     Evicted,
     ExceedsLimit,
     OverEnqueued,
-    PayloadGone,
-    PayloadUnreadable,
-    PenstockError,
     Rejected,
     StoreUnavailable,
 )
-from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
+from penstock.domain.ids import Alias, KeyId, TenantId
 from penstock.domain.jobs.batch import MOST_TRIES, Batch, BatchState, Counts, LineFault, Tokens
-from penstock.domain.jobs.file import FilePurpose, StoredFile, object_of
+from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable
+from penstock.domain.jobs.file import FilePurpose, StoredFile, file_id, object_of
 from penstock.domain.jobs.ids import BatchId, FileId, JobName, ObjectId, RunnerId
 from penstock.domain.jobs.job import EnqueueLimits, JobKind, NewJob
 from penstock.domain.jobs.line import EndedLine
@@ -55,14 +53,7 @@ class BatchWork(Protocol):
         self, runner: RunnerId, states: Collection[BatchState], held: Collection[BatchId], now: float, limit: int
     ) -> tuple[Batch, ...]: ...
 
-    async def begin(
-        self,
-        batch: Batch,
-        versions: Mapping[str, VersionId],
-        lines: Sequence[NewJob],
-        limits: EnqueueLimits,
-        now: float,
-    ) -> bool: ...
+    async def begin(self, batch: Batch, lines: Iterable[NewJob], limits: EnqueueLimits, now: float) -> bool: ...
 
     async def refuse(self, batch: Batch, faults: Sequence[LineFault], now: float) -> bool: ...
 
@@ -91,33 +82,45 @@ Principals = Callable[[TenantId, KeyId], Principal | None]
 """Returns what a batch's key may do now; None for one that was revoked, or is not known yet."""
 
 
-@dataclass(slots=True)
-class _Claims:
-    """Claims batches in some states and works on each; a failure puts its batch back and ends no other's work."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchParts:
+    """Parts of both kinds of work; ``ids`` gives hex digits that are used once."""
 
     store: BatchWork
     life: Life
+    payloads: PayloadStore
     clock: Clock
+    ids: Callable[[], str]
     crashed: Callable[[BaseException], None]
-    states: Collection[BatchState]
-    _held: set[BatchId] = field(default_factory=set)
 
-    async def each(self, work: Callable[[Batch], Coroutine[object, object, None]], now: float) -> None:
-        runner = await self.life.confirm()
-        claimed = await self.store.claim(runner, self.states, self._held, now, AT_ONCE)
+
+Work = Callable[[Batch], Coroutine[object, object, None]]
+
+
+class _Claims:
+    """Claims batches in some states and works on each; a failure puts its batch back and ends no other's work."""
+
+    def __init__(self, parts: BatchParts, *states: BatchState) -> None:
+        self._parts, self._states = parts, states
+        self._held: set[BatchId] = set()
+
+    async def each(self, work: Work, now: float) -> None:
+        runner = await self._parts.life.confirm()
+        claimed = await self._parts.store.claim(runner, self._states, self._held, now, AT_ONCE)
         async with asyncio.TaskGroup() as group:
             for batch in claimed:
                 group.create_task(self._one(batch, work))
 
-    async def _one(self, batch: Batch, work: Callable[[Batch], Coroutine[object, object, None]]) -> None:
+    async def _one(self, batch: Batch, work: Work) -> None:
+        parts = self._parts
         self._held.add(batch.id)
         try:
             await work(batch)
         except _NOT_ITS_FAULT:
-            await self.store.put_back(batch, self.clock.now() + RETRY_S, was_its_fault=False)
+            await parts.store.put_back(batch, parts.clock.now() + RETRY_S, was_its_fault=False)
         except Exception as error:  # noqa: BLE001  a batch that fails here must not end the work on all others
-            self.crashed(error)
-            await self.store.put_back(batch, self.clock.now() + RETRY_S, was_its_fault=True)
+            parts.crashed(error)
+            await parts.store.put_back(batch, parts.clock.now() + RETRY_S, was_its_fault=True)
         finally:
             self._held.discard(batch.id)
 
@@ -127,26 +130,13 @@ class BatchJudging:
 
     name, every_s = "batch_judging", EVERY_S
 
-    def __init__(
-        self,
-        store: BatchWork,
-        life: Life,
-        payloads: PayloadStore,
-        validator: Validator,
-        principals: Principals,
-        *,
-        clock: Clock,
-        ids: Callable[[], str],
-        is_ready: Callable[[], bool],
-        crashed: Callable[[BaseException], None],
-    ) -> None:
-        self._store, self._payloads, self._validator, self._principals = store, payloads, validator, principals
-        self._clock, self._ids, self._is_ready = clock, ids, is_ready
-        self._claims = _Claims(store, life, clock, crashed, (BatchState.VALIDATING,))
+    def __init__(self, parts: BatchParts, validator: Validator, principals: Principals) -> None:
+        self._store, self._payloads, self._clock, self._ids = parts.store, parts.payloads, parts.clock, parts.ids
+        self._validator, self._principals = validator, principals
+        self._claims = _Claims(parts, BatchState.VALIDATING)
 
     async def step(self, now: float) -> None:
-        if self._is_ready():
-            await self._claims.each(self._judge, now)
+        await self._claims.each(self._judge, now)
 
     async def _judge(self, batch: Batch) -> None:
         who = self._principals(batch.tenant, batch.key)
@@ -172,15 +162,16 @@ class BatchJudging:
             return
         plan, now = who.plan, self._clock.now()
         limits = EnqueueLimits(tokens=plan.batch_enqueued_tokens, jobs=plan.batch_jobs)
+        judged = replace(batch, counts=Counts(total=len(checked.lines)), versions=checked.versions)
         try:
-            await self._store.begin(batch, checked.versions, self._lines(batch, checked, plan), limits, now)
+            await self._store.begin(judged, self._lines(batch, checked, plan), limits, now)
         except (OverEnqueued, ExceedsLimit) as error:
             await self._refuse(batch, OverEnqueued.code, error.message)
 
-    def _lines(self, batch: Batch, checked: Checked, plan: Plan) -> list[NewJob]:
+    def _lines(self, batch: Batch, checked: Checked, plan: Plan) -> Iterator[NewJob]:
         stem = self._ids()
-        return [
-            NewJob(
+        for line in checked.lines:
+            yield NewJob(
                 name=JobName(f"batch_req_{stem}{line.number:08x}"),
                 tenant=batch.tenant,
                 key=batch.key,
@@ -198,8 +189,6 @@ class BatchJudging:
                 batch=batch.id,
                 line=line.number,
             )
-            for line in checked.lines
-        ]
 
     async def _refuse(self, batch: Batch, code: str, message: str) -> None:
         await self._store.refuse(batch, [LineFault(code=code, message=message)], self._clock.now())
@@ -210,19 +199,10 @@ class BatchClosing:
 
     name, every_s = "batch_closing", EVERY_S
 
-    def __init__(
-        self,
-        store: BatchWork,
-        life: Life,
-        payloads: PayloadStore,
-        *,
-        clock: Clock,
-        files: Callable[[float], FileId],
-        crashed: Callable[[BaseException], None],
-        kept_s: float = KEPT_S,
-    ) -> None:
-        self._store, self._payloads, self._clock, self._files, self._kept_s = store, payloads, clock, files, kept_s
-        self._claims = _Claims(store, life, clock, crashed, (BatchState.FINALIZING, BatchState.CANCELLING))
+    def __init__(self, parts: BatchParts, *, kept_s: float = KEPT_S) -> None:
+        self._store, self._payloads, self._clock, self._ids = parts.store, parts.payloads, parts.clock, parts.ids
+        self._kept_s = kept_s
+        self._claims = _Claims(parts, BatchState.FINALIZING, BatchState.CANCELLING)
 
     async def step(self, now: float) -> None:
         await self._store.advance(now)
@@ -234,17 +214,22 @@ class BatchClosing:
 
     async def _close(self, batch: Batch) -> None:
         now = self._clock.now()
-        ids = (self._files(now), self._files(now))
+        ids = (self._file_id(now), self._file_id(now))
         done = await assemble(self._payloads, batch, self._pages(batch), ids)
-        sizes = (done.output_bytes, done.error_bytes)
         now = self._clock.now()
-        files = [_file(batch, kind, *one, now) for kind, one in zip(("output", "errors"), zip(ids, sizes), strict=True)]
+        files = [
+            _file(batch, "output", ids[0], done.output_bytes, now),
+            _file(batch, "errors", ids[1], done.error_bytes, now),
+        ]
         is_closed = False
         try:
             is_closed = await self._store.close(batch, done.counts, done.tokens, files, now)
         finally:
             if not is_closed:
                 await self._remove(files)
+
+    def _file_id(self, now: float) -> FileId:
+        return file_id(now, bytes.fromhex(self._ids()))
 
     async def _remove(self, files: Sequence[StoredFile | None]) -> None:
         for file in filter(None, files):

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from penstock.connectors.postgres.database import Database
-from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownObject, WindowNotOffered
+from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownObject
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.batch import MOST_TRIES, BatchState
+from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import BatchId, FileId
 from penstock.domain.jobs.job import JobState, Reason
@@ -378,7 +379,7 @@ async def test_a_file_in_use_has_a_user(site: BatchSite) -> None:
     """The database tells which open batch reads a file; after its end none does."""
     batch = await site.create(*LINES, LINES[0])
 
-    async def user(file: FileId) -> str | None:
+    async def user(file: FileId) -> object:
         (row,) = await site.database.rows("select file_user($1) as id", file)
         return row["id"]
 

@@ -18,7 +18,7 @@ from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.domain.fleet.table import Route, RoutingTable, Share
 from penstock.domain.ids import Alias, KeyId, RequestId, TenantId
 from penstock.domain.jobs.batch import Batch, BatchState
-from penstock.domain.jobs.file import file_id, object_of
+from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import BatchId, FileId, RunnerId
 from penstock.domain.jobs.job import End, Job, JobState, PutBack, Reason, Want
 from penstock.domain.jobs.payload import Extent, object_id
@@ -30,7 +30,7 @@ from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.resolve import TableResolver
 from penstock.jobs.batch_intake import BatchIntake
-from penstock.jobs.batches import BatchClosing, BatchJudging
+from penstock.jobs.batches import BatchClosing, BatchJudging, BatchParts
 from penstock.jobs.validation import Validator
 from tests.support.clock import ManualClock
 from tests.support.samples.calls import VERSION, principal
@@ -125,7 +125,7 @@ class BatchSite:
         """End a runner as one whose lock is free: its jobs are queued again."""
         await self.database.rows("select job_take_over($1, $2)", runner, self.clock.now())
 
-    def judging(self, runner: RunnerId, *, is_ready: bool = True) -> BatchJudging:
+    def judging(self, runner: RunnerId) -> BatchJudging:
         validator = Validator(
             names=TableResolver(self.table),
             bodies=BodyReader(),
@@ -133,27 +133,19 @@ class BatchSite:
             region="local",
             monotonic=self.clock.monotonic,
         )
-        return BatchJudging(
-            self.work,
-            Life(runner),
-            self.payloads,
-            validator,
-            lambda _tenant, key: None if self.revoked else self.who(key),
+        return BatchJudging(self.parts(runner), validator, lambda _tenant, key: None if self.revoked else self.who(key))
+
+    def closing(self, runner: RunnerId) -> BatchClosing:
+        return BatchClosing(self.parts(runner))
+
+    def parts(self, runner: RunnerId) -> BatchParts:
+        return BatchParts(
+            store=self.work,
+            life=Life(runner),
+            payloads=self.payloads,
             clock=self.clock,
             ids=self.name,
-            is_ready=lambda: is_ready,
             crashed=self.crashes.append,
-        )
-
-    def closing(self, runner: RunnerId, *, kept_s: float = 600.0) -> BatchClosing:
-        return BatchClosing(
-            self.work,
-            Life(runner),
-            self.payloads,
-            clock=self.clock,
-            files=lambda now: file_id(now, bytes.fromhex(self.name())),
-            crashed=self.crashes.append,
-            kept_s=kept_s,
         )
 
     async def step(self, runner: RunnerId) -> None:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.errors import PayloadGone
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.jobs.batch import Tokens
+from penstock.domain.jobs.errors import PayloadGone
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import FileId, JobName, ObjectId
 from penstock.domain.jobs.job import JobState, Reason

@@ -3,7 +3,7 @@
 Every change locks the batch's row and applies a pure transition of ``domain/jobs/batch.py``.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -12,7 +12,7 @@ from asyncpg import Record
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.jobs import enqueue
 from penstock.connectors.postgres.queries import load
-from penstock.domain.errors import Conflict, IdempotencyMismatch, OverLimit, UnknownObject
+from penstock.domain.errors import IdempotencyMismatch, OverLimit, UnknownObject
 from penstock.domain.ids import KeyId, TenantId, VersionId
 from penstock.domain.jobs import batch as batches
 from penstock.domain.jobs.batch import Batch, BatchState, Counts, LineFault, Tokens
@@ -125,20 +125,16 @@ class PostgresBatchWork:
         rows = await self._database.rows(_SQL["claim"], runner, list(states), list(held), now, limit)
         return tuple(map(_batch, rows))
 
-    async def begin(
-        self,
-        batch: Batch,
-        versions: Mapping[str, VersionId],
-        lines: Sequence[NewJob],
-        limits: EnqueueLimits,
-        now: float,
-    ) -> bool:
-        """Queue all lines with the batch's transition, or none. Raises ``OverEnqueued``."""
+    async def begin(self, batch: Batch, lines: Iterable[NewJob], limits: EnqueueLimits, now: float) -> bool:
+        """Queue all lines with the batch's transition, or none; ``batch`` has their total and versions.
+
+        Raises ``OverEnqueued``, or ``ExceedsLimit``.
+        """
         async with self._database.transaction() as session:
             if (found := await _held(session, batch)) is None or found.state is not BatchState.VALIDATING:
                 return False
-            await enqueue(session, lines, limits)
-            await _save(session, batches.begun(found, len(lines), versions, now))
+            await enqueue(session, batch.tenant, lines, limits)
+            await _save(session, batches.begun(found, batch.counts.total, batch.versions, now))
             await session.run(_SQL["let_go"], batch.id)
         return True
 

@@ -1,6 +1,6 @@
 """Errors of stored work, in the tree of ``domain/errors.py``."""
 
-from penstock.domain.errors import BadRequest, Failed, Rejected
+from penstock.domain.errors import BadRequest, Failed, InvalidField, Rejected
 
 
 class PayloadGone(BadRequest):
@@ -19,3 +19,9 @@ class PayloadUnreadable(Failed):
     """The stored bytes were altered, or sealed under a key that this platform no longer has."""
 
     code = "payload_unreadable"
+
+
+class WindowNotOffered(InvalidField):
+    """The tenant's plan does not offer this completion window."""
+
+    code = "window_not_offered"
