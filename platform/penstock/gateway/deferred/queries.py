@@ -8,6 +8,7 @@ PAGES = frozenset({"after", "limit", "order"})
 QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = (
     (re.compile(r"/v1/jobs"), PAGES | {"state", "api", "model", "batch"}),
     (re.compile(r"/v1/batches"), PAGES),
+    (re.compile(r"/v1/webhooks/[^/]+/deliveries"), PAGES | {"state"}),
 )
 _NONE = frozenset[str]()
 
