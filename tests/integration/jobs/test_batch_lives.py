@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.webhooks import PostgresEndpoints
 from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownObject
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.batch import MOST_TRIES, BatchState
@@ -373,6 +374,24 @@ async def test_what_is_left_of_a_batch_is_removed(site: BatchSite) -> None:
     assert set(stored) == {batch.input_object, object_of(done.output_file)}
     assert await site.find(batch.id) == done
     assert len((await site.results(done))[0]) == 6
+
+
+async def test_each_end_is_told(site: BatchSite) -> None:
+    """The tenant's endpoint gets one event for each batch that ended, by the kind of its end."""
+    endpoints = PostgresEndpoints(site.database, lambda: [b"k" * 32])
+    await endpoints.create(site.tenant, "https://example.com/hook", ["*"], b"s" * 32)
+    me = await site.runner()
+    made = [await site.create(*LINES), await site.create(*LINES), await site.create(*LINES), await site.create(b"no")]
+    await site.step(me)
+    await site.step(me)
+    await site.intake.cancel(site.who(), made[0].id)
+    await site.answer([job for job in await site.claim(me) if job.batch == made[1].id])
+    site.clock.advance(86_411.0)
+    for batch in made:
+        await site.until_over(me, batch.id)
+    rows = await site.database.rows("select type, object from webhook_event")
+    ends = ("cancelled", "completed", "expired", "failed")
+    assert sorted(map(tuple, rows)) == [(f"batch.{end}", batch.id) for end, batch in zip(ends, made, strict=True)]
 
 
 async def test_a_file_in_use_has_a_user(site: BatchSite) -> None:

@@ -227,6 +227,7 @@ async def _end(session: Session, batch: Batch) -> None:
     await _save(session, batch)
     await session.run(_SQL["let_go"], batch.id)
     await session.run(_JOBS["resume"], pause_of(batch.id))
+    await session.run(_SQL["tell"], batch.tenant, f"batch.{batch.state}", batch.id)
 
 
 def _json(value: object) -> str:

@@ -125,3 +125,6 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: forget_lines
 delete from job where id in (select id from job where batch = $1 limit 10000) returning 1
+
+-- name: tell
+select tell($1, $2, $3, '')
