@@ -6,6 +6,7 @@ from collections.abc import Sequence
 PAGES = frozenset({"after", "limit", "order"})
 
 QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = (
+    (re.compile(r"/v1/files"), PAGES | {"purpose"}),
     (re.compile(r"/v1/jobs"), PAGES | {"state", "api", "model", "batch"}),
     (re.compile(r"/v1/batches"), PAGES),
     (re.compile(r"/v1/webhooks/[^/]+/deliveries"), PAGES | {"state"}),
