@@ -13,13 +13,12 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import (
     Evicted,
     ExceedsLimit,
-    OverEnqueued,
     Rejected,
     StoreUnavailable,
 )
 from penstock.domain.ids import Alias, KeyId, TenantId
 from penstock.domain.jobs.batch import MOST_TRIES, Batch, BatchState, Counts, LineFault, Tokens
-from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable
+from penstock.domain.jobs.errors import OverEnqueued, PayloadGone, PayloadUnreadable
 from penstock.domain.jobs.file import FilePurpose, StoredFile, file_id, object_of
 from penstock.domain.jobs.ids import BatchId, FileId, JobName, ObjectId, RunnerId
 from penstock.domain.jobs.job import EnqueueLimits, JobKind, NewJob

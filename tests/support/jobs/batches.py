@@ -20,7 +20,7 @@ from penstock.domain.ids import Alias, KeyId, RequestId, TenantId
 from penstock.domain.jobs.batch import Batch, BatchState
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import BatchId, FileId, RunnerId
-from penstock.domain.jobs.job import End, Job, JobState, PutBack, Reason, Want
+from penstock.domain.jobs.job import ClaimQuota, End, Job, JobState, PutBack, Reason
 from penstock.domain.jobs.payload import Extent, object_id
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan, Principal
@@ -157,7 +157,7 @@ class BatchSite:
         assert self.crashes == []
 
     async def claim(self, runner: RunnerId, most: int = 100) -> tuple[Job, ...]:
-        return await self.jobs.claim(runner, [Want(version=VERSION.id, jobs=most)], self.clock.now())
+        return await self.jobs.claim(runner, [ClaimQuota(version=VERSION.id, jobs=most)], self.clock.now())
 
     async def answer(self, jobs: Sequence[Job], status: int = 200) -> int:
         """End jobs with a stored answer; return how many were still held."""
