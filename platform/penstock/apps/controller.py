@@ -173,7 +173,6 @@ def _compose(
         pace=LoopIntervals(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
         signals=signals,
     )
-    runtime = Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url))
     return Control(
         clock=clock,
         acts=database.act,
@@ -186,7 +185,7 @@ def _compose(
         orders=orders,
         decisions=decisions,
         scaler=scaler,
-        runtime=runtime,
+        runtime=(runtime := Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url))),
         leader=partial(leader, database),
         metrics=metrics,
         secrets=secrets,

@@ -69,8 +69,6 @@ class _Sum:
 
 
 class _File:
-    """One file on its way."""
-
     def __init__(self, writer: PayloadWriter) -> None:
         self._writer, self._has_lines = writer, False
 

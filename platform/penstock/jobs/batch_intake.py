@@ -16,7 +16,7 @@ from penstock.domain.jobs.file import MOST_KEPT_S
 from penstock.domain.jobs.ids import BatchId, ObjectId
 from penstock.domain.tenancy.tenant import Plan, Principal
 from penstock.gateway.deferred import shapes
-from penstock.gateway.deferred.batches import Wish
+from penstock.gateway.deferred.batches import NewBatch
 from penstock.gateway.deferred.shapes import Paged
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -51,7 +51,7 @@ class BatchIntake:
     clock: Clock
     ids: Callable[[], str]
 
-    async def create(self, who: Principal, wish: Wish) -> tuple[Batch, bool]:
+    async def create(self, who: Principal, wish: NewBatch) -> tuple[Batch, bool]:
         print_of_wish = hashlib.sha256(_ENCODER.encode(wish)).hexdigest()
         key = _key(wish.idempotency_key)
         if key and (earlier := await self.store.keyed(who.tenant, key, print_of_wish)) is not None:
@@ -84,7 +84,7 @@ class BatchIntake:
     async def resume(self, who: Principal, batch: BatchId) -> Batch:
         return await self.store.resume(who.tenant, batch)
 
-    def _batch(self, who: Principal, wish: Wish) -> Batch:
+    def _batch(self, who: Principal, wish: NewBatch) -> Batch:
         now = self.clock.now()
         return Batch(
             id=BatchId(f"batch_{self.ids()}"),

@@ -194,7 +194,7 @@ class BatchJudging:
 
 
 class BatchClosing:
-    """An upkeep of runners: writes the files of batches whose lines have ended, and removes their lines later."""
+    """An upkeep of runners: writes a batch's files after its last line has ended, and removes its lines later."""
 
     name, every_s = "batch_closing", EVERY_S
 

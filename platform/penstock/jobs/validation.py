@@ -45,8 +45,6 @@ METHOD = "POST"
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
-    """A line as callers write it."""
-
     custom_id: str
     method: str
     url: str
@@ -54,8 +52,6 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Asked(NamedTuple):
-    """A line, taken apart."""
-
     custom_id: str
     method: str
     url: str
@@ -125,8 +121,6 @@ class Validator:
 
 
 class _Judging:
-    """The state of judging one file."""
-
     def __init__(self, by: Validator, who: Principal, api: Api, bounds: BodyBounds) -> None:
         self._by, self._who, self._api, self._bounds = by, who, api, bounds
         self._lines: list[CheckedLine] = []

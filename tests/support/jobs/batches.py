@@ -24,7 +24,7 @@ from penstock.domain.jobs.job import ClaimQuota, End, Job, JobState, PutBack, Re
 from penstock.domain.jobs.payload import Extent, object_id
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan, Principal
-from penstock.gateway.deferred.batches import Wish
+from penstock.gateway.deferred.batches import NewBatch
 from penstock.gateway.openai.bounds import BodyBounds
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.routing.current import CurrentTable
@@ -96,7 +96,7 @@ class BatchSite:
         return file
 
     async def create(self, *lines: bytes, window: str = "24h", key: str = "") -> Batch:
-        wish = Wish(input_file=await self.upload(*lines), endpoint=Api.CHAT, window=window, idempotency_key=key)
+        wish = NewBatch(input_file=await self.upload(*lines), endpoint=Api.CHAT, window=window, idempotency_key=key)
         return (await self.intake.create(self.who(), wish))[0]
 
     async def find(self, batch: BatchId) -> Batch:

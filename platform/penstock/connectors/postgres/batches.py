@@ -112,7 +112,7 @@ class PostgresBatchWork:
         self._database = database
 
     async def advance(self, now: float) -> None:
-        """Move the batches whose lines have all ended; end lines whose runner does not stop them."""
+        """Move batches after their last line has ended; end lines that their runner does not stop."""
         await self._database.rows(_SQL["end_deaf"], now - CANCELLED_WITHIN_S, now - LATE_S, now)
         async with self._database.transaction() as session:
             for row in await session.rows(_SQL["ended_lines"]):

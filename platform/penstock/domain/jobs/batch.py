@@ -133,7 +133,7 @@ def begun(batch: Batch, total: int, versions: Mapping[str, VersionId], now: floa
 
 
 def lines_ended(batch: Batch, now: float, *, is_late: bool) -> Batch:
-    """Return the batch whose files are to be written; ``is_late`` if the deadline ended any line."""
+    """Return the batch with its files to be written; ``is_late`` if the deadline ended any line."""
     return replace(_moved(batch, BatchState.FINALIZING, now, BatchState.IN_PROGRESS), is_late=is_late)
 
 

@@ -40,7 +40,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class NewBatch:
     """A batch as its caller wants it; ``output_keep_s`` is 0 if not given."""
 
     input_file: FileId
@@ -54,7 +54,7 @@ class Wish:
 class Batches(Protocol):
     """The service behind these routes; batches and files of other tenants raise ``UnknownObject``."""
 
-    async def create(self, who: Principal, wish: Wish) -> tuple[Batch, bool]:
+    async def create(self, who: Principal, wish: NewBatch) -> tuple[Batch, bool]:
         """Return the stored batch, and whether an earlier request under its idempotency key made it."""
         ...
 
@@ -110,13 +110,13 @@ def _named(given: str) -> BatchId:
     return BatchId(shapes.named(given, PREFIX))
 
 
-def _wish(raw: bytes, key: str) -> Wish:
+def _wish(raw: bytes, key: str) -> NewBatch:
     asked = shapes.body(raw, _Body)
     if asked.endpoint not in JSON_APIS:
         raise InvalidField(f"endpoint is one of {', '.join(JSON_APIS)}", param="endpoint")
     metadata = asked.metadata or {}
     shapes.check_metadata(metadata)
-    return Wish(
+    return NewBatch(
         input_file=FileId(shapes.named(asked.input_file_id, FILE_PREFIX)),
         endpoint=Api(asked.endpoint),
         window=asked.completion_window,

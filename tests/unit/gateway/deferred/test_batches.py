@@ -15,7 +15,7 @@ from penstock.domain.jobs import batch as batches
 from penstock.domain.jobs.batch import Batch, BatchState, Counts, LineFault, Tokens
 from penstock.domain.jobs.ids import BatchId, FileId
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.deferred.batches import Wish, add_batches, told
+from penstock.gateway.deferred.batches import NewBatch, add_batches, told
 from penstock.gateway.deferred.shapes import Paged
 from penstock.intake.limits import Limits
 from tests.support.gateways.toy import SECRET, Toy, edge, hello
@@ -29,10 +29,10 @@ BODY = {"input_file_id": BATCH.input_file, "endpoint": "/v1/chat/completions", "
 class Desk:
     """A service that has one batch, and notes what it was asked for."""
 
-    wishes: list[Wish] = field(default_factory=list)
+    wishes: list[NewBatch] = field(default_factory=list)
     pages: list[Paged] = field(default_factory=list)
 
-    async def create(self, who: Principal, wish: Wish) -> tuple[Batch, bool]:
+    async def create(self, who: Principal, wish: NewBatch) -> tuple[Batch, bool]:
         self.wishes.append(wish)
         return BATCH, wish.idempotency_key == "again"
 
