@@ -1,7 +1,6 @@
 """Batches on a real Postgres, from their file to their results: each line once in one file, whatever happens."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
