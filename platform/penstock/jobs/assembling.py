@@ -155,7 +155,7 @@ async def _write(
 ) -> None:
     written: tuple[list[bytes], list[bytes]] = ([], [])
     for line in lines:
-        body = None if data is None else data[line.at - lines[0].at :][: line.size]
+        body = None if data is None or line.was_stopped else data[line.at - lines[0].at :][: line.size]
         is_answered = body is not None and line.is_answered
         total.add(line, is_answered=is_answered)
         written[0 if is_answered else 1].append(line_of(line, ids.get(line.number), body))

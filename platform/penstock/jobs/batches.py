@@ -71,12 +71,6 @@ class BatchWork(Protocol):
     async def clear(self, batch: BatchId) -> None: ...
 
 
-class Life(Protocol):
-    async def confirm(self) -> RunnerId:
-        """Return this runner's id while it is certainly alive; raises ``StoreUnavailable``."""
-        ...
-
-
 Principals = Callable[[TenantId, KeyId], Principal | None]
 """Returns what a batch's key may do now; None for one that was revoked, or is not known yet."""
 
@@ -86,7 +80,8 @@ class BatchParts:
     """Parts of both kinds of work; ``ids`` gives hex digits that are used once."""
 
     store: BatchWork
-    life: Life
+    me: Callable[[], RunnerId | None]
+    """Returns this runner's id while it is alive."""
     payloads: PayloadStore
     clock: Clock
     ids: Callable[[], str]
@@ -104,7 +99,9 @@ class _Claims:
         self._held: set[BatchId] = set()
 
     async def each(self, work: Work, now: float) -> None:
-        runner = await self._parts.life.confirm()
+        runner = self._parts.me()
+        if runner is None:
+            return
         claimed = await self._parts.store.claim(runner, self._states, self._held, now, AT_ONCE)
         async with asyncio.TaskGroup() as group:
             for batch in claimed:

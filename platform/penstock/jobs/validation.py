@@ -59,7 +59,7 @@ class Asked(NamedTuple):
 
 
 class CheckedLine(NamedTuple):
-    """An accepted line: its range in the file, its model by name and version, what it may cost."""
+    """An accepted line: its body's range in the file, its model by name and version, what it may cost."""
 
     number: int
     at: int
@@ -164,7 +164,8 @@ class _Judging:
         version = self._version(parsed.model)
         prompt, output = tokens_of(parsed.cost, version, self._who)
         price = version.price.at(self._who.tier.price_factor).of(prompt=prompt, cached=0, output=output)
-        return CheckedLine(line.number, line.at, line.size, parsed.model, version.id, prompt + output, price)
+        at = line.at + line.raw.find(asked.body)
+        return CheckedLine(line.number, at, len(asked.body), parsed.model, version.id, prompt + output, price)
 
     def _once(self, custom_id: str, number: int) -> None:
         mark = blake2b(custom_id.encode(), digest_size=16).digest()

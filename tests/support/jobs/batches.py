@@ -48,16 +48,6 @@ def line(custom_id: str, **changes: Any) -> bytes:  # noqa: ANN401  any JSON
 
 
 @dataclass
-class Life:
-    """A runner's life, as far as its row says."""
-
-    id: RunnerId
-
-    async def confirm(self) -> RunnerId:
-        return self.id
-
-
-@dataclass
 class BatchSite:
     database: Database
     folder: Path
@@ -141,7 +131,7 @@ class BatchSite:
     def parts(self, runner: RunnerId) -> BatchParts:
         return BatchParts(
             store=self.work,
-            life=Life(runner),
+            me=lambda: runner,
             payloads=self.payloads,
             clock=self.clock,
             ids=self.name,

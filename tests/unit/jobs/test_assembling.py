@@ -78,7 +78,7 @@ class Way(NamedTuple):
 DONE = Way(JobState.SUCCEEDED, status=200)
 REFUSED = Way(JobState.FAILED, Reason.REFUSED, "invalid_field", 400)
 DEAD = Way(JobState.FAILED, Reason.DEAD_LETTER, "worker_lost")
-LATE = Way(JobState.FAILED, Reason.DEADLINE)
+LATE = Way(JobState.FAILED, Reason.DEADLINE, "deadline_exceeded", 504)
 CANCELLED = Way(JobState.CANCELLED, Reason.CALLER)
 REVOKED = Way(JobState.CANCELLED, Reason.KEY_REVOKED)
 
@@ -124,7 +124,7 @@ async def test_both_files() -> None:
     rows = [
         ended(1, DONE, "batch/1/1-1"),
         ended(2, REFUSED, "batch/1/1-2"),
-        ended(3, LATE),
+        ended(3, LATE, "batch/1/1-2", at=len(ANSWER)),
         ended(4, CANCELLED),
         ended(5, DEAD),
         ended(6, DONE, "batch/1/lost"),

@@ -73,11 +73,12 @@ async def only(*lines: bytes, who: Principal | None = None, api: Api = Api.CHAT)
 
 
 async def test_lines_keep_their_ranges() -> None:
-    """Each accepted line has its range in the file; blank lines, CRLF, a mark and a missing last end do not matter."""
+    """Each line has its body's range in the file; blank lines, CRLF, a mark and a missing last end do not matter."""
     data = BYTE_ORDER_MARK + b"\r\n".join([line(1), b"", line(2), line(3)])
     checked = await validator().judge(pieces(data, size=7), principal(), Api.CHAT)
     assert checked.faults == []
-    assert [data[one.at : one.at + one.size] for one in checked.lines] == [line(1), line(2), line(3)]
+    bodies = [json.loads(data[one.at : one.at + one.size]) for one in checked.lines]
+    assert bodies == [{"model": "toy", **CHAT}] * 3
     assert [one.number for one in checked.lines] == [1, 3, 4]
 
 

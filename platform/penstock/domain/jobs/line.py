@@ -11,7 +11,7 @@ FIRST_ERROR = 400
 
 
 class EndedLine(NamedTuple):
-    """``answer`` is the object with its stored answer, at ``at``; empty if none was stored."""
+    """``answer`` is the object with what the API answered, an error too; empty if none was stored."""
 
     number: int
     name: JobName
@@ -27,5 +27,10 @@ class EndedLine(NamedTuple):
     output_tokens: int
 
     @property
+    def was_stopped(self) -> bool:
+        """Tell whether its batch ended the line, and not its own request."""
+        return self.reason in (Reason.DEADLINE, Reason.CALLER, Reason.KEY_REVOKED)
+
+    @property
     def is_answered(self) -> bool:
-        return bool(self.answer) and self.status < FIRST_ERROR
+        return bool(self.answer) and self.status < FIRST_ERROR and not self.was_stopped
