@@ -1,101 +1,39 @@
-"""Files over HTTP: the official SDK unchanged, other clients' forms, bad forms, and what an upload leaves behind.
-
-The gateway's own listener and routes on a socket, over a real Postgres and sealed files.
-"""
+"""Files over HTTP: the official SDK unchanged, bounds, keys, and what an upload leaves behind."""
 
 import asyncio
 import json
 import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import httpx
 import openai
 import pytest
-from openai import AsyncOpenAI
 
-from penstock.connectors.payloads.folder import FolderObjects
-from penstock.connectors.payloads.store import SealedPayloads
-from penstock.connectors.postgres.database import Database
-from penstock.connectors.postgres.files import PostgresFiles
-from penstock.domain.clock import SystemClock
-from penstock.domain.ids import TenantId
 from penstock.domain.jobs.file import DAY_S
-from penstock.domain.tenancy.keys import mint
-from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
-from penstock.gateway.deferred.files import MOST_UPLOADS, add_files
-from penstock.gateway.identity.keyring import Keyring
-from penstock.intake.limits import Limits
-from penstock.jobs.files import TenantFiles
-from penstock.jobs.retention import Retention
+from penstock.gateway.deferred.files import MOST_UPLOADS
 from tests.support.gateways.dispatch import until
-from tests.support.gateways.toy import PEPPER, Running, Toy, edge, hello, running
 from tests.support.patience import patient
-from tests.support.stores.postgres import database, database_dsn, postgres_dsn, postgres_server
 
-__all__ = ["database", "database_dsn", "postgres_dsn", "postgres_server"]
 pytestmark = pytest.mark.integration
-ACME, SHOP = TenantId("acme"), TenantId("shop")
-ACME_KEY, ACME_ROW = mint(ACME, pepper=PEPPER, now=0.0)
-SHOP_KEY, SHOP_ROW = mint(SHOP, pepper=PEPPER, now=0.0)
-SMALL = Plan(files=2, file_bytes=1000)
-SECRET = b'{"custom_id": "1", "body": {"messages": "the patient\'s diagnosis"}}'
-LINES = b"".join(b'{"custom_id": "%d"}\n' % number for number in range(40_000))
-LIMITS = Limits(body_timeout_s=1.0)
-HEAD = b"\r\n".join(
-    (
-        b"POST /v1/files HTTP/1.1",
-        b"host: x",
-        b"authorization: Bearer " + ACME_KEY.encode(),
-        b"content-type: multipart/form-data; boundary=x",
-        b"content-length: %d",
-        b"",
-        b"",
-    )
+from tests.support.gateways.filing import (
+    ACME_KEY,
+    LINES,
+    SECRET,
+    SHOP_KEY,
+    Home,
+    begin,
+    database,
+    database_dsn,
+    gone,
+    home,
+    postgres_dsn,
+    postgres_server,
 )
 
-
-@dataclass
-class Home:
-    """A gateway with files, its store and its clients."""
-
-    gateway: Running
-    home: Path
-    database: Database
-    payloads: SealedPayloads
-
-    def sdk(self, key: str = ACME_KEY) -> AsyncOpenAI:
-        return AsyncOpenAI(base_url=f"{self.gateway.url}/v1", api_key=key, max_retries=0)
-
-    def http(self, key: str = ACME_KEY) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.gateway.url, headers={"authorization": f"Bearer {key}"}, timeout=60)
-
-    def stored(self) -> list[Path]:
-        return [path for path in self.home.rglob("*") if path.is_file()]
-
-    def retention(self) -> Retention:
-        return Retention(self.payloads, [PostgresFiles(self.database)])
-
-    async def rows(self) -> int:
-        return len(await self.database.rows("select id from file where deleted_at = 0"))
-
-
-@pytest.fixture
-async def home(database: Database, tmp_path: Path) -> AsyncIterator[Home]:
-    """Run a gateway of two tenants, the second with small bounds."""
-    payloads = SealedPayloads(FolderObjects(tmp_path / "payloads"), lambda: (b"k" * 32,))
-    files = TenantFiles(PostgresFiles(database), payloads, SystemClock())
-    made = edge(Toy(hello), LIMITS, deferred=[partial(add_files, files=files)])
-    assert isinstance(made.identity, Keyring)
-    tenants = (Tenant(id=ACME, name="Acme"), Tenant(id=SHOP, name="Shop", plan=SMALL))
-    made.identity.replace(KeyRing(tenants=tenants, keys=(ACME_ROW, SHOP_ROW)))
-    async with running(limits=LIMITS, change=lambda _: made) as gateway:
-        yield Home(gateway, tmp_path / "payloads", database, payloads)
-    payloads.close()
+__all__ = ["database", "database_dsn", "home", "postgres_dsn", "postgres_server"]
+pytestmark = pytest.mark.integration
 
 
 async def test_the_official_sdk_works_unchanged(home: Home) -> None:
@@ -165,78 +103,6 @@ async def test_the_order_of_parts_is_free(home: Home) -> None:
         assert (whole.content, whole.headers["content-length"]) == (LINES, str(len(LINES)))
 
 
-Form = tuple[dict[str, str], dict[str, tuple[str, bytes]]]
-FILE = {"file": ("in.jsonl", SECRET)}
-
-
-@pytest.mark.parametrize(
-    ("form", "param"),
-    [
-        (({}, FILE), "purpose"),
-        (({"purpose": "batch"}, {}), None),
-        (({"purpose": "fine-tune"}, FILE), "purpose"),
-        (({"purpose": "batch", "extra": "x"}, FILE), "extra"),
-        (({"purpose": "batch", "expires_after[seconds]": "3600"}, FILE), "expires_after[anchor]"),
-        (({"purpose": "batch", "expires_after[anchor]": "created_at"}, FILE), "expires_after[seconds]"),
-        (
-            (
-                {"purpose": "batch", "expires_after[anchor]": "created_at", "expires_after[seconds]": "60"},
-                FILE,
-            ),
-            "expires_after[seconds]",
-        ),
-        (
-            ({"purpose": "batch", "expires_after[anchor]": "now", "expires_after[seconds]": "3600"}, FILE),
-            "expires_after[anchor]",
-        ),
-        (({"purpose": "batch"}, {"file": ("x" * 300, SECRET)}), "file"),
-        (({"purpose": "batch"}, {"other": ("in.jsonl", SECRET)}), "other"),
-        (({"purpose": "x" * 5000}, FILE), "purpose"),
-    ],
-)
-async def test_a_bad_form_is_refused_by_field(home: Home, form: Form, param: str | None) -> None:
-    """Each fault is a 400 that names its field; nothing of the file stays, and nothing of it is quoted."""
-    fields, files = form
-    async with home.http() as http:
-        told = await http.post("/v1/files", data=fields, files=files)
-    assert (told.status_code, told.json()["error"]["param"]) == (400, param)
-    assert "diagnosis" not in told.text
-    assert (home.stored(), await home.rows()) == ([], 0)
-
-
-@pytest.mark.parametrize(
-    ("kind", "body", "status"),
-    [
-        ("application/json", b"{}", 400),
-        ("multipart/form-data", b"{}", 400),
-        ("multipart/form-data; boundary=x", b"", 400),
-        ("multipart/form-data; boundary=x", b"--x\r\nX: " + b"x" * 20_000, 400),
-        ("multipart/form-data; boundary=x", b'--x\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nba', 400),
-    ],
-)
-async def test_what_is_no_form_is_refused(home: Home, kind: str, body: bytes, status: int) -> None:
-    """A wrong type, a cut form and huge headers are the caller's faults."""
-    async with home.http() as http:
-        told = await http.post("/v1/files", content=body, headers={"content-type": kind})
-    assert (told.status_code, home.stored(), await home.rows()) == (status, [], 0)
-
-
-async def test_too_large_is_said_before_it_is_sent(home: Home) -> None:
-    """A declared 300 MB is a 413 at once, and the bodies of other routes keep their bound."""
-    told = await asyncio.to_thread(first_line, home.gateway.port, HEAD % (300 << 20))
-    assert told == b"HTTP/1.1 413 Request Entity Too Large"
-    async with home.http() as http:
-        other = await http.post(f"/v1/files/file-{'0' * 32}/content", content=b"x" * 100_000)
-    assert other.status_code in {405, 413}
-    assert (home.stored(), await home.rows()) == ([], 0)
-
-
-def first_line(port: int, data: bytes) -> bytes:
-    with closing(socket.create_connection(("127.0.0.1", port))) as client:
-        client.sendall(data)
-        return client.makefile("rb").readline().strip()
-
-
 async def test_limits_of_the_plan(home: Home) -> None:
     """Count and bytes of a tenant's files are bounded, said by name, and free again after a deletion."""
     async with home.sdk(SHOP_KEY) as sdk:
@@ -272,23 +138,6 @@ async def test_an_idempotency_key_makes_one_file(home: Home) -> None:
         assert (len(home.stored()), await home.rows()) == (2, 2)
         await sdk.files.delete(first.id)
         assert (await make(file=("b", b"new"))).id != first.id
-
-
-async def begin(home: Home, size: int = 10_000_000) -> socket.socket:
-    """Return a connection that has sent the beginning of an upload."""
-    client = socket.create_connection(("127.0.0.1", home.gateway.port))
-    part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
-    await asyncio.to_thread(client.sendall, HEAD % size + part + b"x" * 3_000_000)
-    return client
-
-
-async def gone(home: Home) -> None:
-    await until(lambda: home.stored() == [], within_s=10.0)
-    for _ in range(int(patient(100))):
-        if not await home.rows():
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("the upload still holds its room")
 
 
 async def test_a_client_that_leaves_leaves_nothing(home: Home) -> None:
@@ -409,10 +258,3 @@ def drained(client: socket.socket, size: int) -> int:
         while file.readline() != b"\r\n":
             pass
         return len(file.read(size))
-
-
-async def test_without_its_key_nothing_of_an_upload_is_read(home: Home) -> None:
-    """A stranger's upload is refused by its head."""
-    async with home.http("psk_nobody") as http:
-        told = await http.post("/v1/files", data={"purpose": "batch"}, files=FILE)
-    assert (told.status_code, home.stored(), await home.rows()) == (401, [], 0)

@@ -11,7 +11,7 @@ from typing import Protocol
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
-from starlette.responses import StreamingResponse
+from fastapi.responses import StreamingResponse
 
 from penstock.domain.errors import (
     BodyTooLarge,
