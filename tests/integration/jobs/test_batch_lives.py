@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
 from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownObject
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.batch import BatchState
 from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import object_of
-from penstock.domain.jobs.ids import BatchId, FileId
+from penstock.domain.jobs.ids import BatchId
 from penstock.domain.jobs.job import JobState, Reason
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan
@@ -299,17 +300,33 @@ async def test_each_end_is_told(site: BatchSite) -> None:
     assert sorted(map(tuple, rows)) == [(f"batch.{end}", batch.id) for end, batch in zip(ends, made, strict=True)]
 
 
-async def test_a_file_in_use_has_a_user(site: BatchSite) -> None:
-    """The database tells which open batch reads a file; after its end none does."""
+async def test_a_file_in_use_is_kept(site: BatchSite) -> None:
+    """While a batch reads its file it is neither deleted nor does it expire; after the batch's end both happen."""
+    files = PostgresFiles(site.database)
     batch = await site.create(*LINES, LINES[0])
-
-    async def user(file: FileId) -> object:
-        (row,) = await site.database.rows("select file_user($1) as id", file)
-        return row["id"]
-
-    assert await user(batch.input_file) == batch.id
+    for tenant, error in ((site.tenant, Conflict), (TenantId("globex"), UnknownObject)):
+        with pytest.raises(error):
+            await files.delete(tenant, batch.input_file, site.clock.now())
+    month = site.clock.now() + 31 * 86_400.0
+    assert await files.expired(month, 10) == ()
     await site.until_over(await site.runner(), batch.id)
-    assert await user(batch.input_file) is None
+    assert [one.owner for one in await files.expired(month, 10)] == [batch.input_file]
+    await files.delete(site.tenant, batch.input_file, site.clock.now())
+    with pytest.raises(UnknownObject):
+        await site.intake.create(site.who(), NewBatch(input_file=batch.input_file, endpoint=Api.CHAT, window="24h"))
+
+
+async def test_a_delete_races_with_a_batch(site: BatchSite) -> None:
+    """Of a batch and a deletion of its file at the same moment one wins: no batch has a deleted file."""
+    files = PostgresFiles(site.database)
+    for _ in range(20):
+        file = await site.upload(*LINES)
+        made, deleted = await asyncio.gather(
+            site.intake.create(site.who(), NewBatch(input_file=file, endpoint=Api.CHAT, window="24h")),
+            files.delete(site.tenant, file, site.clock.now()),
+            return_exceptions=True,
+        )
+        assert isinstance(made, UnknownObject) != isinstance(deleted, Conflict)
 
 
 async def test_tenants_take_turns(site: BatchSite) -> None:
