@@ -6,7 +6,6 @@ from contextlib import closing
 
 import pytest
 
-pytestmark = pytest.mark.integration
 from tests.support.gateways.filing import (
     HEAD,
     SECRET,

@@ -14,9 +14,6 @@ import pytest
 from penstock.domain.jobs.file import DAY_S
 from penstock.gateway.deferred.files import MOST_UPLOADS
 from tests.support.gateways.dispatch import until
-from tests.support.patience import patient
-
-pytestmark = pytest.mark.integration
 from tests.support.gateways.filing import (
     ACME_KEY,
     LINES,
@@ -31,6 +28,7 @@ from tests.support.gateways.filing import (
     postgres_dsn,
     postgres_server,
 )
+from tests.support.patience import patient
 
 __all__ = ["database", "database_dsn", "home", "postgres_dsn", "postgres_server"]
 pytestmark = pytest.mark.integration

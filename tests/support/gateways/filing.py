@@ -16,6 +16,7 @@ from penstock.connectors.payloads.store import SealedPayloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.domain.clock import SystemClock
+from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
 from penstock.gateway.deferred.files import add_files
@@ -29,8 +30,7 @@ from tests.support.patience import patient
 from tests.support.stores.postgres import database, database_dsn, postgres_dsn, postgres_server
 
 __all__ = ["database", "database_dsn", "postgres_dsn", "postgres_server"]
-pytestmark = pytest.mark.integration
-
+ACME, SHOP = TenantId("acme"), TenantId("shop")
 ACME_KEY, ACME_ROW = mint(ACME, pepper=PEPPER, now=0.0)
 SHOP_KEY, SHOP_ROW = mint(SHOP, pepper=PEPPER, now=0.0)
 SMALL = Plan(files=2, file_bytes=1000)
