@@ -196,7 +196,7 @@ class BatchSite:
             found = await self.find(batch)
             if found.state.is_over:
                 return found
-        raise AssertionError(f"the batch is still {found.state}")
+        raise AssertionError("the batch does not end")
 
     async def reserved(self) -> int:
         rows = await self.database.rows("select tokens from job_enqueued where tenant = $1", self.tenant)
