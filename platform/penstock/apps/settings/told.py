@@ -36,6 +36,7 @@ class Home:
         self.logs = root / "logs"
         self.spool = root / "spool"
         self.records = root / "records"
+        self.payloads = root / "payloads"
         self.decisions = root / "decisions" / "decisions.jsonl"
         self.observe = root / "observe"
         self.controller_address = self.run / "controller.addr"
