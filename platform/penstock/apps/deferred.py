@@ -6,10 +6,14 @@ from penstock.apps.gateway.offered import networks, webhook_keys
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.deferred import DeferredSettings
+from penstock.apps.stores import open_payloads
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.files import PostgresFiles
+from penstock.connectors.postgres.retention import PostgresExpiringJobs, PostgresOpenBatches
 from penstock.connectors.postgres.webhooks import PostgresDeliveries
 from penstock.connectors.webhooks.sender import WebhookSender
 from penstock.jobs.deliveries import Deliveries
+from penstock.jobs.retention import Retention
 from penstock.jobs.upkeep import Upkeep
 
 
@@ -17,7 +21,13 @@ def upkeep(
     settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], int | None]
 ) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
-    return (deliveries(settings, parts.shared, database, me),)
+    return (deliveries(settings, parts.shared, database, me), retention(settings, parts.shared, database))
+
+
+def retention(settings: DeferredSettings, shared: Shared, database: Database) -> Retention:
+    payloads = open_payloads(settings, lambda: shared.ticket_keys.platform)
+    owners = (PostgresFiles(database), PostgresExpiringJobs(database), PostgresOpenBatches(database))
+    return Retention(payloads, owners)
 
 
 def deliveries(

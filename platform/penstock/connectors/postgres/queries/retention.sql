@@ -10,3 +10,6 @@ delete from job where name = any($1::text[]) and expires_at > 0 and expires_at <
 
 -- name: known
 select name from job where name = any($1::text[])
+
+-- name: known_batches
+select id from batch where id = any($1::text[]) and not is_cleared
