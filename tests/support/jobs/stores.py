@@ -7,8 +7,19 @@ from typing import Any, Protocol
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
-from penstock.domain.jobs.ids import JobName, ObjectId, RunnerId
-from penstock.domain.jobs.job import ClaimQuota, JobKind, JobState, NewJob, TakenOver
+from penstock.domain.jobs.ids import BatchId, JobName, ObjectId, RunnerId
+from penstock.domain.jobs.job import (
+    ClaimQuota,
+    End,
+    EnqueueLimits,
+    Job,
+    JobKind,
+    JobState,
+    NewJob,
+    PutBack,
+    Reason,
+    TakenOver,
+)
 from penstock.domain.jobs.payload import Extent
 from penstock.domain.serving.request import Api
 from penstock.jobs.ports import JobStore
@@ -16,6 +27,8 @@ from tests.twins.jobs import MemoryJobs
 
 VERSION = VersionId("m@1")
 ACME, BETA = TenantId("acme"), TenantId("beta")
+BATCH = BatchId("batch_1")
+FREE = EnqueueLimits()
 
 
 def new(name: str, **values: Any) -> NewJob:  # noqa: ANN401  fields of a job
@@ -35,6 +48,20 @@ def new(name: str, **values: Any) -> NewJob:  # noqa: ANN401  fields of a job
         "input": Extent(object=ObjectId(f"jobs/{name}/input"), size=7),
     }
     return NewJob(**{**usual, **values})
+
+
+def ended(job: Job, state: JobState = JobState.SUCCEEDED, **values: Any) -> End:  # noqa: ANN401  fields of an end
+    return End(**{"id": job.id, "epoch": job.epoch, "state": state, "at": 9.0, **values})
+
+
+def back(job: Job, **values: Any) -> PutBack:  # noqa: ANN401  fields of a put-back
+    usual = {"id": job.id, "epoch": job.epoch, "at": 9.0, "not_before": 0.0, "reason": Reason.BACKOFF}
+    return PutBack(**{**usual, "may_have_run": True, **values})
+
+
+async def lines(world: "World", number: int, **values: Any) -> None:  # noqa: ANN401  fields of a job
+    batch = values.setdefault("batch", BATCH)
+    await world.store.submit_many([new(f"{batch}_{line}", line=line, **values) for line in range(number)], FREE)
 
 
 def quota(jobs: int, *closed: TenantId) -> list[ClaimQuota]:
