@@ -145,6 +145,8 @@ class Plan:
     """Seconds from a job's submission to its deadline, at most."""
     keep_s: float = 2_592_000.0
     """Seconds for which inputs, results and files are kept, at most."""
+    batch_windows: str = ""
+    """Completion windows that a batch may name beside ``24h``, with commas, as ``30m,2h``."""
     batch_hours: str = ""
     """Hours in which batch work runs, in the form of ``batch_hours.parsed``; empty for all."""
     batch_pools: str = ""

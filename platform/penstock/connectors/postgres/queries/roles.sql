@@ -44,6 +44,7 @@ grant execute on function tell(text, text, text, text) to penstock_gateway, pens
 grant select on job_attempt, job_lane, job_pause, job_enqueued, runner to penstock_gateway, penstock_runner;
 grant select, insert, update on job to penstock_gateway, penstock_runner;
 grant insert, delete on job_pause to penstock_gateway, penstock_runner;
+grant select, insert, update on batch to penstock_gateway, penstock_runner;
 grant insert, update, delete on runner to penstock_runner;
 grant delete on job to penstock_runner;
 grant insert on job_attempt to penstock_runner;
@@ -53,6 +54,10 @@ grant execute on function job_end_queued(double precision, int) to penstock_runn
 grant execute on function job_end_overdue(double precision) to penstock_runner;
 grant execute on function job_recover() to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
+
+-- Gateways keep and delete files; runners write outputs, and drop rows whose bytes are gone.
+grant select, insert, update on file to penstock_gateway, penstock_runner;
+grant delete on file to penstock_runner;
 
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;
