@@ -140,15 +140,15 @@ async def test_a_job_that_takes_its_runners_down_ends_as_a_dead_letter(world: Wo
         (job,) = await world.store.claim(runner, quota(1), 1.0)
         assert job.attempt == attempt + 1
         await world.lose(runner, 2.0)
-    found = await world.store.find(ACME, job.name, 3.0)
+    found = await world.store.find(ACME, JobName("job_1"), 3.0)
     assert found is not None
     assert (found.state, found.reason, found.error) == (JobState.FAILED, Reason.DEAD_LETTER, "runner_lost")
-    assert [one.attempt for one in await world.store.attempts(job.id)] == [1, 2, 3]
+    assert [one.attempt for one in await world.store.attempts(found.id)] == [1, 2, 3]
 
 
 async def test_what_never_ran_is_no_attempt(world: World) -> None:
     """It goes back with its attempt and waits; what may have run counts."""
-    await world.store.submit(new("job_1", max_attempts=2), FREE)
+    submitted = await world.store.submit(new("job_1", max_attempts=2), FREE)
     runner = await world.runner()
     for now in (1.0, 21.0, 41.0):
         (job,) = await world.store.claim(runner, quota(1), now)
@@ -159,7 +159,7 @@ async def test_what_never_ran_is_no_attempt(world: World) -> None:
     for now, state in ((61.0, JobState.QUEUED), (81.0, JobState.FAILED)):
         (job,) = await world.store.claim(runner, quota(1), now)
         assert await world.store.put_back([back(job, at=now, error="engine_error")]) == {job.id: state}
-    assert [one.error for one in await world.store.attempts(job.id)] == ["engine_error"] * 2
+    assert [one.error for one in await world.store.attempts(submitted.job.id)] == ["engine_error"] * 2
 
 
 async def test_a_job_is_not_put_back_beyond_its_deadline(world: World) -> None:
