@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import count
 
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
-from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
+from penstock.domain.ids import Alias, KeyId, RequestId, TenantId, VersionId
 from penstock.domain.jobs.errors import OverEnqueued
 from penstock.domain.jobs.ids import NO_BATCH, BatchId, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
@@ -22,6 +22,7 @@ from penstock.domain.jobs.job import (
     JobState,
     NewJob,
     PutBack,
+    QueueShape,
     Reason,
     Stop,
     StopReason,
@@ -197,6 +198,14 @@ class MemoryJobs:
                 ended += 1
         return ended
 
+    async def shape(self) -> QueueShape:
+        ready = [job for job in self._jobs.values() if job.state is JobState.QUEUED and job.id not in self._waiting]
+        return QueueShape(
+            jobs=sum(1 for _ in self._open_ones()),
+            oldest_at=min((job.created_at for job in ready), default=0.0),
+            due_at=min((job.deadline_at for job in ready), default=0.0),
+        )
+
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         found = [job for job in self._jobs.values() if 0 < job.expires_at <= now]
         return tuple(sorted(found, key=lambda job: job.expires_at)[:limit])
@@ -207,21 +216,15 @@ class MemoryJobs:
     async def lose(self, runner: RunnerId, now: float) -> TakenOver:
         """Take over what a runner held, as the others do once it is dead."""
         self.runners.discard(runner)
-        ended = Counter(
-            self._put_back(
-                PutBack(
-                    id=job.id,
-                    epoch=job.epoch,
-                    at=now,
-                    not_before=0.0,
-                    reason=Reason.RUNNER_LOST,
-                    may_have_run=True,
-                    error="runner_lost",
-                )
+        lost = [job for job in self._jobs.values() if job.state is JobState.RUNNING and job.runner == runner]
+        ends = [
+            PutBack(
+                id=job.id, epoch=job.epoch, at=now, not_before=0.0, reason=Reason.RUNNER_LOST, may_have_run=True,
+                error="runner_lost", request=RequestId(f"{job.name}-{job.epoch}"),
             )
-            for job in list(self._jobs.values())
-            if job.state is JobState.RUNNING and job.runner == runner
-        )
+            for job in lost
+        ]  # fmt: skip
+        ended = Counter(map(self._put_back, ends))
         return TakenOver(
             runners=(runner,),
             requeued=ended[JobState.QUEUED],
