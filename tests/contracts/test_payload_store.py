@@ -21,7 +21,8 @@ from penstock.connectors.s3.objects import S3Objects
 from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable, StorageFull
-from penstock.domain.jobs.payload import ObjectId, PayloadStore, checked, object_id
+from penstock.domain.jobs.ids import ObjectId
+from penstock.domain.jobs.payload import PayloadStore, checked, object_id
 from penstock.sealing.objects import SEGMENT_BYTES
 from tests.support.stores.s3_server import new_bucket, s3_server
 

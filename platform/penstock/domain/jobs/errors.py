@@ -1,12 +1,18 @@
 """Errors of stored work, in the tree of ``domain/errors.py``."""
 
-from penstock.domain.errors import BadRequest, Failed, Rejected
+from penstock.domain.errors import BadRequest, Failed, OverLimit, Rejected
 
 
 class PayloadGone(BadRequest):
     """The stored input or answer was deleted, or has expired."""
 
     code = "payload_gone"
+
+
+class OverEnqueued(OverLimit):
+    """The caller's jobs that have not ended reserve all of its plan's enqueued tokens or jobs."""
+
+    code = "token_limit_exceeded"
 
 
 class StorageFull(Rejected):

@@ -8,12 +8,13 @@ writes another name.
 import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, NewType, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.ids import ObjectId
 
-ObjectId = NewType("ObjectId", str)
 MOST_NAME_CHARS = 200
 _NAME = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+){1,3}")
 
@@ -33,6 +34,18 @@ def checked(name: str) -> ObjectId:
     if len(name) > MOST_NAME_CHARS or not _NAME.fullmatch(name):
         raise InvalidField("this is no name of a stored object")
     return ObjectId(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Clear bytes of an object: rows hold it, never the bytes."""
+
+    object: ObjectId
+    at: int = 0
+    size: int = 0
+
+
+NO_EXTENT = Extent(object=ObjectId(""))
 
 
 class Expired(NamedTuple):
