@@ -10,6 +10,7 @@ from penstock.connectors.postgres.webhooks import PostgresDeliveries, PostgresEn
 from penstock.connectors.webhooks.sender import WebhookSender
 from penstock.domain.jobs import callback_url
 from penstock.domain.jobs.callback_url import Network
+from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.deferred.webhooks import Webhooks
 from penstock.jobs.deliveries import Deliveries
@@ -27,7 +28,7 @@ def webhooks(settings: DeferredSettings, shared: Shared, database: Database) -> 
 
 
 def deliveries(
-    settings: DeferredSettings, shared: Shared, database: Database, me: Callable[[], int | None]
+    settings: DeferredSettings, shared: Shared, database: Database, me: Callable[[], RunnerId | None]
 ) -> Deliveries:
     """Return the loop that sends webhooks; ``me`` returns this runner's id, None while it may not claim."""
     clock = shared.clock

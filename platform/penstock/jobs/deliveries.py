@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.domain.clock import Clock
+from penstock.domain.jobs.ids import EndpointId, RunnerId
 from penstock.domain.jobs.webhook import (
     Answer,
     ClaimedDelivery,
     DeliveryId,
     EndedAttempt,
-    EndpointId,
     SendError,
     TurnedOff,
     Verdict,
@@ -43,8 +43,9 @@ class Sender(Protocol):
 
 
 class DeliveryStore(Protocol):
+    async def take_over(self) -> int: ...
     async def waiting(self) -> tuple[WaitingEndpoint, ...]: ...
-    async def claim(self, runner: int, wanted: Mapping[EndpointId, int]) -> tuple[ClaimedDelivery, ...]: ...
+    async def claim(self, runner: RunnerId, wanted: Mapping[EndpointId, int]) -> tuple[ClaimedDelivery, ...]: ...
     async def end(self, ended: Sequence[EndedAttempt]) -> tuple[frozenset[DeliveryId], tuple[TurnedOff, ...]]: ...
     async def give_back(self, held: Sequence[ClaimedDelivery]) -> None: ...
     async def forget(self) -> int: ...
@@ -64,7 +65,7 @@ class Deliveries:
 
     store: DeliveryStore
     sender: Sender
-    me: Callable[[], int | None]
+    me: Callable[[], RunnerId | None]
     clock: Clock
     chance: random.Random
     metrics: Metrics
@@ -74,8 +75,13 @@ class Deliveries:
     _ended: list[EndedAttempt] = field(default_factory=list)
     _forgot_at: float = 0.0
 
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._open)
+
     async def step(self, now: float) -> None:
         await self._note_ends()
+        await self.store.take_over()
         waiting = await self.store.waiting()
         sending = self._sending()
         chosen = choose(waiting, sending)

@@ -13,7 +13,7 @@ FileId = NewType("FileId", str)
 ObjectId = NewType("ObjectId", str)
 """An object of the payload store."""
 EndpointId = NewType("EndpointId", str)
-"""A webhook's registered address."""
+"""``we_<hex>``: a receiver of events, which its tenant has registered."""
 EventId = NewType("EventId", str)
 
 NO_BATCH = BatchId("")
