@@ -1,4 +1,4 @@
-"""A real Postgres for jobs and webhooks."""
+"""Jobs on real stores."""
 
 from tests.support.stores.postgres import database, database_dsn, postgres_dsn, postgres_server
 

@@ -75,6 +75,10 @@ class PostgresJobs:
         async with self._database.transaction() as session:
             await enqueue(session, jobs, limits)
 
+    async def keyed(self, tenant: TenantId, idempotency: str) -> Job | None:
+        row = await self._database.row(_SQL["submitted"], tenant, idempotency)
+        return None if row is None else _job(row)
+
     async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]:
         rows = await self._database.rows(_SQL["enqueued"], tenant)
         return {row["model"]: Enqueued(tokens=row["tokens"], jobs=row["jobs"]) for row in rows}

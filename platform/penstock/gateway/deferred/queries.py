@@ -1,4 +1,4 @@
-"""Query parameters of this room's paths; all others are refused by name."""
+"""Query parameters of this room's GET routes; all others are refused by name."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 PAGES = frozenset({"after", "limit", "order"})
 
 QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = (
-    (re.compile(r"/v1/jobs"), PAGES | {"state", "api", "model", "batch"}),
+    (re.compile(r"/v1/files"), PAGES | {"purpose"}),
+    (re.compile(r"/v1/jobs"), PAGES | {"state", "model"}),
     (re.compile(r"/v1/webhooks/[^/]+/deliveries"), PAGES | {"state"}),
 )
 _NONE = frozenset[str]()
