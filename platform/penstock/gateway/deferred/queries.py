@@ -7,6 +7,7 @@ PAGES = frozenset({"after", "limit", "order"})
 
 QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = (
     (re.compile(r"/v1/files"), PAGES | {"purpose"}),
+    (re.compile(r"/v1/batches"), PAGES),
     (re.compile(r"/v1/jobs"), PAGES | {"state", "model"}),
     (re.compile(r"/v1/webhooks/[^/]+/deliveries"), PAGES | {"state"}),
 )
