@@ -15,7 +15,7 @@ from penstock.jobs.upkeep import Upkeep
 
 
 def upkeep(
-    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], int | None]
+    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], RunnerId | None]
 ) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
     return (deliveries(settings, parts.shared, database, me),)

@@ -74,6 +74,7 @@ class Deliveries:
     _open: dict[DeliveryId, _Open] = field(default_factory=dict)
     _ended: list[EndedAttempt] = field(default_factory=list)
     _forgot_at: float = 0.0
+    _is_ending: bool = False
 
     @property
     def is_busy(self) -> bool:
@@ -87,7 +88,7 @@ class Deliveries:
         chosen = choose(waiting, sending)
         self._show_late(waiting, sending, chosen)
         runner = self.me()
-        if chosen and runner is not None:
+        if chosen and runner is not None and not self._is_ending:
             failing = {one.endpoint for one in waiting if one.is_failing}
             for delivery in await self.store.claim(runner, chosen):
                 self._begin(delivery, is_failing=delivery.endpoint in failing)
@@ -97,6 +98,7 @@ class Deliveries:
 
     async def end(self) -> None:
         """Let open attempts end for a moment; what is left is due for other runners, the same attempt again."""
+        self._is_ending = True
         tasks = [one.task for one in self._open.values() if one.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=END_WITHIN_S)
