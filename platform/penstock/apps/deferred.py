@@ -12,13 +12,14 @@ from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.retention import PostgresExpiringJobs, PostgresOpenBatches
 from penstock.connectors.postgres.webhooks import PostgresDeliveries
 from penstock.connectors.webhooks.sender import WebhookSender
+from penstock.domain.jobs.ids import RunnerId
 from penstock.jobs.deliveries import Deliveries
 from penstock.jobs.retention import Retention
 from penstock.jobs.upkeep import Upkeep
 
 
 def upkeep(
-    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], int | None]
+    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], RunnerId | None]
 ) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
     return (deliveries(settings, parts.shared, database, me), retention(settings, parts.shared, database))
@@ -31,7 +32,7 @@ def retention(settings: DeferredSettings, shared: Shared, database: Database) ->
 
 
 def deliveries(
-    settings: DeferredSettings, shared: Shared, database: Database, me: Callable[[], int | None]
+    settings: DeferredSettings, shared: Shared, database: Database, me: Callable[[], RunnerId | None]
 ) -> Deliveries:
     """Return the loop that sends webhooks; ``me`` returns this runner's id, None while it may not claim."""
     clock = shared.clock
