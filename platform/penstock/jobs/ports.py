@@ -16,6 +16,7 @@ from penstock.domain.jobs.job import (
     JobState,
     NewJob,
     PutBack,
+    QueueShape,
     Stop,
     Submitted,
     TakenOver,
@@ -118,6 +119,8 @@ class JobStore(JobIntake, BatchLines, Protocol):
         Each runner calls it about once a second.
         """
         ...
+
+    async def shape(self) -> QueueShape: ...
 
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         """Return single jobs that have expired: their payloads go first, then ``forget`` deletes their rows."""

@@ -66,7 +66,7 @@ def offered(
         clock=shared.clock,
         region=settings.region,
     )
-    stores = Stores(payloads=open_payloads(settings, shared.keys), accepting=accepting, ids=ids)
+    stores = Stores(payloads=open_payloads(settings, lambda: shared.ticket_keys.platform), accepting=accepting, ids=ids)
     jobs = Submitting(
         store=PostgresJobs(database),
         payloads=stores.payloads,
@@ -93,4 +93,4 @@ def networks(settings: DeferredSettings) -> tuple[Network, ...]:
 
 
 def webhook_keys(shared: Shared) -> Sequence[bytes]:
-    return tuple(derive(key, Purpose.WEBHOOKS) for key in shared.keys.platform)
+    return tuple(derive(key, Purpose.WEBHOOKS) for key in shared.ticket_keys.platform)

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import asyncpg
 import msgspec
 
 from penstock.connectors.postgres.database import Database, Session
+from penstock.connectors.postgres.ledger import append
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
 from penstock.domain.ids import Alias, TenantId
@@ -26,12 +28,14 @@ from penstock.domain.jobs.job import (
     JobState,
     NewJob,
     PutBack,
+    QueueShape,
     Reason,
     Stop,
     StopReason,
     Submitted,
 )
 from penstock.domain.jobs.payload import Extent
+from penstock.domain.money import FREE
 from penstock.domain.serving.request import Api
 
 _SQL = load("jobs")
@@ -137,16 +141,22 @@ class PostgresJobs:
         return tuple(map(_job, await self._database.rows(_SQL["claim"], runner, versions, counts, closed, now)))
 
     async def finish(self, ends: Sequence[End]) -> frozenset[JobId]:
-        rows = await self._database.rows(_SQL["finish"], *_columns(map(_end_values, ends), 13))
-        return frozenset(row["id"] for row in rows)
+        async with self._database.transaction() as session:
+            rows = await session.rows(_SQL["finish"], *_columns(map(_end_values, ends), 13))
+            held = frozenset(row["id"] for row in rows)
+            await _bill(session, ends, held)
+        return held
 
     async def put_back(self, ends: Sequence[PutBack]) -> Mapping[JobId, JobState]:
         values = (
             (end.id, end.epoch, end.at, end.not_before, end.reason, end.may_have_run, end.error, end.request)
             for end in ends
         )
-        rows = await self._database.rows(_SQL["put_back"], *_columns(values, 8))
-        return {row["id"]: JobState(row["state"]) for row in rows}
+        async with self._database.transaction() as session:
+            rows = await session.rows(_SQL["put_back"], *_columns(values, 8))
+            states = {row["id"]: JobState(row["state"]) for row in rows}
+            await _bill(session, ends, states)
+        return states
 
     async def asked_to_stop(self, runner: RunnerId, now: float) -> tuple[Stop, ...]:
         rows = await self._database.rows(_SQL["asked_to_stop"], runner, now)
@@ -168,6 +178,10 @@ class PostgresJobs:
         await self._mend(now)
         row = await self._database.row(_SQL["end_queued"], now, _MOST_ENDED)
         return int(row["ended"]) if row is not None else 0
+
+    async def shape(self) -> QueueShape:
+        row = await self._database.row(_SQL["shape"])
+        return QueueShape(**dict(row)) if row is not None else QueueShape()
 
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         return tuple(map(_job, await self._database.rows(_SQL["expired"], now, limit)))
@@ -191,6 +205,12 @@ class PostgresJobs:
     async def _mend(self, now: float) -> None:
         await self._database.rows(_SQL["mend"], now)
         self._mended_at = now
+
+
+async def _bill(session: Session, ends: Sequence[End] | Sequence[PutBack], held: Collection[JobId]) -> None:
+    """Append the attempts' ledger rows; what came too late is free."""
+    rows = [(end.id in held, end.row) for end in ends if end.row is not None]
+    await append(session, [row if is_held else replace(row, cost=FREE) for is_held, row in rows])
 
 
 async def enqueue(session: Session, tenant: TenantId, jobs: Iterable[NewJob], limits: EnqueueLimits) -> None:

@@ -124,6 +124,7 @@ class AdmissionController:
             output_tokens=call.cost.output_tokens,
             service_tier=who.tier.name,
             price_factor=who.tier.price_factor,
+            answers_only=who.answers_only,
         )
 
 

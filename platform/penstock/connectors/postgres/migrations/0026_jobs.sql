@@ -632,10 +632,17 @@ begin
                               else 0 end
         from held
         where job.id = held.id
-        returning job.id, job.state, job.attempt, job.request, job.started_at
+        returning job.*
     ), noted as (
         insert into job_attempt (job, attempt, runner, request, began_at, ended_at, error)
-        select lost.id, lost.attempt, dead, lost.request, lost.started_at, at, 'runner_lost' from lost
+        select lost.id, lost.attempt, dead, lost.name || '-' || lost.epoch, lost.started_at, at, 'runner_lost' from lost
+    ), billed as (  -- it delivered nothing, so it is free; the runner's own row may be there already
+        insert into ledger (request, tenant, key, version, digest, api, priority, outcome, prompt_tokens, cached_tokens,
+                            output_tokens, exact, gpu_s, cost, opened_at, closed_at)
+        select lost.name || '-' || lost.epoch, lost.tenant, lost.key, lost.version, coalesce(model_version.digest, ''),
+               lost.api, 'batch', 'internal', 0, 0, 0, false, 0, 0, lost.started_at, at
+        from lost left join model_version on model_version.id = lost.version
+        on conflict (request) do nothing
     )
     select lost.state, count(*) from lost group by lost.state;
 end $$;

@@ -186,3 +186,8 @@ select *, reason as seen_reason from job where batch = $1 and line > $2 order by
 
 -- name: forget_batch
 delete from job where batch = $1 and state not in ('queued', 'running') returning id
+
+-- name: shape
+select (select coalesce(sum(jobs), 0)::bigint from job_enqueued) as jobs,
+       (select coalesce(min(since), 0) from job_lane where is_ready) as oldest_at,
+       (select coalesce(min(deadline_at), 0) from job_lane where is_ready) as due_at
