@@ -11,7 +11,7 @@ from openai import OpenAI
 from openai.types import Batch
 
 from tests.support.patience import until
-from tests.support.platforms.local import Platform
+from tests.support.platforms.jobs import Jobs
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 MODEL = "smollm2"
@@ -19,7 +19,8 @@ OVER = {"completed", "failed", "expired", "cancelled"}
 
 
 @pytest.fixture(scope="module")
-def client(platform: Platform) -> Iterator[OpenAI]:
+def client(jobs: Jobs) -> Iterator[OpenAI]:
+    platform = jobs.platform
     with OpenAI(base_url=f"{platform.url}/v1", api_key=platform.demo_key, max_retries=0, timeout=60) as sdk:
         yield sdk
 
