@@ -175,7 +175,7 @@ class PostgresBatchWork:
         return tuple(row["output_object"] for row in await self._database.rows(_SQL["segments"], batch))
 
     async def clear(self, batch: BatchId) -> None:
-        """Delete the rows of an ended batch's lines; their stored answers were deleted before."""
+        """Remove the rows of an ended batch's lines; their stored answers were deleted before."""
         while await self._database.rows(_SQL["forget_lines"], batch):
             pass
         await self._database.rows(_SQL["cleared"], batch)
