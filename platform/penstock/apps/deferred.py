@@ -30,20 +30,20 @@ ID_BYTES = 10
 
 
 def upkeep(
-    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], int | None]
+    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], RunnerId | None]
 ) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
     return (deliveries(settings, parts.shared, database, me), *batches(settings, parts, database, me))
 
 
 def batches(
-    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], int | None]
+    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], RunnerId | None]
 ) -> tuple[Upkeep, ...]:
     """Return the loops that judge files of batches, and write their results."""
     shared, holder = parts.shared, parts.probes.keys.holder
     work = BatchParts(
         store=PostgresBatchWork(database),
-        me=lambda: None if (runner := me()) is None else RunnerId(runner),
+        me=me,
         payloads=open_payloads(settings, lambda: shared.ticket_keys.platform),
         clock=shared.clock,
         ids=lambda: token_hex(ID_BYTES),
@@ -64,7 +64,7 @@ def batches(
 
 
 def deliveries(
-    settings: DeferredSettings, shared: Shared, database: Database, me: Callable[[], int | None]
+    settings: DeferredSettings, shared: Shared, database: Database, me: Callable[[], RunnerId | None]
 ) -> Deliveries:
     """Return the loop that sends webhooks; ``me`` returns this runner's id, None while it may not claim."""
     clock = shared.clock
