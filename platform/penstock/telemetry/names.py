@@ -224,6 +224,11 @@ DOOR_STANDING_BACK = gauge(
     "1 while a flooding tenant's next prompt is delayed for a tenant expected back; averaged, the share of time.",
     (Label.VERSION,),
 )
+DOOR_BATCH_SLOTS = gauge(
+    "penstock_door_batch_slots",
+    "Slots that batch work may hold, by what bounds them: ttft, itl, autoscaler; the least holds.",
+    (Label.VERSION, Label.REASON),
+)
 GATE_SECONDS = histogram(
     "penstock_gate_seconds",
     "Time of a request at the worker: in its queue, in prefill until the first bytes, in decode after them.",
