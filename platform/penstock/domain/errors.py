@@ -161,6 +161,12 @@ class UnknownRollout(BadRequest):
     code = "rollout_not_found"
 
 
+class UnknownPrevious(BadRequest):
+    """There is no such response to continue, or it was deleted or has expired: send the whole conversation as input."""
+
+    code = "previous_response_not_found"
+
+
 class UnknownRoute(BadRequest):
     """There is nothing at this path."""
 

@@ -75,6 +75,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.NoRuleFits: _INVALID,
     errors.EngineRefused: _INVALID,
     errors.ExceedsEngine: _INVALID,
+    errors.UnknownPrevious: _INVALID,
     errors.Unauthenticated: _same(401, "authentication_error", "UNAUTHENTICATED"),
     errors.OverBudget: _quota(),
     errors.BudgetHeld: _quota(retryable=True),
