@@ -22,6 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.gateway": {"msgspec"},
     "penstock.worker": {"msgspec"},
     "penstock.gateway.app": {"fastapi", "msgspec", "pydantic", "starlette"},
+    "penstock.gateway.deferred": {"fastapi", "msgspec"},
     "penstock.gateway.openai": {"msgspec", "pydantic", "starlette"},
     "penstock.gateway.oip": {"fastapi", "msgspec"},
     "penstock.gateway.oip.grpc": {"google", "grpc", "grpc_health", "grpc_reflection", "msgspec"},

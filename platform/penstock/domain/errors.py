@@ -155,6 +155,12 @@ class UnknownRequest(BadRequest):
     code = "request_not_found"
 
 
+class UnknownObject(BadRequest):
+    """There is no such object, or it is not this tenant's."""
+
+    code = "object_not_found"
+
+
 class UnknownRollout(BadRequest):
     """There is no such rollout."""
 

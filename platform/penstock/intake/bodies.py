@@ -11,17 +11,29 @@ from penstock.domain.errors import BodyTooLarge, ClientGone, PenstockError, Requ
 from penstock.domain.ids import TenantId
 from penstock.intake.direct import EXTENSION, DirectReply
 from penstock.intake.held import HeldBytes, Intake
-from penstock.intake.limits import Limits
+from penstock.intake.limits import QUESTION_BYTES, Limits
 from penstock.intake.types import App, Message, Receive, Refusal, Scope, Send
 from penstock.lateness.awake import awake_time, timeout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyBound:
+    """Bounds of one body. With ``least_bytes_s`` a large one gets more time: as long as it arrives at this rate."""
+
+    most_bytes: int
+    least_bytes_s: int = 0
+    is_held: bool = True
+    """Whether its bytes stay in memory until the answer; False for a route that passes them on as they come."""
+
+
+QUESTION = BodyBound(most_bytes=QUESTION_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounded:
     app: App
     limits: Limits
-    most_bytes: int
-    """Bytes of one body."""
+    body: BodyBound
     intake: Intake
     crashed: Callable[[Exception, Scope], Refusal]
     """Called with a fault; returns its answer."""
@@ -43,7 +55,7 @@ class Bounded:
 class _Body:
     def __init__(self, receive: Receive, bound: Bounded, held: HeldBytes, length: bytes) -> None:
         self._receive, self._bound, self._held, self._length = receive, bound, held, length
-        self._left, self._until = bound.most_bytes, 0.0
+        self._left, self._until = bound.body.most_bytes, 0.0
         self._is_begun = self._is_whole = False
 
     async def receive(self) -> Message:
@@ -72,13 +84,16 @@ class _Body:
         self._left -= size
         if self._left < 0:
             raise self._too_large()
-        self._held.grow(size)
+        if rate := self._bound.body.least_bytes_s:
+            self._until += size / rate
+        if self._bound.body.is_held:
+            self._held.grow(size)
         if not has_more:
             self._is_whole = True
             self._held.is_here()
 
     def _too_large(self) -> PenstockError:
-        return BodyTooLarge(f"the body is larger than {self._bound.most_bytes} bytes")
+        return BodyTooLarge(f"the body is larger than {self._bound.body.most_bytes} bytes")
 
 
 class _Answer:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -19,9 +19,10 @@ from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.domain.tokens import UNKNOWN
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.cors import CLOSED, Origins
-from penstock.gateway.app.routes import application
+from penstock.gateway.app.routes import Refusals, application
 from penstock.gateway.calls.call import Answer, Call, Progress
 from penstock.gateway.calls.relay import Reply
+from penstock.gateway.deferred.access import Routes
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.listener.errors import response_of
 from penstock.gateway.openai.services import Facts, unkept
@@ -89,7 +90,13 @@ class Toy:
 
 
 def edge(
-    toy: Toy, limits: Limits, facts: Facts | None = None, *, keep: Keep = unkept, origins: Origins = CLOSED
+    toy: Toy,
+    limits: Limits,
+    facts: Facts | None = None,
+    *,
+    keep: Keep = unkept,
+    origins: Origins = CLOSED,
+    deferred: Sequence[Routes] = (),
 ) -> Edge:
     """Return the ASGI application around a toy."""
     clock = SystemClock()
@@ -106,7 +113,9 @@ def edge(
         ids=lambda: f"{next(counter):010d}",
         observer=toy,
         intake=Intake(connections=limits.connections),
-        rest=application(keys, facts, toy, ids=lambda: f"{next(counter):010d}", keep=keep, origins=origins),
+        rest=application(
+            Refusals(keys, toy, keep), facts, ids=lambda: f"{next(counter):010d}", origins=origins, deferred=deferred
+        ),
         origins=origins,
         keep_early=keep,
     )

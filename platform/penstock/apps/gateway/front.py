@@ -18,7 +18,7 @@ from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.cors import Origins
-from penstock.gateway.app.routes import application
+from penstock.gateway.app.routes import Refusals, application
 from penstock.gateway.counting import Counting
 from penstock.gateway.early import EarlyRefusal
 from penstock.gateway.listener.errors import response_of
@@ -69,7 +69,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         limits=limits,
         ids=_new_id,
         observer=ledger,
-        rest=application(probes.keys, facts, ledger, ids=_new_id, keep=keep_early, origins=origins),
+        rest=application(Refusals(probes.keys, ledger, keep_early), facts, ids=_new_id, origins=origins),
         origins=origins,
         reader=BodyReader(
             shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES

@@ -16,7 +16,7 @@ from penstock.control.api.deps import Control, Controlled
 from penstock.control.api.errors import REFUSALS, ErrorAnswer, fields_of, status_of
 from penstock.control.api.wire import MAX_BODY_BYTES, JsonRoute, refusal_of
 from penstock.domain.errors import MethodNotAllowed, PenstockError, UnknownRoute
-from penstock.intake.bodies import Bounded
+from penstock.intake.bodies import BodyBound, Bounded
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.types import Refusal, Scope
@@ -77,7 +77,8 @@ def _application() -> FastAPI:
 
 
 def bounded(control: Control, limits: Limits, intake: Intake) -> Bounded:
-    return Bounded(app=make_app(control), limits=limits, most_bytes=MAX_BODY_BYTES, intake=intake, crashed=_crashed)
+    body = BodyBound(most_bytes=MAX_BODY_BYTES)
+    return Bounded(app=make_app(control), limits=limits, body=body, intake=intake, crashed=_crashed)
 
 
 def _bounded(document: dict[str, Any]) -> dict[str, Any]:

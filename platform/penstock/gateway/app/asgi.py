@@ -14,6 +14,7 @@ from penstock.gateway.app.cors import CLOSED, Origins, adding
 from penstock.gateway.app.routes import crashed
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
+from penstock.gateway.deferred.bodies import bound_of
 from penstock.gateway.oip import rest as oip
 from penstock.gateway.oip.rest import InferExchange
 from penstock.gateway.openai import head
@@ -22,7 +23,6 @@ from penstock.gateway.openai.parse import COUNTS, check_bounded
 from penstock.gateway.openai.services import Corridor, Services
 from penstock.intake.bodies import Bounded
 from penstock.intake.direct import EXTENSION, DirectReply
-from penstock.intake.limits import QUESTION_BYTES
 from penstock.intake.plain import PlainReply
 from penstock.intake.types import App, Receive, Scope, Send
 
@@ -49,7 +49,7 @@ class Edge(Services):
             else:
                 send = adding(send, more)
         if make is None:
-            await self._questions(scope, receive, send)
+            await self._questions(scope)(scope, receive, send)
             return
         if isinstance(reply, DirectReply):
             await make(scope, receive, reply)
@@ -58,13 +58,12 @@ class Edge(Services):
         await make(scope, receive, reply)
         await reply.end()
 
-    @property
-    def _questions(self) -> App:
-        """Return the application for all routes except inference, with each route's bounds."""
+    def _questions(self, scope: Scope) -> App:
+        """Return the application for all routes except inference, with this route's bounds."""
         return Bounded(
             app=self.rest,
             limits=self.limits,
-            most_bytes=QUESTION_BYTES,
+            body=bound_of(scope),
             intake=self.intake,
             crashed=partial(crashed, self.observer),
         )

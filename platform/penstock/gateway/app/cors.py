@@ -20,7 +20,7 @@ MAX_AGE_S = 7_200
 _PREFLIGHT = b"access-control-request-method"
 _MAY_READ: Headers = [(b"access-control-expose-headers", b"*")]
 _MAY_SEND: Headers = [
-    (b"access-control-allow-methods", b"GET, POST"),
+    (b"access-control-allow-methods", b"GET, POST, DELETE"),
     (b"access-control-allow-headers", b"authorization, *"),  # the star does not cover the first
     (b"access-control-max-age", b"%d" % MAX_AGE_S),
 ]

@@ -1,6 +1,6 @@
 """Refuses query parameters that a path does not read: a misspelt one would be ignored silently. One rule for all paths.
 
-Only Anthropic's SDKs send any: pages of models, and ``beta=true``, which repeats their header.
+Anthropic's SDKs send pages of models, and ``beta=true``, which repeats their header; lists of deferred work have pages.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +12,7 @@ from starlette.responses import Response
 from penstock.domain.errors import BadRequest, InvalidField, PenstockError, UnsupportedField
 from penstock.domain.serving.request import Api
 from penstock.gateway.app import anthropic_models
+from penstock.gateway.deferred import queries
 from penstock.gateway.openai import head
 from penstock.gateway.openai.parse import COUNTS
 from penstock.intake.types import App, Receive, Scope, Send
@@ -42,7 +43,9 @@ def known_at(path: str, *, is_anthropics: bool) -> frozenset[str]:
         return frozenset({BETA})
     if is_anthropics and path == MODELS:
         return PAGES | {BETA}
-    return frozenset({BETA}) if is_anthropics and path.startswith(f"{MODELS}/") else frozenset()
+    if is_anthropics and path.startswith(f"{MODELS}/"):
+        return frozenset({BETA})
+    return queries.known_at(path)
 
 
 def _names(query: bytes) -> Iterator[str]:

@@ -3,7 +3,8 @@
 Errors have the APIs' shape everywhere, for unknown paths and methods, too.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from fastapi import FastAPI, Request, Response
@@ -34,6 +35,7 @@ from penstock.gateway.app.docs import add_docs
 from penstock.gateway.app.openapi import REQUESTS, document
 from penstock.gateway.app.queries import MODELS, Asked
 from penstock.gateway.calls.visible import shares_of
+from penstock.gateway.deferred.access import Access, Routes
 from penstock.gateway.listener.errors import response_of
 from penstock.gateway.oip.routes import ROOT, add_oip
 from penstock.gateway.openai import head
@@ -50,15 +52,15 @@ MOST_PATH_CHARS = 64
 
 
 def application(
-    identity: Identity,
+    refusals: "Refusals",
     facts: Facts,
-    observer: ErrorObserver,
     *,
     ids: Callable[[], str],
-    keep: Callable[[PenstockError, Early], None] = unkept,
     origins: Origins = CLOSED,
+    deferred: Sequence[Routes] = (),
 ) -> App:
-    refusals = _Refusals(identity, observer, keep)
+    """Return the routes; ``deferred`` adds those of work that nobody waits for, none if no runner does it."""
+    identity = refusals.identity
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_models(api, identity, facts)
     _add_requests(api, identity, facts)
@@ -66,6 +68,8 @@ def application(
     _add_as_vllm(api, facts)
     add_oip(api, lambda request: _caller(request, identity), facts)
     add_docs(api)
+    for add in deferred:
+        add(api, Access(identity))
 
     described = msgspec.json.encode(document())  # one for all answers, also for those that nobody reads
 
@@ -230,20 +234,20 @@ def _translated(error: HTTPException) -> PenstockError:
     return BadRequest()
 
 
-class _Refusals:
+@dataclass(frozen=True, slots=True)
+class Refusals:
     """Answers with errors: counts and logs them, and records those of the caller's identity and limits."""
 
-    def __init__(
-        self, identity: Identity, observer: ErrorObserver, keep: Callable[[PenstockError, Early], None]
-    ) -> None:
-        self._identity, self._observer, self._keep = identity, observer, keep
+    identity: Identity
+    observer: ErrorObserver
+    keep: Callable[[PenstockError, Early], None] = unkept
 
     def answer(self, request: Request, error: PenstockError, more: dict[str, str] | None = None) -> Response:
         request_id = RequestId(request.scope["state"]["request_id"])
-        claim = head.claim({name.lower(): value for name, value in request.headers.raw}, self._identity.claimed)
-        self._observer.refused(error, request_id, claim)
+        claim = head.claim({name.lower(): value for name, value in request.headers.raw}, self.identity.claimed)
+        self.observer.refused(error, request_id, claim)
         if isinstance(error, OF_CALLERS):
-            self._keep(error, Early(request_id, claim, request.url.path[:MOST_PATH_CHARS]))
+            self.keep(error, Early(request_id, claim, request.url.path[:MOST_PATH_CHARS]))
         api = Api.MESSAGES if anthropic_models.is_asked(request.headers.raw) else _spoken(request.url.path)
         status, headers, body = response_of(error, request_id, api)
         told = {name.decode(): value.decode() for name, value in headers} | (more or {})

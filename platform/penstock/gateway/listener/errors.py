@@ -83,6 +83,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.OriginRefused: _same(403, "permission_error", "PERMISSION_DENIED"),
     errors.UnknownModel: _NOT_FOUND,
     errors.UnknownRequest: _NOT_FOUND,
+    errors.UnknownObject: _NOT_FOUND,
     errors.UnknownRollout: _NOT_FOUND,
     errors.UnknownRoute: _NOT_FOUND,
     errors.MethodNotAllowed: _invalid(405, "UNIMPLEMENTED"),

@@ -11,7 +11,7 @@ from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome
 from penstock.gateway.app.asgi import Edge
-from penstock.gateway.app.routes import application
+from penstock.gateway.app.routes import Refusals, application
 from penstock.gateway.listener.errors import TABLE, row_of
 from penstock.gateway.openai.services import Facts
 from penstock.gateway.records.requests import RequestLedger
@@ -63,7 +63,7 @@ def places(error: Exception, ledger: RequestLedger) -> Iterator[tuple[str, Edge]
     whole = replace(edge(Toy(hello), Limits(), facts), observer=ledger)
 
     def rest(keys: Any) -> Any:  # noqa: ANN401  any identity, and an app
-        return application(keys, facts, ledger, ids=lambda: "1")
+        return application(Refusals(keys, ledger), facts, ids=lambda: "1")
 
     broken = Broken(error)
     yield "identity", replace(whole, identity=broken, rest=rest(broken))
