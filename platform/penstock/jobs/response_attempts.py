@@ -91,7 +91,7 @@ class AttemptReply:
     """The pipeline's ``Reply`` of a background response; ``close`` must be awaited."""
 
     def __init__(self, own: Object, begun: Begun, pieces: _Pieces | None, clock: Clock) -> None:
-        self.started, self.is_fenced = False, False
+        self.started = self.is_fenced = self._is_unformed = False
         self._own, self._clock, self._pieces = own, clock, pieces
         self._reader, self._first = AttemptEvents(own, begun), begun.number
         self._waiting: list[bytes] = []
@@ -108,10 +108,20 @@ class AttemptReply:
         self.started = True
 
     def write(self, data: bytes) -> None:
-        events = self._reader.feed(data)
+        events = self._read(data)
         if self._pieces is not None and events:
             self._waiting += events
             self._news.set()
+
+    def _read(self, data: bytes) -> list[bytes]:
+        """Return the events to keep; an answer that can't be read is none."""
+        if self._is_unformed:
+            return []
+        try:
+            return self._reader.feed(data)
+        except ValueError:
+            self._is_unformed = True
+            return []
 
     def finish(self) -> None: ...
 
@@ -130,7 +140,7 @@ class AttemptReply:
         if self._keeping is not None:
             await self._keeping
         final = self._reader.final
-        if final is None or self.is_fenced:
+        if final is None or self.is_fenced or self._is_unformed:
             return b""
         return response_bodies.completed(final, self._own, self._clock.now(), self._reader.platforms)
 

@@ -1,6 +1,7 @@
 """Rows of stored responses, and of the events of background ones."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 
 import msgspec
 from asyncpg import Record
@@ -10,8 +11,8 @@ from penstock.connectors.postgres.queries import load
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.payload import ObjectId
-from penstock.domain.jobs.stored_response import Begun, EventPiece, Item, ResponseId, StoredResponse
+from penstock.domain.jobs.payload import Expired, ObjectId, object_id, owner_of
+from penstock.domain.jobs.stored_response import KIND, Begun, EventPiece, Item, ResponseId, StoredResponse
 
 MOST_PIECES = 64
 """Pieces read at once: some hundred kilobytes of events."""
@@ -20,6 +21,10 @@ _OPEN = msgspec.json.Decoder(dict[int, Item])
 
 
 class PostgresStoredResponses:
+    """Expired ones are named with all of their objects, and forgotten when those are gone."""
+
+    kind = KIND
+
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
@@ -37,11 +42,18 @@ class PostgresStoredResponses:
     async def delete(self, tenant: TenantId, response: ResponseId) -> Sequence[ObjectId] | None:
         return _objects(await self._database.rows(_SQL["delete"], tenant, response)) or None
 
-    async def expired(self, now: float, most: int) -> Sequence[ObjectId]:
-        return _objects(await self._database.rows(_SQL["expired"], now, most))
+    async def expired(self, now: float, limit: int) -> Sequence[Expired]:
+        rows = await self._database.rows(_SQL["expired"], now, limit)
+        owned = groupby(rows, key=lambda row: owner_of(row["owned"])[1])
+        return [Expired(owner, tuple(_objects(of_owner))) for owner, of_owner in owned]
 
-    async def owned(self, names: Sequence[ObjectId]) -> frozenset[ObjectId]:
-        return frozenset(_objects(await self._database.rows(_SQL["owned"], list(names))))
+    async def forget(self, owners: Collection[str], now: float) -> None:
+        del now
+        await self._database.rows(_SQL["forget"], [object_id(KIND, owner) for owner in owners])
+
+    async def known(self, owners: Collection[str]) -> frozenset[str]:
+        rows = await self._database.rows(_SQL["known"], [object_id(KIND, owner) for owner in owners])
+        return frozenset(owner_of(row["object"])[1] for row in rows)
 
     async def events(self, response: ResponseId, after: int, *, newest_only: bool) -> Sequence[EventPiece]:
         rows = await self._database.rows(_SQL["events"], response, after, newest_only, MOST_PIECES)
@@ -64,5 +76,5 @@ class PostgresStoredResponses:
         return bool(rows)
 
 
-def _objects(rows: Sequence[Record]) -> list[ObjectId]:
+def _objects(rows: Iterable[Record]) -> list[ObjectId]:
     return [ObjectId(row["object"]) for row in rows]

@@ -27,9 +27,7 @@ def replayed(*items: dict[str, object]) -> list[dict[str, object]]:
     return msgspec.json.decode(turns.replayed(answer(*items)), type=list[dict[str, object]])
 
 
-@pytest.mark.parametrize(
-    "given", ["Hello", Sealed(b'"Hello"', items=1, is_text=True), Sealed(b' "Hello"', items=1, is_text=True)]
-)
+@pytest.mark.parametrize("given", ["Hello", Sealed(b'"Hello"', items=1, is_text=True)])
 def test_a_text_is_one_message_of_the_user(given: object) -> None:
     """A context is a list of items, also of a large input that was left as JSON."""
     items = msgspec.json.decode(turns.context_of({"input": given}))

@@ -15,11 +15,17 @@ union all
 select piece.object from response_events piece join gone on piece.response = gone.id
 
 -- name: expired
-with due as (select id from stored_response where expires_at <= $1 order by expires_at limit $2 for update skip locked),
-    gone as (delete from stored_response kept using due where kept.id = due.id returning kept.id, kept.object)
-select object from gone
+with due as (select id, object from stored_response where expires_at <= $1 order by expires_at limit $2)
+select object as owned, object from due
 union all
-select piece.object from response_events piece join gone on piece.response = gone.id
+select due.object, piece.object from response_events piece join due on piece.response = due.id
+order by owned
+
+-- name: forget
+delete from stored_response where object = any($1::text[])
+
+-- name: known
+select object from stored_response where object = any($1::text[])
 
 -- name: events
 select * from response_events
@@ -37,8 +43,3 @@ with held as (select 1 from job where name = $1 and epoch = $2 and state = 'runn
 insert into response_events (response, epoch, "first", "last", object, items, open)
 select $1, $2, $3, $4, $5, $6, $7::jsonb from held
 returning "first"
-
--- name: owned
-select object from stored_response where object = any($1::text[])
-union all
-select object from response_events where object = any($1::text[])
