@@ -9,7 +9,7 @@ from penstock.domain import errors
 from penstock.domain.errors import BadRequest, Evicted, Failed, PenstockError, Rejected
 from penstock.gateway.listener.errors import TABLE, row_of
 
-PUBLISHED = {400, 401, 402, 403, 404, 405, 408, 409, 413, 415, 417, 422, 429, 431, 499, 500, 502, 503, 504}
+PUBLISHED = {400, 401, 402, 403, 404, 405, 408, 409, 413, 415, 417, 422, 429, 431, 499, 500, 502, 503, 504, 507}
 
 
 def tree(kind: type[PenstockError]) -> Iterator[type[PenstockError]]:

@@ -1,9 +1,12 @@
 """What every store of idempotent answers promises, held against memory and a real Redis."""
 
 import asyncio
+import hmac
 from collections.abc import AsyncIterator, Iterator
 
+import msgspec
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.redis import answers as redis_answers
@@ -270,6 +273,27 @@ async def test_what_does_not_open_is_dropped(server: RedisServer, change: str) -
         got += [piece async for piece in reader.follow(key)]
     assert got == []
     assert await store.claim(key, "body") is Claim.MINE
+    await wire.close()
+
+
+async def test_answers_of_the_release_before_are_replayed(server: RedisServer) -> None:
+    """A record whose first piece has a bare salt, as versions before the header wrote it, is still replayed."""
+    wire = Wire(server.url, patience_s=2.0)
+    await wire.call("FLUSHALL")
+    store = RedisAnswers(wire, LOCAL_KEY)
+    await store.claim(KEY, "body")
+    await record(store, [HEAD, *BODY, END])
+    body = f"penstock:answers:{{{ACME}}}:k1:body"
+    await wire.call("DEL", body)
+    salt = b"s" * 16
+    of_tenant = hmac.digest(LOCAL_KEY, b"answers/acme\x01", "sha256")
+    cipher = AESGCM(hmac.digest(of_tenant, b"k1" + salt + b"\x01", "sha256"))
+    for number, piece in enumerate([HEAD, *BODY, END]):
+        nonce = number.to_bytes(11) + bytes([piece.is_end])
+        field, extra = ("e" if piece.is_end else "p"), (["s", salt] if number == 0 else [])
+        await wire.call("XADD", body, "*", field, cipher.encrypt(nonce, msgspec.msgpack.encode(piece), None), *extra)
+    assert await read(store) == [HEAD, *BODY, END]
+    assert await store.claim(KEY, "body") is Claim.SAME
     await wire.close()
 
 

@@ -5,6 +5,8 @@ tenant, size and age, and no content.
 """
 
 import asyncio
+import hashlib
+import hmac
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import contextmanager
@@ -15,7 +17,6 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from penstock.connectors.redis.seal import Seal, Unreadable, print_of
 from penstock.connectors.redis.wire import RETRY_S, Argument, ReplyError, Script, Value, Wire
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.serving.idempotency import (
@@ -28,6 +29,7 @@ from penstock.domain.serving.idempotency import (
     Piece,
     RecordKey,
 )
+from penstock.sealing.segments import Opening, Sealing, Subject, Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +53,7 @@ def _script(name: str) -> str:
 
 @dataclass(slots=True)
 class _Writing:
-    seal: Seal
+    sealing: Sealing
     owner: str = field(default_factory=lambda: secrets.token_hex(8))
     is_begun: bool = False
 
@@ -74,9 +76,9 @@ class RedisAnswers:
         self._release = Script(wire, _script("answer_release.lua"))
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
-        writing, quota = _Writing(Seal.new(self._key, key)), self._quota
+        writing, quota = _Writing(Sealing(self._key, _subject(key))), self._quota
         told: list[Argument] = [
-            print_of(self._key, key, fingerprint),
+            _print_of(self._key, key, fingerprint),
             writing.owner,
             _ms(ALIVE_S),
             quota.max_bytes,
@@ -119,7 +121,8 @@ class RedisAnswers:
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
         """Yield the pieces as they arrive; a record that disappears broke off, an unreadable one is deleted."""
-        last, wait_s, seal = b"0-0", SHORTEST_WAIT_S, None
+        last, wait_s, number = b"0-0", SHORTEST_WAIT_S, 0
+        opening: Opening | None = None
         while True:
             with _store():
                 found = _entries(
@@ -129,13 +132,15 @@ class RedisAnswers:
             if not alive:
                 raise Conflict(_OURS)
             for entry, fields in found:
-                last, seal = entry, seal or Seal(self._key, key, fields.get(b"s", b""))
+                last = entry
                 try:
-                    piece = _opened(seal, fields)
+                    opening = opening or Opening(self._key, _subject(key), fields.get(b"s", b""))
+                    piece = _opened(opening, number, fields)
                 except (Unreadable, msgspec.MsgspecError, KeyError) as error:
                     await self._drop(key, "")
                     raise Conflict(_OURS) from error
                 yield piece
+                number += 1
                 if piece.is_end:
                     return
             wait_s = SHORTEST_WAIT_S if found else min(2 * wait_s, LONGEST_WAIT_S)
@@ -171,16 +176,25 @@ def _entries(read: Value) -> list[tuple[bytes, dict[bytes, bytes]]]:
 
 
 def _sealed(writing: _Writing, piece: Piece) -> list[bytes]:
-    fields = [b"e" if piece.is_end else b"p", writing.seal.close(msgspec.msgpack.encode(piece), is_last=piece.is_end)]
+    sealed = writing.sealing.close(msgspec.msgpack.encode(piece), is_last=piece.is_end)
+    fields = [b"e" if piece.is_end else b"p", sealed]
     if not writing.is_begun:
         writing.is_begun = True
-        fields += [b"s", writing.seal.salt]
+        fields += [b"s", writing.sealing.header]
     return fields
 
 
-def _opened(seal: Seal, fields: dict[bytes, bytes]) -> Piece:
+def _opened(opening: Opening, number: int, fields: dict[bytes, bytes]) -> Piece:
     is_last = b"e" in fields
-    return _PIECE.decode(seal.open(fields[b"e" if is_last else b"p"], is_last=is_last))
+    return _PIECE.decode(opening.open(number, fields[b"e" if is_last else b"p"], is_last=is_last))
+
+
+def _subject(key: RecordKey) -> Subject:
+    return Subject("answers", key.tenant, key.name)
+
+
+def _print_of(key: bytes, record: RecordKey, fingerprint: str) -> str:
+    return hmac.new(key, f"print/{record.tenant}\x1f{fingerprint}".encode(), hashlib.sha256).hexdigest()
 
 
 def _ms(seconds: float) -> int:

@@ -1,1 +1,1 @@
-"""The artifact store in S3, or in a store with S3's API."""
+"""Artifacts and payloads in S3, or in a store with S3's API."""

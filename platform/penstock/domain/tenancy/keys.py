@@ -29,6 +29,7 @@ class Purpose(StrEnum):
     TICKET = "ticket"
     CACHE_SALT = "cache-salt"
     ANSWERS = "answers"
+    PAYLOADS = "payloads"
     WORKER = "worker"
     METRICS = "metrics"
     FINGERPRINT = "fingerprint"

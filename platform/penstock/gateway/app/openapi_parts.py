@@ -11,7 +11,8 @@ from penstock.gateway.openai import head
 
 Json = dict[str, object]
 SECURITY: Json = {"security": [{"bearer": []}, {"header": []}]}
-STATUSES = frozenset(row.status for row in TABLE.values())
+STATUSES = frozenset(row.status for row in TABLE.values()) - {507}
+"""The statuses of inference, which stores no input."""
 _ANY_ROUTE = (400, 405, 408, 431, 500, 503)
 
 

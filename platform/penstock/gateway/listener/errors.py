@@ -85,6 +85,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.UnknownRequest: _NOT_FOUND,
     errors.UnknownObject: _NOT_FOUND,
     errors.UnknownRollout: _NOT_FOUND,
+    errors.PayloadGone: _NOT_FOUND,
     errors.UnknownRoute: _NOT_FOUND,
     errors.MethodNotAllowed: _invalid(405, "UNIMPLEMENTED"),
     errors.RequestTimedOut: _invalid(408, "DEADLINE_EXCEEDED", anthropic="timeout_error", retryable=True),
@@ -106,6 +107,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.DeadlineUnreachable: _NO_CAPACITY,
     errors.Draining: _NO_CAPACITY,
     errors.StoreUnavailable: _NO_CAPACITY,
+    errors.StorageFull: _same(507, "overloaded_error", _OVER, retryable=True),
     # waited, never ran
     errors.Evicted: _NO_CAPACITY,
     errors.DeadlineInQueue: _same(504, "timeout_error", "DEADLINE_EXCEEDED", retryable=True),
@@ -115,6 +117,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.BudgetReached: _quota(),
     errors.LimitReached: _same(429, "rate_limit_error", _OVER),
     errors.Failed: _INTERNAL,
+    errors.PayloadUnreadable: _INTERNAL,
     errors.EngineError: _UPSTREAM,
     errors.AnswerUnformed: _UPSTREAM,
     errors.WorkerLost: _ours(502, "UNAVAILABLE", retryable=True),
