@@ -6,7 +6,6 @@ Fields of a body are typed, and unknown ones refused by name. Errors quote names
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -68,16 +67,11 @@ def named(given: str, *prefixes: str) -> str:
 def body(raw: bytes, kind: type[T]) -> T:
     """Return the JSON body as a struct; raises ``MalformedBody``, ``InvalidField`` or ``UnsupportedField``."""
     try:
-        return _decoder(kind).decode(raw)
+        return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
         raise _of_field(str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedBody from error
-
-
-@lru_cache(32)
-def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    return msgspec.json.Decoder(kind)
 
 
 def _of_field(told: str) -> InvalidField:
