@@ -1,18 +1,19 @@
 """Background responses on their way into the job store: implements the gateway's ``Background``.
 
-A background response is a job like any other, a request that nobody waits for. Its request, with the turns before it, is
-one sealed object; so is what callers see of it until an engine has answered.
+A background response is a job like any other: a request that nobody waits for. One sealed object has its request, with
+the turns before it, and what callers see until an engine has answered.
 """
 
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.domain.ids import Alias
 from penstock.domain.jobs.ids import JobName
-from penstock.domain.jobs.job import JobKind, NewJob
+from penstock.domain.jobs.job import EnqueueLimits, JobKind, NewJob, Submitted
 from penstock.domain.jobs.payload import Extent, PayloadStore
 from penstock.domain.jobs.stored_response import ResponseId, StoredResponse, object_of
 from penstock.domain.serving.request import Api
@@ -20,19 +21,30 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.deferred import response_bodies, turns
 from penstock.gateway.deferred.background_responses import Wish
 from penstock.gateway.deferred.stored_responses import ResponseStore
-from penstock.jobs.accepting import Accepting
-from penstock.jobs.ports import JobIntake
+from penstock.jobs.accepting import Accepted
 from penstock.jobs.submitting import limits_of
 
 PREFIX = "resp_"
 _INPUT = b'{"input":'
 
 
+class Accepting(Protocol):
+    async def accept(self, who: Principal, api: Api, raw: bytes) -> Accepted:
+        """Return what the request will run as; raises the ``BadRequest`` that the API itself would answer with."""
+        ...
+
+
+class Intake(Protocol):
+    async def submit(self, job: NewJob, limits: EnqueueLimits) -> Submitted:
+        """Store a job; under an idempotency key that was used before, return that job."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittingResponses:
     """Implements the gateway's ``Background``."""
 
-    jobs: JobIntake
+    jobs: Intake
     rows: ResponseStore
     payloads: PayloadStore
     accepting: Accepting
@@ -104,4 +116,3 @@ def _idempotency(wish: Wish) -> str:
     if not wish.idempotency_key:
         return ""
     return f"{Api.RESPONSES} {hashlib.sha256(wish.idempotency_key.encode()).hexdigest()}"
-

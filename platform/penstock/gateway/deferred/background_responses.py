@@ -103,5 +103,3 @@ class UnstoredCorridor:
         if body.keys() & {BACKGROUND, PREVIOUS, STORE}:
             progress.call = replace(progress.call, request=stripped(progress.call.request))
         await self.corridor.serve(progress, reply)
-
-

@@ -1,7 +1,7 @@
 """Responses that somebody waits for: stored turns before the input, and the answer kept after it was sent.
 
-It stands in front of the pipeline for ``/v1/responses`` alone. Engines never see the fields that it serves, so their own
-stores stay empty. Nothing is added to an answer's way: its last bytes are looked at, and stored in the background.
+It stands in front of the pipeline for ``/v1/responses`` alone. Engines never see the fields that it serves, so their
+own stores stay empty. An answer waits for nothing: its last bytes are looked at, and stored in the background.
 """
 
 from collections.abc import Callable, Coroutine
@@ -27,7 +27,7 @@ from penstock.gateway.streaming import sse
 from penstock.intake.types import Headers
 
 MOST_PENDING_BYTES = 64 << 20
-"""Bytes of answers that wait to be stored: beyond, the store is too slow, and answers are dropped to keep the memory."""
+"""Bytes of answers that wait to be stored: beyond, the store is too slow, and further answers are dropped."""
 _ENDS = (b"event: response.completed", b"event: response.incomplete")
 _UNNAMED = b'"previous_response_id":null'
 
@@ -65,15 +65,13 @@ class KeptResponses:
         call, asked = progress.call, progress.call.request.body
         previous, keeps = asked.get(PREVIOUS), asked.get(STORE) is not False
         progress.call = replace(call, request=await self.turns.joined(call))
-        if previous is not None:
-            reply = NamedReply(reply, str(previous), is_stream=call.request.stream)
-        if not keeps:
-            await self.corridor.serve(progress, reply)
-            return
         tail = TailReply(reply, is_stream=call.request.stream)
-        await self.corridor.serve(progress, tail)
+        way: Reply = tail if keeps else reply
+        if previous is not None:
+            way = NamedReply(way, str(previous), is_stream=call.request.stream)
+        await self.corridor.serve(progress, way)
         answer = progress.answer
-        if answer is not None and answer.outcome is Outcome.OK and (body := tail.body()):
+        if keeps and answer is not None and answer.outcome is Outcome.OK and (body := tail.body()):
             self._keep(call.principal, turns.context_of(progress.call.request.body), body)
 
     def _keep(self, who: Principal, context: bytes, body: bytes) -> None:

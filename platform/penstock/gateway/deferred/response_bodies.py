@@ -1,4 +1,4 @@
-"""The response object of a background response while no engine has written it: queued, running, failed, cancelled. Pure."""
+"""Response objects as no engine writes them: of a background response that waits, failed or was cancelled. Pure."""
 
 from collections.abc import Mapping
 
@@ -51,7 +51,8 @@ class _Event(msgspec.Struct):
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_unsealed)
-_OBJECT, _TOLD, _EVENT = (msgspec.json.Decoder(kind) for kind in (Object, _Told, _Event))
+_OBJECT = msgspec.json.Decoder(Object)
+_TOLD, _EVENT = msgspec.json.Decoder(_Told), msgspec.json.Decoder(_Event)
 
 
 def decoded(body: bytes) -> Object:
@@ -99,7 +100,7 @@ def own_fields(response: ResponseId, created_at: float, previous: str | None, *,
 def beginning(model: str, body: Mapping[str, object], own: Object) -> bytes:
     """Return the object as it is shown until an engine has written another."""
     echoed = {name: default if body.get(name) is None else body[name] for name, default in _ECHOED.items()}
-    unknown = {"error": None, "incomplete_details": None, "output": [], "usage": None}
+    unknown: Object = {"error": None, "incomplete_details": None, "output": [], "usage": None}
     return _ENCODER.encode(
         {**own, "object": "response", "status": ResponseStatus.QUEUED, "model": model, **unknown, **echoed}
     )

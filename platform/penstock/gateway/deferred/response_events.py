@@ -28,7 +28,7 @@ _EMPTY: dict[str, Event] = {
 _JSON = msgspec.json.Decoder(Event)
 
 
-def encoded(event: Event, number: int) -> bytes:
+def encoded(event: Mapping[str, object], number: int) -> bytes:
     data = msgspec.json.encode({**event, "sequence_number": number})
     return b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), data)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from penstock.domain.errors import ClientGone, PayloadGone, ReaderTooSlow, StoreUnavailable
+from penstock.domain.ids import TenantId
 from penstock.domain.jobs.stored_response import FIRST_EVENT, EventPiece
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.deferred import response_bodies, response_events
@@ -39,32 +40,32 @@ class ResponseStream:
         for number, kind in enumerate(_BEFORE):
             if number > after:
                 yield response_events.encoded({"type": kind, "response": begun}, number)
-        look = _Look(after)
-        while True:
-            try:
-                for piece in (pieces := await self._pieces(found, look)):
-                    yield await self._read(found, piece, look)
-                if found.is_over and not pieces:
-                    yield await self._end(found, look.number)
-                    return
-                now = await self.stored.again(found)
-            except PayloadGone:
-                return
-            except StoreUnavailable:
-                pieces, now = (), found
-            if now is None:
-                return
-            found = now
-            if await look.wait(is_news=bool(pieces)):
+        look, now = _Look(after), found
+        while now is not None:
+            news, now = await self._step(now, look)
+            for event in news:
+                yield event
+            if now is not None and await look.wait(is_news=bool(news)):
                 yield BEAT
 
-    async def _pieces(self, found: Found, look: "_Look") -> Sequence[EventPiece]:
-        return await self.stored.rows.events(found.stored.id, look.number, newest_only=look.is_fresh)
+    async def _step(self, now: Found, look: "_Look") -> tuple[Sequence[bytes], Found | None]:
+        """Return the news since the last look, and the response as it is then; None after its end."""
+        stored = now.stored
+        try:
+            pieces = await self.stored.rows.events(stored.id, look.number, newest_only=look.is_fresh)
+            if now.is_over and not pieces:
+                return [await self._end(now, look.number)], None
+            news = [await self._read(piece, stored.tenant, look.number) for piece in pieces]
+            then = await self.stored.again(now)
+        except StoreUnavailable:  # it comes back, and the client may wait
+            return [], now
+        except PayloadGone:
+            return [], None
+        look.saw(pieces)
+        return news, then
 
-    async def _read(self, found: Found, piece: EventPiece, look: "_Look") -> bytes:
-        data = await self.stored.payloads.get(found.stored.tenant, piece.object)
-        seen = look.number
-        look.number, look.is_fresh = piece.last, False
+    async def _read(self, piece: EventPiece, tenant: TenantId, seen: int) -> bytes:
+        data = await self.stored.payloads.get(tenant, piece.object)
         return data if piece.first > seen else response_events.after(data, seen)
 
     async def _end(self, found: Found, seen: int) -> bytes:
@@ -84,6 +85,10 @@ class _Look:
         self.is_fresh = after < FIRST_EVENT
         self.number = max(after, FIRST_EVENT - 1)
         self._wait_s, self._silent_s = SHORTEST_WAIT_S, 0.0
+
+    def saw(self, pieces: Sequence[EventPiece]) -> None:
+        if pieces:
+            self.number, self.is_fresh = pieces[-1].last, False
 
     async def wait(self, *, is_news: bool) -> bool:
         """Wait until it is time for another look; tell whether a beat is due."""

@@ -77,7 +77,7 @@ class Responses:
 
     async def _ended(self, found: Found) -> Found:
         until = self.clock.monotonic() + CANCELS_WITHIN_S
-        while not (found := await self._now(found)).is_over and self.clock.monotonic() < until:
+        while not (found := await self._now(found)).is_over and self.clock.monotonic() < until:  # noqa: ASYNC110
             await asyncio.sleep(LOOK_S)
         return found
 

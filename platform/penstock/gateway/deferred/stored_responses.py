@@ -14,7 +14,7 @@ from penstock.domain.jobs.stored_response import Begun, EventPiece, ResponseId, 
 from penstock.gateway.deferred import response_bodies
 
 LOOKS_S = (0.05, 0.1, 0.2, 0.4)
-"""Waits for a response that is not there: it is kept only after its answer went out, so the next turn may be earlier."""
+"""Waits for a response that is not there: it is kept after its answer went out, so the next turn may be earlier."""
 _STATUS = {
     JobState.QUEUED: ResponseStatus.QUEUED,
     JobState.RUNNING: ResponseStatus.IN_PROGRESS,

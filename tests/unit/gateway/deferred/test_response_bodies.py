@@ -62,6 +62,6 @@ def test_a_completed_response_is_the_engines_with_our_fields() -> None:
 
 
 @pytest.mark.parametrize(("status", "is_answer"), [("completed", True), ("incomplete", True), ("failed", False)])
-def test_only_answers_are_continued(status: str, is_answer: bool) -> None:  # noqa: FBT001
+def test_only_answers_are_continued(status: str, is_answer: bool) -> None:
     """An answer that was cut at its bound is one."""
     assert response_bodies.is_answer(msgspec.json.encode({"id": "r", "status": status})) is is_answer

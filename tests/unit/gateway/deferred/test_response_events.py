@@ -27,13 +27,13 @@ def of_engine(status: str = "in_progress") -> Event:
     return {"id": "resp_engine", "status": status, "output": []}
 
 
-BEGIN = [
+BEGIN: list[Event] = [
     {"type": "response.created", "response": of_engine()},
     {"type": "response.in_progress", "response": of_engine()},
     {"type": "response.output_item.added", "output_index": 0, "item": MESSAGE},
     {"type": "response.output_text.delta", "output_index": 0, "item_id": "msg_a", "delta": "Hi"},
 ]
-END = [
+END: list[Event] = [
     {"type": "response.output_item.done", "output_index": 0, "item": {**MESSAGE, "status": "completed"}},
     {"type": "response.completed", "response": of_engine("completed")},
 ]

@@ -6,25 +6,38 @@ import pytest
 from penstock.domain.errors import InvalidField
 from penstock.domain.serving.request import Api, Sealed
 from penstock.gateway.deferred import turns
+from penstock.gateway.deferred.turns import Item
 from penstock.gateway.openai.parse import parse
 
-CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "add", "arguments": "{}", "status": "completed"}
-SAID = {
+CALL: Item = {
+    "type": "function_call",
+    "id": "fc_1",
+    "call_id": "c1",
+    "name": "add",
+    "arguments": "{}",
+    "status": "completed",
+}
+SAID: Item = {
     "type": "message",
     "id": "msg_1",
     "role": "assistant",
     "status": "incomplete",
     "content": [{"type": "output_text", "text": "Hi", "annotations": [], "logprobs": None}],
 }
-THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}
+THOUGHT: Item = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [],
+    "content": [{"type": "reasoning_text", "text": "hm"}],
+}
 
 
-def answer(*items: dict[str, object]) -> bytes:
+def answer(*items: Item) -> bytes:
     return msgspec.json.encode({"id": "resp_1", "status": "completed", "output": items})
 
 
-def replayed(*items: dict[str, object]) -> list[dict[str, object]]:
-    return msgspec.json.decode(turns.replayed(answer(*items)), type=list[dict[str, object]])
+def replayed(*items: Item) -> list[Item]:
+    return msgspec.json.decode(turns.replayed(answer(*items)), type=list[Item])
 
 
 @pytest.mark.parametrize("given", ["Hello", Sealed(b'"Hello"', items=1, is_text=True)])
