@@ -70,8 +70,11 @@ class Lane:
     def run_again(self) -> None:
         """Ask what failed once more; what it says now counts."""
         self.again = self.failed()
-        first = self.counts
+        first, self.counts = self.counts, Counter()
         self._run([*self.command, "--last-failed", "--last-failed-no-failures=none"])
+        if not self.counts:  # it did not start: the first result stands
+            self.counts = first
+            return
         asked = {what: self.counts[what] for what in ("failed", "error")}
         self.counts["passed"] += first["passed"]
         self.counts = Counter({**first, **asked, "passed": self.counts["passed"], "rerun": len(self.again)})

@@ -290,8 +290,9 @@ async def test_answers_of_the_release_before_are_replayed(server: RedisServer) -
     cipher = AESGCM(hmac.digest(of_tenant, b"k1" + salt + b"\x01", "sha256"))
     for number, piece in enumerate([HEAD, *BODY, END]):
         nonce = number.to_bytes(11) + bytes([piece.is_end])
-        field, extra = ("e" if piece.is_end else "p"), (["s", salt] if number == 0 else [])
-        await wire.call("XADD", body, "*", field, cipher.encrypt(nonce, msgspec.msgpack.encode(piece), None), *extra)
+        sealed = cipher.encrypt(nonce, msgspec.msgpack.encode(piece), None)
+        extra: tuple[str | bytes, ...] = ("s", salt) if number == 0 else ()
+        await wire.call("XADD", body, "*", "e" if piece.is_end else "p", sealed, *extra)
     assert await read(store) == [HEAD, *BODY, END]
     assert await store.claim(KEY, "body") is Claim.SAME
     await wire.close()

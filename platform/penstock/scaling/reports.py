@@ -9,7 +9,7 @@ that.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -78,20 +78,21 @@ class Reports:
         """Return the demand at ``now``, without increments and gateways that are too old."""
         self._known = {name: one for name, one in self._known.items() if now - one.heard_at < GONE_S}
         self._forget(now)
-        silent = tuple(sorted(name for name, one in self._known.items() if now - one.heard_at >= SILENT_S))
-        speaking = [one for name, one in self._known.items() if name not in silent]
+        speaking = self._speaking(now)
         return Demand(
-            versions=self._versions(speaking, now),
-            missing=silent,
+            versions=self._versions(speaking.values(), now),
+            missing=tuple(sorted(self._known.keys() - speaking.keys())),
             gateways=len(speaking),
-            loop_lag_s=max((one.report.loop_lag_s for one in speaking), default=0.0),
+            loop_lag_s=max((one.report.loop_lag_s for one in speaking.values()), default=0.0),
             request_cpu_s=self._request_cpu_s(),
             age_s=max((now - one.heard_at for one in self._known.values()), default=0.0),
         )
 
     def held(self, now: float) -> frozenset[VersionId]:
-        speaking = [one for one in self._known.values() if now - one.heard_at < SILENT_S]
-        return frozenset(held.version for held, _ in _held(speaking, now))
+        return frozenset(held.version for held, _ in _held(self._speaking(now).values(), now))
+
+    def _speaking(self, now: float) -> dict[str, _Gateway]:
+        return {name: one for name, one in self._known.items() if now - one.heard_at < SILENT_S}
 
     def _add(self, key: Key, added: _Added, heard_at: float, now: float) -> None:
         """Spread increments over the seconds since the report before."""
@@ -120,7 +121,7 @@ class Reports:
             else:
                 del self._added[key]
 
-    def _versions(self, speaking: list[_Gateway], now: float) -> Mapping[VersionId, VersionDemand]:
+    def _versions(self, speaking: Iterable[_Gateway], now: float) -> Mapping[VersionId, VersionDemand]:
         found: dict[VersionId, VersionDemand] = defaultdict(VersionDemand)
         for (version, standing), seconds in self._added.items():
             known, judged = found[version], _sum(seconds, 0)
@@ -150,7 +151,7 @@ class Reports:
         return dict(found)
 
 
-def _held(speaking: list[_Gateway], now: float) -> Iterator[tuple[HeldNow, float]]:
+def _held(speaking: Iterable[_Gateway], now: float) -> Iterator[tuple[HeldNow, float]]:
     for one in speaking:
         for held in one.report.held:
             yield held, now - one.heard_at

@@ -59,7 +59,7 @@ class Reader:
             layer.weight.data += more.to(layer.weight.dtype)
 
 
-pytestmark = [pytest.mark.integration, pytest.mark.observe, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.drill, pytest.mark.observe, pytest.mark.timeout(600)]
 
 QUESTIONS = (
     "What is the capital of Japan?",

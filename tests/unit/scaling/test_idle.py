@@ -87,3 +87,11 @@ def test_a_floor_is_the_reason_of_its_workers() -> None:
     assert Version(least=2).tick(0.0, asked(0.0), *fleet(1, 0.0)).reason == "floor 2"
     silent = Version(least=2, deployed=2).tick(0.0, asked(0.0, missing=("g",)), *fleet(2, 0.0))
     assert (silent.wish, silent.cut, silent.reason, silent.idle_gpus) == (None, "", MISSING, {Idle.FLOOR: 2})
+
+
+def test_a_wish_of_as_many_workers_is_not_known_while_numbers_are_missing() -> None:
+    """Five workers that the known demand asks for: the record has no wish, since a gateway is missing."""
+    version = Version()
+    version.tick(0.0, asked(8.0), *fleet(5, 0.0))
+    record = version.tick(1.0, asked(8.0, missing=("g",)), *fleet(5, 1.0))
+    assert (record.reason, record.wish) == (MISSING, None)

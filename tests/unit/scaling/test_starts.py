@@ -95,3 +95,12 @@ def test_a_wake_is_the_lead_if_one_sleeps() -> None:
     slow = (Running(worker=WorkerId("c"), version=V, started_at=-100.0),)
     version.tick(40.0, asked(1.0), *fleet(1, 40.0), worker("c", 40.0, WorkerState.LOADING), running=slow)
     assert version.state.versions[V].history.lead_s == 140.0
+
+
+@pytest.mark.parametrize(("after_s", "counted"), [(4.9, 2), (5.0, 1)])
+def test_a_lease_after_the_takeover_a_worker_may_be_silent(after_s: float, counted: int) -> None:
+    """Within a lease of its takeover a controller calls no worker silent; from then on it does."""
+    version = Version()
+    version.since = 10.0
+    version.tick(10.0 + after_s, asked(3.0), *fleet(1, 10.0 + after_s), worker("w9", 9.0))
+    assert version.state.versions[V].pace.ready == counted

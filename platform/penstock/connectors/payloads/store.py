@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TypeVar
 
 from penstock.connectors.payloads.objects import Draft, Objects
@@ -48,7 +49,7 @@ class SealedPayloads:
     ) -> AsyncIterator[bytes]:
         opener = await self._run(lambda: self._opener(tenant, name))
         for block in opener.blocks(at, size, BLOCK_SEGMENTS):
-            yield await self._run(lambda block=block: self._block(opener, name, block))
+            yield await self._run(partial(self._block, opener, name, block))
 
     async def put(self, tenant: TenantId, name: ObjectId, data: bytes) -> None:
         async with self.writer(tenant, name) as writer:
