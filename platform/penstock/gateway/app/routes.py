@@ -21,6 +21,7 @@ from penstock.domain.errors import (
     NoCapacity,
     OverLimit,
     PenstockError,
+    StoreUnavailable,
     Unauthenticated,
     UnknownModel,
     UnknownRoute,
@@ -47,6 +48,8 @@ from penstock.intake.types import App, Message, Receive, Refusal, Scope, Send
 from penstock.telemetry.pages import LIVE, READY, REGION
 
 OF_CALLERS = (Unauthenticated, Forbidden, OverLimit)
+STORE_RETRY_S = 2.0
+"""The wait of a caller whose question needs a store that is away: a database's restart takes some seconds."""
 MOST_PATH_CHARS = 64
 """Characters of a refused request's path in its record."""
 
@@ -59,7 +62,7 @@ def application(
     origins: Origins = CLOSED,
     deferred: Sequence[Routes] = (),
 ) -> App:
-    """Return the routes; ``deferred`` adds those of work that nobody waits for, none if no runner does it."""
+    """Return the routes; ``deferred`` adds those of deferred work, none if no runner does it."""
     identity = refusals.identity
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_models(api, identity, facts)
@@ -244,6 +247,8 @@ class Refusals:
 
     def answer(self, request: Request, error: PenstockError, more: dict[str, str] | None = None) -> Response:
         request_id = RequestId(request.scope["state"]["request_id"])
+        if isinstance(error, StoreUnavailable):
+            error.retry_after_s = error.retry_after_s or STORE_RETRY_S
         claim = head.claim({name.lower(): value for name, value in request.headers.raw}, self.identity.claimed)
         self.observer.refused(error, request_id, claim)
         if isinstance(error, OF_CALLERS):

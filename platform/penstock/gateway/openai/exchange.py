@@ -118,16 +118,6 @@ class RequestExchange(ABC):
             return error
         return blamed(error, request.api, request.body)
 
-    def _region(self, asked: str) -> str:
-        """Return this gateway's region, or raise ``InvalidField`` if the request asks for another one."""
-        ours = self._edge.region
-        if asked not in (ours, ANYWHERE):
-            raise InvalidField(
-                f"{GEO} must be {ours} or {ANYWHERE} at this gateway; for another region ask its gateway",
-                param=GEO,
-            )
-        return ours
-
     def _in_tier(self, who: Principal, parsed: Parsed) -> Principal:
         """Return the principal in the service tier that the body asks for; raises ``InvalidField``."""
         if not parsed.service_tier and who.plan.auto_tier is TierName.DEFAULT:
@@ -192,7 +182,7 @@ class RequestExchange(ABC):
             price_cap=head.price_cap(headers),
             kept_rule=head.kept_rule(headers),
             cache_key=parsed.cache_key,
-            geo=self._region(parsed.geo) if parsed.geo else "",
+            geo=check_region(parsed.geo, self._edge.region) if parsed.geo else "",
         )
 
     def _without_effect(self) -> tuple[str, ...]:
@@ -258,6 +248,16 @@ class RequestExchange(ABC):
         if self._is_unseen:
             timings = self._timings
             self._edge.keep_early(error, Early(self._request_id, claim, self._api, timings.started_at, timings.seconds))
+
+
+def check_region(asked: str, ours: str) -> str:
+    """Return this gateway's region, or raise ``InvalidField`` if the request asks for another one."""
+    if asked not in (ours, ANYWHERE):
+        raise InvalidField(
+            f"{GEO} must be {ours} or {ANYWHERE} at this gateway; for another region ask its gateway",
+            param=GEO,
+        )
+    return ours
 
 
 def _is_theirs(error: PenstockError) -> bool:
