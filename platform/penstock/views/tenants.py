@@ -20,6 +20,10 @@ _PLAIN = {
     "paid": True,
     "copied": True,
     "auto_tier": "default",
+    "job_attempts": 3,
+    "job_deadline_s": 86_400.0,
+    "keep_s": 2_592_000.0,
+    "batch_yield": "share",
 }
 """Values without effect as bounds, in addition to bounds of zero."""
 _COUNTED = ("requests", "prompt_tokens", "cached_tokens", "output_tokens")

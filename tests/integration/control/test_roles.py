@@ -18,7 +18,7 @@ from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.migrations import migrate
 from penstock.connectors.postgres.owner import is_owner, is_pepper
 from penstock.connectors.postgres.queries import load
-from penstock.connectors.postgres.roles import AUDITORS, CONTROLLER, GATEWAY
+from penstock.connectors.postgres.roles import AUDITORS, CONTROLLER, GATEWAY, RUNNER
 from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict, StoreUnavailable
@@ -41,7 +41,10 @@ WORK = {
         "audit": "note_threshold",
         "platform": "fingerprint pepper",
         "arms": "tell ask",
+        "jobs": "submit submitted alone enqueued find page_newest page_oldest attempts cancel cancel_batch replay "
+        "to_replay delete pause resume paused tally lines",
     },
+    RUNNER: {"jobs": "", "runners": "", "sources": "", "ledger": "append spent_in forgive"},
     CONTROLLER: {
         "fleet": "",
         "leadership": "",
@@ -53,6 +56,7 @@ WORK = {
         "arms": "since forget asked forget_asked",
         "rollouts": "",
         "ledger": "page spent spent_in usage ended",
+        "jobs": "find page_newest page_oldest attempts cancel replay to_replay pause resume paused enqueued",
     },
 }
 """The statements of each process by file, all of a file where none is named."""
@@ -101,6 +105,20 @@ REFUSED = {
         "select * from model_version",
         "select * from schema_migration",
         "update platform set fingerprint = 'x'",
+        "select job_claim(1, '{}', '{}', '[]', 0)",
+        "select job_take_over(1, 0)",
+        "delete from job",
+        "update job_enqueued set tokens = 0",
+        "update job_flow set served = 0",
+        "insert into runner (name, started_at, seen_at) values ('mine', 0, 0)",
+    ],
+    RUNNER: [
+        *IMMUTABLE,
+        "update job_enqueued set tokens = 0",
+        "update job_flow set served = 0",
+        "update api_key set revoked_at = 0",
+        "update tenant set plan = '{}'",
+        "select * from deployment",
     ],
     CONTROLLER: [
         *IMMUTABLE,
@@ -124,7 +142,7 @@ REFUSED = {
 @pytest.fixture
 async def granted(database: Database) -> None:
     """Give the processes their roles in the test's database."""
-    await roles.grant(database, {GATEWAY: "", CONTROLLER: ""})
+    await roles.grant(database, {GATEWAY: "", CONTROLLER: "", RUNNER: ""})
 
 
 @pytest.fixture
@@ -266,7 +284,7 @@ async def test_a_gateway_only_reads_what_keys_are_hashed_with(gateway: Database,
 async def test_grants_are_said_again_at_each_release(database: Database, database_dsn: str) -> None:
     """A second run changes nothing, and takes back grants made by hand."""
     for _ in range(2):
-        await roles.grant(database, {GATEWAY: "", CONTROLLER: ""})
+        await roles.grant(database, {GATEWAY: "", CONTROLLER: "", RUNNER: ""})
         connection = await asyncpg.connect(database_dsn)
         granted = await connection.fetchval("select has_table_privilege('penstock_gateway', 'ledger', 'update')")
         assert granted is False

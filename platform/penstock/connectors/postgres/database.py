@@ -4,7 +4,7 @@ An unreachable database raises ``StoreUnavailable`` within seconds and works aga
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -106,6 +106,9 @@ class Session:
 
     async def run(self, sql: str, *arguments: object) -> None:
         await self._connection.execute(sql, *arguments)
+
+    async def copy(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        await self._connection.copy_records_to_table(table, columns=columns, records=rows)
 
 
 _ACTING: ContextVar[tuple["Database", Session] | None] = ContextVar("act", default=None)

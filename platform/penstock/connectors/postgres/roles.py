@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
 
-GATEWAY, CONTROLLER, AUDITORS = "penstock_gateway", "penstock_controller", "penstock_auditors"
-"""The first two are the processes' roles; the third is a group for people's roles."""
+GATEWAY, CONTROLLER, RUNNER = "penstock_gateway", "penstock_controller", "penstock_runner"
+"""The processes' roles."""
+AUDITORS = "penstock_auditors"
+"""A group for people's roles."""
 ITERATIONS = 4096
 _SALT_BYTES = 16
 _SQL = load("roles")

@@ -14,7 +14,16 @@ from penstock.domain.models.model import Manifest
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Blast, Kind, Stage
 from penstock.domain.serving.auto import Rule
 from penstock.domain.serving.shadow import ShadowCaps
-from penstock.domain.tenancy.tenant import DEFAULT_ORG, OverQuota, Plan, Priority, Role, ServiceTier, TierName
+from penstock.domain.tenancy.tenant import (
+    DEFAULT_ORG,
+    BatchYield,
+    OverQuota,
+    Plan,
+    Priority,
+    Role,
+    ServiceTier,
+    TierName,
+)
 
 
 class Strict(BaseModel):
@@ -159,6 +168,16 @@ class PlanChange(Changes):
     kv_part: float = _UNCHANGED
     service_tiers: tuple[ServiceTier, ...] = _UNCHANGED
     auto_tier: TierName = _UNCHANGED
+    batch_enqueued_tokens: int = _UNCHANGED
+    batch_jobs: int = _UNCHANGED
+    file_bytes: int = _UNCHANGED
+    files: int = _UNCHANGED
+    job_attempts: int = _UNCHANGED
+    job_deadline_s: float = _UNCHANGED
+    keep_s: float = _UNCHANGED
+    batch_hours: str = _UNCHANGED
+    batch_pools: str = _UNCHANGED
+    batch_yield: BatchYield = _UNCHANGED
 
 
 class Caps(Changes):

@@ -1,12 +1,15 @@
 """Plans from bodies: validation of their bounds, and changes of them."""
 
+import re
 from dataclasses import fields, replace
 
 from penstock.control.api.bodies import Changes
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.errors import InvalidField
 from penstock.domain.money import THOUSAND
+from penstock.domain.tenancy import batch_hours
 from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.budget import DAY_S
 from penstock.domain.tenancy.service_tiers import named
 from penstock.domain.tenancy.tenant import CAPS, MOST_RESERVED, Plan, Priority, ScopeId, ScopeKind, TierName
 
@@ -15,6 +18,11 @@ _ROUNDING = 1e-6
 MOST = 2**53
 """The limits store counts in doubles, exact up to this value."""
 _WHO = {ScopeKind.KEY: "a key", ScopeKind.ORG: "an organisation"}
+_OF_JOBS = ("batch_enqueued_tokens", "batch_jobs", "file_bytes", "files")
+_BETWEEN = {"job_attempts": (1, 100), "job_deadline_s": (1, 30 * DAY_S), "keep_s": (3600, 366 * DAY_S)}
+"""A job without a bound of attempts, of time or of its results' life would stay for ever."""
+MOST_POOLS = 16
+_POOL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 MOST_FACTOR = 1000.0
 """The highest price factor of a service tier: a larger one is a typing error."""
 
@@ -23,7 +31,7 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
     """Return the plan, or raise ``InvalidField``, which names the field after the prefix ``param``."""
     if not 1 <= plan.weight <= MOST:
         raise InvalidField("a weight is at least 1", param=f"{param}weight")
-    for name in (*CAPS, "degrade_output_tokens"):
+    for name in (*CAPS, "degrade_output_tokens", *_OF_JOBS):
         value = getattr(plan, name)
         if not 0 <= value <= MOST:
             raise InvalidField("a bound is zero (none) or more", param=param + name)
@@ -34,6 +42,7 @@ def checked(plan: Plan, kind: ScopeKind, param: str = "plan.") -> Plan:
     if not 0 <= plan.kv_part <= 1 or 0 < plan.kv_part < plan.reserved:
         raise InvalidField("a part of the KV cache is from what is reserved to 1; 0: no bound", param=f"{param}kv_part")
     _check_tiers(plan, param)
+    _check_jobs(plan, param)
     others = (one.name for one in fields(Plan) if one.name not in CAPS)
     own = next((name for name in others if getattr(plan, name) != getattr(_PLAIN, name)), None)
     if own and kind is not ScopeKind.TENANT:
@@ -53,6 +62,19 @@ def _check_tiers(plan: Plan, param: str) -> None:
             raise InvalidField("a service tier above batch is for paying tenants", param=at)
     if plan.auto_tier not in named(plan):
         raise InvalidField(f"auto_tier must be one of {', '.join(named(plan))}", param=f"{param}auto_tier")
+
+
+def _check_jobs(plan: Plan, param: str) -> None:
+    for name, (least, most) in _BETWEEN.items():
+        if not least <= getattr(plan, name) <= most:
+            raise InvalidField(f"{name} is from {least:g} to {most:,.0f}", param=param + name)
+    pools = plan.batch_pools.split(",") if plan.batch_pools else []
+    if len(pools) > MOST_POOLS or not all(map(_POOL.fullmatch, pools)):
+        raise InvalidField(f"pools are at most {MOST_POOLS} names with commas", param=f"{param}batch_pools")
+    try:
+        batch_hours.parsed(plan.batch_hours)
+    except ValueError as error:
+        raise InvalidField(str(error), param=f"{param}batch_hours") from error
 
 
 def _said(value: object) -> str:

@@ -8,12 +8,13 @@ writes another name.
 import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, NewType, Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.ids import ObjectId
 
-ObjectId = NewType("ObjectId", str)
 MOST_NAME_CHARS = 200
 _NAME = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+){1,3}")
 
@@ -80,3 +81,15 @@ class PayloadStore(Protocol):
     async def sweep(self, before: float) -> int:
         """Remove what crashed writers left before this time; return the number of such rests."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Bytes of an object, counted before sealing."""
+
+    object: ObjectId
+    at: int = 0
+    size: int = 0
+
+
+NO_EXTENT = Extent(object=ObjectId(""))

@@ -69,6 +69,15 @@ class OverQuota(StrEnum):
     """The request runs on otherwise unused capacity, or is refused without a charge to its limits."""
 
 
+class BatchYield(StrEnum):
+    """The treatment of running batch work while requests of higher classes are about."""
+
+    SHARE = "share"
+    """It keeps the seats that objectives of the classes above leave."""
+    STRICT = "strict"
+    """It stands still."""
+
+
 NO_MODEL = Alias("")
 
 
@@ -123,6 +132,24 @@ class Plan:
     """Tiers that a request may ask for beside ``default``, which is the plan's own class at the version's price."""
     auto_tier: TierName = TierName.DEFAULT
     """The service tier of requests that ask for ``auto`` or for none."""
+    batch_enqueued_tokens: int = 0
+    """Tokens, prompt and longest answer, of the jobs and batch lines of one model that have not ended."""
+    batch_jobs: int = 0
+    """Jobs and batch lines that have not ended."""
+    file_bytes: int = 0
+    """Bytes of all stored files together."""
+    files: int = 0
+    job_attempts: int = 3
+    """Attempts of a job that may have run; after the last it is a dead letter."""
+    job_deadline_s: float = 86_400.0
+    """Seconds from a job's submission to its deadline, at most."""
+    keep_s: float = 2_592_000.0
+    """Seconds for which inputs, results and files are kept, at most."""
+    batch_hours: str = ""
+    """Hours in which batch work runs, in the form of ``batch_hours.parsed``; empty for all."""
+    batch_pools: str = ""
+    """Pools in which batch work runs, with commas; empty for all."""
+    batch_yield: BatchYield = BatchYield.SHARE
 
     @property
     def draws(self) -> bool:

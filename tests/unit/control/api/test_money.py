@@ -86,6 +86,16 @@ async def test_a_plan_changes_by_its_named_fields(operator: httpx.AsyncClient, r
         ("/tenants/acme/plan", {"kv_part": -0.1}, "kv_part"),
         ("/tenants/acme/plan", {"kv_part": 0.1, "reserved": 0.2}, "kv_part"),
         ("/orgs/default/plan", {"kv_part": 0.5}, "kv_part"),
+        ("/tenants/acme/plan", {"batch_enqueued_tokens": -1}, "batch_enqueued_tokens"),
+        ("/tenants/acme/plan", {"files": -1}, "files"),
+        ("/tenants/acme/plan", {"job_attempts": 0}, "job_attempts"),
+        ("/tenants/acme/plan", {"job_deadline_s": 0}, "job_deadline_s"),
+        ("/tenants/acme/plan", {"keep_s": 60}, "keep_s"),
+        ("/tenants/acme/plan", {"batch_hours": "at night"}, "batch_hours"),
+        ("/tenants/acme/plan", {"batch_hours": "22:00-06:00 Europe/Atlantis"}, "batch_hours"),
+        ("/tenants/acme/plan", {"batch_pools": "spot,"}, "batch_pools"),
+        ("/tenants/acme/plan", {"batch_yield": "never"}, "batch_yield"),
+        ("/orgs/default/plan", {"batch_jobs": 5}, "batch_jobs"),
         ("/keys/nobody/plan", {"max_streams": 2}, "key"),
         ("/budgets/tenant/acme", {}, None),
         ("/budgets/tenant/acme", {"spend_per_day": -5}, "spend_per_day"),
@@ -234,7 +244,10 @@ async def test_a_bad_export_query_is_refused(operator: httpx.AsyncClient, query:
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, next(iter(query)))
 
 
-@pytest.mark.parametrize("bound", [*CAPS, "degrade_output_tokens", "reserved", "kv_part"])
+OF_JOBS = ("batch_enqueued_tokens", "batch_jobs", "file_bytes", "files", "job_attempts", "job_deadline_s", "keep_s")
+
+
+@pytest.mark.parametrize("bound", [*CAPS, "degrade_output_tokens", "reserved", "kv_part", *OF_JOBS])
 @pytest.mark.parametrize("value", ["1" + 309 * "0", "-1" + 309 * "0", "1e308", "NaN", "Infinity"])
 async def test_no_bound_is_beyond_all_numbers(operator: httpx.AsyncClient, bound: str, value: str) -> None:
     """Each bound of a plan: what no store can count in is a 400, however it is written."""

@@ -4,7 +4,7 @@ do $$
 declare
     one text;
 begin
-    foreach one in array array['penstock_gateway', 'penstock_controller', 'penstock_auditors'] loop
+    foreach one in array array['penstock_gateway', 'penstock_controller', 'penstock_runner', 'penstock_auditors'] loop
         begin
             execute format('create role %I nologin', one);
         exception when duplicate_object or unique_violation then null;
@@ -19,9 +19,11 @@ select format('alter role %I login password %L', $1::text, $2::text) as statemen
 select format('alter role %I login', $1::text) as statement
 
 -- name: grant
-revoke all on all tables in schema public from public, penstock_gateway, penstock_controller, penstock_auditors;
-revoke create on schema public from public, penstock_gateway, penstock_controller, penstock_auditors;
-grant usage on schema public to penstock_gateway, penstock_controller, penstock_auditors;
+revoke all on all tables in schema public
+    from public, penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
+revoke create on schema public
+    from public, penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
+grant usage on schema public to penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
 
 -- Gateways read what they serve by, and append. Of a row they see what tells that it is there already.
 grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway;
@@ -32,6 +34,22 @@ grant execute on function add_agreements(jsonb) to penstock_gateway;
 grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 
+-- They take in jobs, and cancel and pause them; what holds of a claim is the runners'.
+grant select on job_attempt, job_lane, job_pause, job_enqueued, runner to penstock_gateway;
+grant select, insert, update on job to penstock_gateway;
+grant insert, delete on job_pause to penstock_gateway;
+
+-- A runner is a gateway without a listener, and holds jobs.
+grant penstock_gateway to penstock_runner;
+grant insert, update, delete on runner to penstock_runner;
+grant delete on job to penstock_runner;
+grant insert on job_attempt to penstock_runner;
+grant execute on function job_claim(bigint, text[], int[], jsonb, double precision) to penstock_runner;
+grant execute on function job_mend(double precision) to penstock_runner;
+grant execute on function job_end_queued(double precision, int) to penstock_runner;
+grant execute on function job_recover() to penstock_runner;
+grant execute on function job_take_over(bigint, double precision) to penstock_runner;
+
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;
 grant insert on model_version, alias_route, auto_alias, version_tenants, audit_event to penstock_controller;
@@ -40,6 +58,8 @@ grant insert, update, delete on worker_lease to penstock_controller;
 grant delete on arm_second, alias_minute, rule_agreement to penstock_controller;
 grant insert, update on rollout to penstock_controller;
 grant insert on rollout_change to penstock_controller;
+grant update on job to penstock_controller;
+grant insert, delete on job_pause to penstock_controller;
 grant insert, delete on routing_table, scale_record to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.

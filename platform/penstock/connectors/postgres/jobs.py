@@ -1,0 +1,261 @@
+"""Deferred requests in Postgres. What holds of every claim and end is in the migration's functions and triggers."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import asyncpg
+import msgspec
+
+from penstock.connectors.postgres.database import Database, Session
+from penstock.connectors.postgres.queries import load
+from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch, OverEnqueued
+from penstock.domain.ids import Alias, TenantId
+from penstock.domain.jobs.ids import BatchId, JobId, JobName, ObjectId, RunnerId
+from penstock.domain.jobs.job import (
+    MOST_REPLAYED,
+    Attempt,
+    End,
+    Enqueued,
+    EnqueueLimits,
+    Job,
+    JobFilter,
+    JobKind,
+    JobState,
+    NewJob,
+    PutBack,
+    Reason,
+    Stop,
+    StopReason,
+    Submitted,
+    Want,
+)
+from penstock.domain.jobs.payload import Extent
+from penstock.domain.serving.request import Api
+
+_SQL = load("jobs")
+_MOST_ENDED = 2000
+"""Jobs that one call of ``tidy`` ends at most: each keeps its locks until the call's transaction ends."""
+_MEND_EACH_S = 0.05
+"""Seconds between looks for jobs whose time has come: half of what a submit may take to run when all is idle."""
+_RECOVER_EACH_S = 60.0
+_COLUMNS = (
+    *("name", "tenant", "key", "batch", "line", "kind", "api", "model", "version", "cost_tokens", "cost_micro_usd"),
+    *("reason", "waits", "max_attempts", "not_before", "deadline_at", "created_at", "keep_s"),
+    *("input_object", "input_at", "input_bytes", "webhook", "metadata", "idempotency", "fingerprint"),
+)
+_SAME = tuple(
+    name
+    for name in Job.__dataclass_fields__
+    if name not in ("kind", "api", "state", "reason", "input", "output", "metadata")
+)
+_METADATA = msgspec.json.Decoder(dict[str, str])
+
+
+class PostgresJobs:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._mended_at = self._recovered_at = float("-inf")
+
+    async def submit(self, job: NewJob, limits: EnqueueLimits) -> Submitted:
+        async with self._database.transaction() as session:
+            if limits.jobs:
+                await session.run(_SQL["alone"], job.tenant)
+            row = await session.row(_SQL["submit"], *_values(job))
+            if row is not None:
+                await _check(session, [job], limits)
+                return Submitted(job=_job(row), is_new=True)
+            row = await session.row(_SQL["submitted"], job.tenant, job.idempotency)
+        if row is None:  # forgotten between the two statements
+            raise Conflict("this idempotency key is being forgotten; send the request again")
+        if row["fingerprint"] != job.fingerprint:
+            raise IdempotencyMismatch
+        return Submitted(job=_job(row), is_new=False)
+
+    async def submit_many(self, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
+        async with self._database.transaction() as session:
+            await enqueue(session, jobs, limits)
+
+    async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]:
+        rows = await self._database.rows(_SQL["enqueued"], tenant)
+        return {row["model"]: Enqueued(tokens=row["tokens"], jobs=row["jobs"]) for row in rows}
+
+    async def find(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
+        row = await self._database.row(_SQL["find"], tenant, name, now)
+        return None if row is None else _job(row)
+
+    async def page(
+        self, tenant: TenantId, which: JobFilter, now: float, *, limit: int, after: JobName | None, newest_first: bool
+    ) -> tuple[Job, ...]:
+        sql = _SQL["page_newest"] if newest_first else _SQL["page_oldest"]
+        matched = (which.kind, which.state or "", which.reason or "", which.model)
+        return tuple(map(_job, await self._database.rows(sql, tenant, *matched, now, after or "", limit)))
+
+    async def attempts(self, job: JobId) -> tuple[Attempt, ...]:
+        return tuple(Attempt(**dict(row)) for row in await self._database.rows(_SQL["attempts"], job))
+
+    async def cancel(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
+        await self._database.rows(_SQL["cancel"], tenant, name, now)
+        return await self.find(tenant, name, now)
+
+    async def replay(self, tenant: TenantId, name: JobName, now: float, limits: EnqueueLimits) -> Job | None:
+        async with self._database.transaction() as session:
+            row = await session.row(_SQL["find"], tenant, name, now)
+            if row is None:
+                return None
+            await _replay(session, tenant, [_job(row)], now, limits)
+            row = await session.row(_SQL["find"], tenant, name, now)
+        return None if row is None else _job(row)
+
+    async def replay_all(self, tenant: TenantId, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
+        matched = (which.kind, which.state or JobState.FAILED, which.reason or "", which.model)
+        async with self._database.transaction() as session:
+            rows = await session.rows(_SQL["to_replay"], tenant, *matched, now, MOST_REPLAYED)
+            await _replay(session, tenant, list(map(_job, rows)), now, limits)
+        return len(rows)
+
+    async def delete(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
+        row = await self._database.row(_SQL["delete"], tenant, name, now)
+        if row is None and await self.find(tenant, name, now) is not None:
+            raise Conflict("the job has not ended: cancel it first")
+        return None if row is None else _job(row)
+
+    async def claim(self, runner: RunnerId, wants: Sequence[Want], now: float) -> tuple[Job, ...]:
+        if now - self._mended_at >= _MEND_EACH_S:
+            await self._mend(now)
+        wants = [want for want in wants if want.jobs > 0]
+        closed = msgspec.json.encode([sorted(want.closed) for want in wants]).decode()
+        versions, counts = [want.version for want in wants], [want.jobs for want in wants]
+        return tuple(map(_job, await self._database.rows(_SQL["claim"], runner, versions, counts, closed, now)))
+
+    async def finish(self, ends: Sequence[End]) -> frozenset[JobId]:
+        rows = await self._database.rows(_SQL["finish"], *_columns(map(_end_values, ends), 13))
+        return frozenset(row["id"] for row in rows)
+
+    async def put_back(self, ends: Sequence[PutBack]) -> Mapping[JobId, JobState]:
+        values = (
+            (end.id, end.epoch, end.at, end.not_before, end.reason, end.may_have_run, end.error, end.request)
+            for end in ends
+        )
+        rows = await self._database.rows(_SQL["put_back"], *_columns(values, 8))
+        return {row["id"]: JobState(row["state"]) for row in rows}
+
+    async def asked_to_stop(self, runner: RunnerId, now: float) -> tuple[Stop, ...]:
+        rows = await self._database.rows(_SQL["asked_to_stop"], runner, now)
+        return tuple(Stop(id=row["id"], epoch=row["epoch"], why=StopReason(row["why"])) for row in rows)
+
+    async def pause(self, scope: str, now: float) -> None:
+        await self._database.rows(_SQL["pause"], scope, now)
+
+    async def resume(self, scope: str) -> None:
+        await self._database.rows(_SQL["resume"], scope)
+
+    async def paused(self) -> frozenset[str]:
+        return frozenset(row["scope"] for row in await self._database.rows(_SQL["paused"]))
+
+    async def tidy(self, now: float) -> int:
+        if now - self._recovered_at >= _RECOVER_EACH_S:
+            await self._database.rows(_SQL["recover"])
+            self._recovered_at = now
+        await self._mend(now)
+        row = await self._database.row(_SQL["end_queued"], now, _MOST_ENDED)
+        return int(row["ended"]) if row is not None else 0
+
+    async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
+        return tuple(map(_job, await self._database.rows(_SQL["expired"], now, limit)))
+
+    async def forget(self, jobs: Collection[JobId]) -> None:
+        await self._database.rows(_SQL["forget"], list(jobs))
+
+    async def cancel_batch(self, batch: BatchId, now: float) -> int:
+        return len(await self._database.rows(_SQL["cancel_batch"], batch, now))
+
+    async def tally(self, batch: BatchId) -> Mapping[JobState, int]:
+        rows = await self._database.rows(_SQL["tally"], batch)
+        return {JobState(row["state"]): row["jobs"] for row in rows}
+
+    async def lines(self, batch: BatchId, *, after_line: int, limit: int) -> tuple[Job, ...]:
+        return tuple(map(_job, await self._database.rows(_SQL["lines"], batch, after_line, limit)))
+
+    async def forget_batch(self, batch: BatchId) -> int:
+        return len(await self._database.rows(_SQL["forget_batch"], batch))
+
+    async def _mend(self, now: float) -> None:
+        await self._database.rows(_SQL["mend"], now)
+        self._mended_at = now
+
+
+async def enqueue(session: Session, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
+    """Store all jobs of one tenant in the caller's transaction; ``OverEnqueued`` is to undo it."""
+    if not jobs:
+        return
+    if limits.jobs:
+        await session.run(_SQL["alone"], jobs[0].tenant)
+    await session.copy("job", _COLUMNS, map(_values, jobs))
+    await _check(session, jobs, limits)
+
+
+async def _replay(session: Session, tenant: TenantId, jobs: Sequence[Job], now: float, limits: EnqueueLimits) -> None:
+    if limits.jobs:
+        await session.run(_SQL["alone"], tenant)
+    rows = await session.rows(_SQL["replay"], tenant, [job.id for job in jobs], now)
+    if len(rows) < len(jobs):
+        raise Conflict("only a single job that failed or was cancelled, and whose request is still kept, runs again")
+    await _check(session, jobs, limits)
+
+
+async def _check(session: Session, added: Sequence[NewJob] | Sequence[Job], limits: EnqueueLimits) -> None:
+    """Compare the tenant's reservations, the added ones included, with its limits."""
+    if not added or not (limits.jobs or limits.tokens):
+        return
+    rows = await session.rows(_SQL["enqueued"], added[0].tenant)
+    tokens: dict[str, int] = {}
+    for job in added:
+        tokens[job.model] = tokens.get(job.model, 0) + job.cost_tokens
+    jobs = sum(row["jobs"] for row in rows)
+    if limits.jobs and jobs > limits.jobs:
+        raise _over(len(added), jobs - len(added), limits.jobs, "jobs")
+    for row in rows:
+        asked = tokens.get(row["model"], 0)
+        if limits.tokens and asked and row["tokens"] > limits.tokens:
+            raise _over(asked, row["tokens"] - asked, limits.tokens, f"enqueued tokens for {row['model']}")
+
+
+def _over(asked: int, held: int, limit: int, what: str) -> OverEnqueued | ExceedsLimit:
+    says = f"{asked} of {limit} {what} asked for, {held} of them held by jobs that have not ended"
+    return ExceedsLimit(says) if asked > limit else OverEnqueued(says)
+
+
+def _values(job: NewJob) -> tuple[object, ...]:
+    not_before = min(job.not_before, job.deadline_at)
+    waits = not_before > job.created_at
+    metadata = msgspec.json.encode(job.metadata).decode()
+    return (
+        *(job.name, job.tenant, job.key, job.batch, job.line, job.kind, job.api, job.model, job.version),
+        *(job.cost_tokens, job.cost_micro_usd, Reason.NOT_BEFORE if waits else Reason.NONE, waits, job.max_attempts),
+        *(not_before, job.deadline_at, job.created_at, job.keep_s, job.input.object, job.input.at, job.input.size),
+        *(job.webhook, metadata, job.idempotency, job.fingerprint),
+    )
+
+
+def _end_values(end: End) -> tuple[object, ...]:
+    return (
+        *(end.id, end.epoch, end.state, end.at, end.reason, end.status, end.error, end.request),
+        *(end.output.object, end.output.at, end.output.size, end.prompt_tokens, end.output_tokens),
+    )
+
+
+def _columns(rows: Iterable[tuple[object, ...]], width: int) -> list[list[object]]:
+    columns = list(map(list, zip(*rows, strict=True)))
+    return columns or [[] for _ in range(width)]
+
+
+def _job(row: asyncpg.Record) -> Job:
+    return Job(
+        **{name: row[name] for name in _SAME},
+        kind=JobKind(row["kind"]),
+        api=Api(row["api"]),
+        state=JobState(row["state"]),
+        reason=Reason(row.get("seen_reason", row["reason"])),
+        input=Extent(object=ObjectId(row["input_object"]), at=row["input_at"], size=row["input_bytes"]),
+        output=Extent(object=ObjectId(row["output_object"]), at=row["output_at"], size=row["output_bytes"]),
+        metadata={} if row["metadata"] == "{}" else _METADATA.decode(row["metadata"]),
+    )

@@ -1,0 +1,188 @@
+-- name: submit
+insert into job (name, tenant, key, batch, line, kind, api, model, version, cost_tokens, cost_micro_usd, reason, waits,
+                 max_attempts, not_before, deadline_at, created_at, keep_s, input_object, input_at, input_bytes,
+                 webhook, metadata, idempotency, fingerprint)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
+        $25)
+on conflict (tenant, idempotency) where idempotency <> '' do nothing
+returning *
+
+-- name: submitted
+select * from job where tenant = $1 and idempotency = $2
+
+-- name: alone
+select pg_advisory_xact_lock(7306, hashtext($1))
+
+-- name: enqueued
+select model, tokens, jobs from job_enqueued where tenant = $1 and jobs > 0
+
+-- name: find
+select *, job_reason(job, $3) as seen_reason from job
+where tenant = $1 and name = $2 and (expires_at = 0 or expires_at > $3)
+
+-- name: page_newest
+select *, job_reason(job, $6) as seen_reason from job
+where tenant = $1 and batch = '' and kind = $2 and ($3 = '' or state = $3) and ($4 = '' or reason = $4)
+  and ($5 = '' or model = $5) and (expires_at = 0 or expires_at > $6)
+  and ($7 = '' or id < (select id from job where tenant = $1 and name = $7))
+order by id desc
+limit $8
+
+-- name: page_oldest
+select *, job_reason(job, $6) as seen_reason from job
+where tenant = $1 and batch = '' and kind = $2 and ($3 = '' or state = $3) and ($4 = '' or reason = $4)
+  and ($5 = '' or model = $5) and (expires_at = 0 or expires_at > $6)
+  and ($7 = '' or id > (select id from job where tenant = $1 and name = $7))
+order by id
+limit $8
+
+-- name: attempts
+select attempt, runner, request, began_at, ended_at, error from job_attempt where job = $1 order by began_at, attempt
+
+-- name: claim
+select * from job_claim($1, $2, $3, $4::jsonb, $5)
+
+-- name: finish
+with told as materialized (
+    select * from unnest($1::bigint[], $2::int[], $3::text[], $4::double precision[], $5::text[], $6::int[], $7::text[],
+                         $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
+        as told (id, epoch, state, at, reason, status, error, request, output_object, output_at, output_bytes,
+                 prompt_tokens, output_tokens)
+), held as materialized (
+    select job.id from job join told on job.id = told.id
+    where job.id = any($1::bigint[]) and job.state = 'running' and job.epoch = told.epoch
+    order by job.id
+    for update of job
+)
+update job
+set state = told.state, reason = told.reason, ended_at = told.at, status = told.status, error = told.error,
+    request = told.request, output_object = told.output_object, output_at = told.output_at,
+    output_bytes = told.output_bytes, prompt_tokens = told.prompt_tokens, output_tokens = told.output_tokens,
+    expires_at = case job.batch when '' then told.at + job.keep_s else 0 end
+from told join held on held.id = told.id
+where job.id = held.id and job.id = any($1::bigint[])
+returning job.id
+
+-- name: put_back
+with told as materialized (
+    select * from unnest($1::bigint[], $2::int[], $3::double precision[], $4::double precision[], $5::text[],
+                         $6::boolean[], $7::text[], $8::text[])
+        as told (id, epoch, at, not_before, reason, may_have_run, error, request)
+), held as materialized (
+    select job.id, job.cancel_asked_at > 0 as is_cancelled,
+           told.may_have_run and job.attempt >= job.max_attempts as is_dead, job.started_at, job.runner, job.attempt
+    from job join told on job.id = told.id
+    where job.id = any($1::bigint[]) and job.state = 'running' and job.epoch = told.epoch
+    order by job.id
+    for update of job
+), back as (
+    update job
+    set state = case when held.is_cancelled then 'cancelled' when held.is_dead then 'failed' else 'queued' end,
+        reason = case when held.is_cancelled then 'cancelled' when held.is_dead then 'dead_letter' else told.reason end,
+        not_before = least(told.not_before, job.deadline_at),
+        waits = not held.is_cancelled and not held.is_dead and least(told.not_before, job.deadline_at) > told.at,
+        attempt = job.attempt - (not told.may_have_run)::int,
+        runner = null, error = told.error, request = told.request,
+        started_at = case when held.is_cancelled or held.is_dead then job.started_at else 0 end,
+        ended_at = case when held.is_cancelled or held.is_dead then told.at else 0 end,
+        expires_at = case when job.batch = '' and (held.is_cancelled or held.is_dead) then told.at + job.keep_s
+                          else 0 end
+    from told join held on held.id = told.id
+    where job.id = held.id and job.id = any($1::bigint[])
+    returning job.id, job.state
+), noted as (
+    insert into job_attempt (job, attempt, runner, request, began_at, ended_at, error)
+    select held.id, held.attempt, held.runner, told.request, held.started_at, told.at, told.error
+    from held join told on held.id = told.id
+    where told.may_have_run
+)
+select id, state from back
+
+-- name: asked_to_stop
+select job.id, job.epoch,
+       case when job.cancel_asked_at > 0 then 'cancelled' when job.deadline_at <= $2 then 'deadline' else 'paused' end
+           as why
+from job
+where job.state = 'running' and job.runner = $1
+  and (job.cancel_asked_at > 0 or job.deadline_at <= $2
+       or exists (select from job_pause where scope = 'all' or (job.batch <> '' and scope = 'batch:' || job.batch)))
+
+-- name: cancel
+update job
+set state = case state when 'queued' then 'cancelled' else state end,
+    reason = case state when 'queued' then 'cancelled' else reason end,
+    waits = false,
+    ended_at = case state when 'queued' then $3 else ended_at end,
+    expires_at = case when state = 'queued' and batch = '' then $3 + keep_s else expires_at end,
+    cancel_asked_at = case cancel_asked_at when 0 then $3 else cancel_asked_at end
+where tenant = $1 and name = $2 and state in ('queued', 'running')
+
+-- name: cancel_batch
+with open as (
+    select id from job where batch = $1 and state in ('queued', 'running') order by id for update
+)
+update job
+set state = case state when 'queued' then 'cancelled' else state end,
+    reason = case state when 'queued' then 'cancelled' else reason end,
+    waits = false,
+    ended_at = case state when 'queued' then $2 else ended_at end,
+    cancel_asked_at = case cancel_asked_at when 0 then $2 else cancel_asked_at end
+from open
+where job.id = open.id
+returning job.id
+
+-- name: replay
+update job
+set state = 'queued', reason = '', attempt = 0, epoch = epoch + 1, runner = null, waits = false, not_before = $3,
+    deadline_at = $3 + (deadline_at - created_at), created_at = $3, started_at = 0, ended_at = 0, cancel_asked_at = 0,
+    expires_at = 0, status = 0, error = '', request = '', output_object = '', output_at = 0, output_bytes = 0,
+    prompt_tokens = 0, output_tokens = 0
+where tenant = $1 and id = any($2::bigint[]) and batch = '' and state in ('failed', 'cancelled') and expires_at > $3
+returning id
+
+-- name: to_replay
+select id from job
+where tenant = $1 and batch = '' and kind = $2 and state = $3 and ($4 = '' or reason = $4) and ($5 = '' or model = $5)
+  and expires_at > $6
+order by id
+limit $7
+for update
+
+-- name: delete
+update job set expires_at = $3
+where tenant = $1 and name = $2 and state not in ('queued', 'running') and batch = '' and expires_at > $3
+returning *
+
+-- name: pause
+insert into job_pause (scope, at) values ($1, $2) on conflict (scope) do nothing
+
+-- name: resume
+with ended as (delete from job_pause where scope = $1)
+select job_unpark($1)
+
+-- name: paused
+select scope from job_pause order by scope
+
+-- name: mend
+select job_mend($1)
+
+-- name: end_queued
+select job_end_queued($1, $2) as ended
+
+-- name: recover
+select job_recover()
+
+-- name: expired
+select * from job where expires_at > 0 and expires_at <= $1 order by expires_at limit $2
+
+-- name: forget
+delete from job where id = any($1::bigint[]) and expires_at > 0
+
+-- name: tally
+select state, count(*) as jobs from job where batch = $1 group by state
+
+-- name: lines
+select *, reason as seen_reason from job where batch = $1 and line > $2 order by line limit $3
+
+-- name: forget_batch
+delete from job where batch = $1 and state not in ('queued', 'running') returning id

@@ -1,0 +1,1 @@
+"""Deferred requests: claimed, run through the gateway's pipeline, and delivered."""

@@ -1,0 +1,182 @@
+"""What deferred work needs of its stores. Times are Unix seconds of the caller's clock, if not said otherwise."""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from penstock.domain.ids import Alias, TenantId
+from penstock.domain.jobs.ids import BatchId, JobId, JobName, ObjectId, RunnerId
+from penstock.domain.jobs.job import (
+    Attempt,
+    End,
+    Enqueued,
+    EnqueueLimits,
+    Job,
+    JobFilter,
+    JobState,
+    NewJob,
+    PutBack,
+    Stop,
+    Submitted,
+    TakenOver,
+    Want,
+)
+
+
+class JobIntake(Protocol):
+    """Jobs as their tenants see them: another tenant's job does not exist."""
+
+    async def submit(self, job: NewJob, limits: EnqueueLimits) -> Submitted:
+        """Store a job; under an idempotency key that was used before, return that job.
+
+        ``IdempotencyMismatch`` if its fingerprint differs; ``OverEnqueued``, or ``ExceedsLimit`` if it can never fit.
+        """
+        ...
+
+    async def submit_many(self, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
+        """Store all jobs of one tenant or none, without idempotency keys; a batch's line that exists is a
+        ``Conflict``.
+        """
+        ...
+
+    async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]: ...
+
+    async def find(self, tenant: TenantId, name: JobName, now: float) -> Job | None: ...
+
+    async def page(
+        self, tenant: TenantId, which: JobFilter, now: float, *, limit: int, after: JobName | None, newest_first: bool
+    ) -> tuple[Job, ...]: ...
+
+    async def attempts(self, job: JobId) -> tuple[Attempt, ...]: ...
+
+    async def cancel(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
+        """End a queued job, ask a running one's runner to stop it; a job that has ended stays as it is."""
+        ...
+
+    async def replay(self, tenant: TenantId, name: JobName, now: float, limits: EnqueueLimits) -> Job | None:
+        """Queue a failed or cancelled single job again, with all of its attempts and time; ``Conflict`` for any
+        other.
+        """
+        ...
+
+    async def replay_all(self, tenant: TenantId, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
+        """Replay at most ``MOST_REPLAYED`` failed jobs, oldest first; return their number."""
+        ...
+
+    async def delete(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
+        """Expire a job that has ended, so that nobody finds it; ``Conflict`` while it is open."""
+        ...
+
+
+class BatchLines(Protocol):
+    """A batch's lines. Submission is ``submit_many``, or ``enqueue`` within the batch's own transaction."""
+
+    async def cancel_batch(self, batch: BatchId, now: float) -> int:
+        """End the batch's queued lines and ask for the end of the running ones; return the number of both."""
+        ...
+
+    async def tally(self, batch: BatchId) -> Mapping[JobState, int]: ...
+
+    async def lines(self, batch: BatchId, *, after_line: int, limit: int) -> tuple[Job, ...]: ...
+
+    async def forget_batch(self, batch: BatchId) -> int:
+        """Delete the rows of a batch that has ended."""
+        ...
+
+
+class JobStore(JobIntake, BatchLines, Protocol):
+    """All of a job's life."""
+
+    async def claim(self, runner: RunnerId, wants: Sequence[Want], now: float) -> tuple[Job, ...]:
+        """Hand jobs to a runner, each counted as an attempt: fair between tenants by weight, in cost tokens; of one
+        tenant the nearest deadline first.
+
+        A runner that was taken for dead gets none.
+        """
+        ...
+
+    async def finish(self, ends: Sequence[End]) -> frozenset[JobId]:
+        """End jobs; return those that were still held under their epoch. All others are fenced: nothing changed."""
+        ...
+
+    async def put_back(self, ends: Sequence[PutBack]) -> Mapping[JobId, JobState]:
+        """Return the state of each job that was still held."""
+        ...
+
+    async def asked_to_stop(self, runner: RunnerId, now: float) -> tuple[Stop, ...]: ...
+
+    async def pause(self, scope: str, now: float) -> None:
+        """Stop claims of all jobs (``PAUSE_ALL``) or of one batch (``pause_of``)."""
+        ...
+
+    async def resume(self, scope: str) -> None: ...
+
+    async def paused(self) -> frozenset[str]: ...
+
+    async def tidy(self, now: float) -> int:
+        """End what is past its deadline and what revoked keys submitted; mend lanes; return the number of jobs ended.
+
+        Each runner calls it about once a second.
+        """
+        ...
+
+    async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
+        """Return single jobs whose payloads are to be deleted; then ``forget`` their rows."""
+        ...
+
+    async def forget(self, jobs: Collection[JobId]) -> None: ...
+
+
+class RunnerLife(Protocol):
+    """This process as a runner: a lock on a connection of its own, and a heartbeat."""
+
+    async def confirm(self) -> RunnerId:
+        """Return this life's id, confirmed; another id than before if it was taken for dead.
+
+        ``StoreUnavailable`` while the lock can't be confirmed: then nothing may be claimed.
+        """
+        ...
+
+    async def resign(self) -> None: ...
+
+
+class RunnerStore(Protocol):
+    async def take_over(self, me: RunnerId, now: float) -> TakenOver:
+        """Queue the jobs of dead runners again, each with its attempt counted, and remove those runners.
+
+        Whoever else notes a runner's id in a row of its own looks whether that runner is still there.
+        """
+        ...
+
+
+class PayloadWriter(Protocol):
+    """Writes an object in pieces; nothing is visible before ``commit``, and without it nothing stays."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def commit(self) -> int:
+        """Return the object's clear bytes."""
+        ...
+
+
+class PayloadStore(Protocol):
+    """Sealed bytes outside Postgres; offsets are of clear bytes.
+
+    Reading raises ``PayloadGone`` for an object that is not there, ``PayloadUnreadable`` for one that can't be opened.
+    """
+
+    def writer(self, tenant: TenantId, name: ObjectId) -> PayloadWriter: ...
+
+    def read(self, tenant: TenantId, name: ObjectId, at: int = 0, size: int | None = None) -> AsyncIterator[bytes]: ...
+
+    async def put(self, tenant: TenantId, name: ObjectId, data: bytes) -> None: ...
+
+    async def get(self, tenant: TenantId, name: ObjectId, at: int = 0, size: int | None = None) -> bytes: ...
+
+    async def delete(self, tenant: TenantId, name: ObjectId) -> None: ...
