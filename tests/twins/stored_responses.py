@@ -6,10 +6,12 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.payload import Expired, ObjectId, owner_of
-from penstock.domain.jobs.stored_response import Begun, EventPiece, ResponseId, StoredResponse
+from penstock.domain.jobs.stored_response import KIND, Begun, EventPiece, ResponseId, StoredResponse
 
 
 class MemoryStoredResponses:
+    kind = KIND
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rows: dict[ResponseId, StoredResponse] = {}

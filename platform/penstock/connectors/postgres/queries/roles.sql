@@ -39,6 +39,9 @@ grant select on job_attempt, job_lane, job_pause, job_enqueued, runner to pensto
 grant select, insert, update on job to penstock_gateway;
 grant insert, delete on job_pause to penstock_gateway;
 
+-- Responses are kept and deleted by gateways; their events are kept by runners.
+grant select, insert, delete on stored_response, response_events to penstock_gateway;
+
 -- A runner is a gateway without a listener, and holds jobs.
 grant penstock_gateway to penstock_runner;
 grant insert, update, delete on runner to penstock_runner;
