@@ -7,7 +7,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from penstock.apps.settings import Settings
-from penstock.apps.settings.processes import ControllerSettings, GatewaySettings, InitSettings, WorkerSettings
+from penstock.apps.settings.processes import (
+    ControllerSettings,
+    GatewaySettings,
+    InitSettings,
+    RunnerSettings,
+    WorkerSettings,
+)
 from penstock.apps.settings.told import PREFIX, SettingKind, Told
 from scripts.reference.markdown import code, table, titled
 
@@ -19,6 +25,7 @@ Settings marked *secret* may hold a password and are shown as `***`; those marke
 that the process reads, those marked *folder* of folders that it writes to."""
 _PROCESSES: dict[str, type[Told]] = {
     "gateway": GatewaySettings,
+    "jobs-runner": RunnerSettings,
     "controller": ControllerSettings,
     "worker": WorkerSettings,
     "init": InitSettings,
@@ -26,6 +33,8 @@ _PROCESSES: dict[str, type[Told]] = {
 _TITLES = {
     "Told": "All processes",
     "GatewaySettings": "Gateway",
+    "PipelineSettings": "Request pipeline",
+    "DeferredSettings": "Jobs, batches, files, webhooks",
     "ControllerSettings": "Controller",
     "WorkerSettings": "Worker",
     "InitSettings": "First start",

@@ -7,6 +7,7 @@ from grpc import StatusCode
 
 from penstock.domain import errors
 from penstock.domain.errors import BadRequest, Evicted, Failed, PenstockError, Rejected
+from penstock.domain.jobs import errors as jobs
 from penstock.gateway.listener.errors import TABLE, row_of
 
 PUBLISHED = {400, 401, 402, 403, 404, 405, 408, 409, 413, 415, 417, 422, 429, 431, 499, 500, 502, 503, 504, 507}
@@ -18,7 +19,7 @@ def tree(kind: type[PenstockError]) -> Iterator[type[PenstockError]]:
         yield from tree(child)
 
 
-KINDS = [kind for kind in tree(PenstockError) if kind.__module__ == errors.__name__]
+KINDS = [kind for kind in tree(PenstockError) if kind.__module__ in {errors.__name__, jobs.__name__}]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -18,16 +18,11 @@ from penstock.connectors.payloads.objects import Objects
 from penstock.connectors.payloads.store import SealedPayloads
 from penstock.connectors.s3 import objects as s3_objects
 from penstock.connectors.s3.objects import S3Objects
-from penstock.domain.errors import (
-    Conflict,
-    InvalidField,
-    PayloadGone,
-    PayloadUnreadable,
-    StorageFull,
-    StoreUnavailable,
-)
+from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.payload import ObjectId, PayloadStore, checked, object_id
+from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable, StorageFull
+from penstock.domain.jobs.ids import ObjectId
+from penstock.domain.jobs.payload import PayloadStore, checked, object_id
 from penstock.sealing.objects import SEGMENT_BYTES
 from tests.support.stores.s3_server import new_bucket, s3_server
 

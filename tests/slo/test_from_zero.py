@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.apps.gateway.front import front
 from penstock.apps.gateway.parts import compose
 from penstock.apps.keys import Keys
 from penstock.apps.settings.processes import GatewaySettings
@@ -49,7 +50,9 @@ WATCHED = sorted(
 
 def gateway(home: Path) -> str:
     """Return the page of a gateway that has neither connected nor listened yet."""
-    made = compose(GatewaySettings(home=home, limits_url="unix:///none"), Keys(platform=(b"k",), peppers=(b"p",)))
+    settings = GatewaySettings(home=home, limits_url="unix:///none")
+    made = compose(settings, Keys(platform=(b"k",), peppers=(b"p",)))
+    front(settings, made)
     made.preprocessor.close()
     return made.exposition().decode()
 

@@ -62,6 +62,7 @@ async def _let_in(settings: InitSettings, database: Database) -> None:
     files = {
         roles.GATEWAY: settings.gateway_database_password_file,
         roles.CONTROLLER: settings.controller_database_password_file,
+        roles.RUNNER: settings.runner_database_password_file,
     }
     passwords = {role: secret_file.text(Path(file), f"password of {role}") for role, file in files.items() if file}
     if passwords:

@@ -4,9 +4,10 @@ Two platforms would bill into one ledger; with another pepper every caller would
 """
 
 import asyncio
+from collections.abc import Callable
 
 from penstock.apps.keys import Keys, platform_file
-from penstock.apps.settings.processes import GatewaySettings
+from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.apps.settings.stores import KeySettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.database import Database
@@ -41,7 +42,7 @@ async def check(settings: KeySettings, database: Database, found: Keys) -> None:
         )
 
 
-async def known(settings: GatewaySettings, found: Keys) -> None:
+async def known(settings: PipelineSettings, found: Keys) -> None:
     """Wait for the database; raise ``CommandError`` if it is another platform's."""
     async with Database(database_dsn(settings), max_connections=1) as database:
         while True:
@@ -49,6 +50,17 @@ async def known(settings: GatewaySettings, found: Keys) -> None:
                 return await check(settings, database, found)
             except StoreUnavailable:
                 await asyncio.sleep(RETRY_S)
+
+
+def refuse_foreign(known: "asyncio.Task[None]") -> None:
+    """Raise the refusal, if it is known already."""
+    if known.done() and not known.cancelled():
+        known.result()
+
+
+def if_foreign(end: Callable[[], None], known: "asyncio.Task[None]") -> None:
+    if not known.cancelled() and known.exception() is not None:
+        end()
 
 
 def _pepper(settings: KeySettings) -> str:

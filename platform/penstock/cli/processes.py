@@ -17,6 +17,14 @@ class Restartable(StrEnum):
 
     GATEWAY = "gateway"
     WORKERS = "workers"
+    RUNNERS = "runners"
+
+
+_SIGNALS = {
+    Restartable.GATEWAY: signal.SIGHUP,
+    Restartable.WORKERS: signal.SIGUSR1,
+    Restartable.RUNNERS: signal.SIGUSR2,
+}
 
 
 def up(
@@ -62,7 +70,7 @@ def down() -> None:
 
 
 def restart(
-    what: Annotated[Restartable, typer.Argument(help="The gateways, or the workers one after another.")],
+    what: Annotated[Restartable, typer.Argument(help="The gateways, workers or jobs runners, one after another.")],
 ) -> None:
     """Replace running processes one by one; no request is refused and no stream breaks.
 
@@ -71,6 +79,8 @@ def restart(
     * `penstock restart gateway`
 
     * `penstock restart workers`
+
+    * `penstock restart runners` - running jobs end, or go back to their queue
     """
     from penstock.apps.settings import load
     from penstock.domain.command_error import CommandError
@@ -80,7 +90,7 @@ def restart(
     pid = lock.holder(settings.paths.run)
     if not pid:
         raise CommandError(f"No platform runs in {settings.paths.root}.", do="Start it with `penstock up`.")
-    os.kill(pid, signal.SIGHUP if what is Restartable.GATEWAY else signal.SIGUSR1)
+    os.kill(pid, _SIGNALS[what])
     out.print(f"{what}: the rolling restart has begun; `penstock status` shows it.")
 
 
@@ -96,6 +106,15 @@ def gateway(
 
     _begin(parent)
     main(load(), fd if fd >= 0 else None)
+
+
+def jobs_runner(parent: Parent = 0) -> None:
+    """Run one jobs runner in the foreground (`penstock up` does this for you)."""
+    from penstock.apps.runner import main
+    from penstock.apps.settings import load
+
+    _begin(parent)
+    main(load())
 
 
 def controller(parent: Parent = 0) -> None:

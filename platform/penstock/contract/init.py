@@ -17,6 +17,7 @@ INIT = Process(
         "admin_key_file",
         "gateway_database_password_file",
         "controller_database_password_file",
+        "runner_database_password_file",
     ),
     folders=(
         shared.home(64 * shared.MIB, Life.PROCESS, "Nothing that must last."),
@@ -35,6 +36,7 @@ INIT = Process(
         shared.password("database", "The password of the tables' owner, who may make roles."),
         shared.granted_password("gateway"),
         shared.granted_password("controller"),
+        shared.granted_password("runner"),
         shared.DATABASE_CA,
     ),
     calls=(shared.database(),),

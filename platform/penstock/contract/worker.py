@@ -42,7 +42,7 @@ WORKER = Process(
             name="gate",
             setting="worker_port",
             number=8100,
-            callers=("gateway",),
+            callers=("gateway", "runner"),
             meaning="The engine behind its gate: requests with a ticket.",
         ),
         Port(

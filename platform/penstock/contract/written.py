@@ -12,6 +12,7 @@ from penstock.contract.controller import CONTROLLER
 from penstock.contract.gateway import GATEWAY
 from penstock.contract.init import INIT
 from penstock.contract.nouns import Process
+from penstock.contract.runner import RUNNER
 from penstock.contract.worker import WORKER
 
 SCALED = written_scaler(
@@ -23,7 +24,7 @@ SCALED = written_scaler(
 """A ScaledObject's spec with placeholders: infrastructure fills it for gateways, as connectors do for versions."""
 EDITION = 1
 """A format number, raised whenever a reader of the previous format would misread something."""
-PROCESSES = (GATEWAY, CONTROLLER, WORKER, INIT)
+PROCESSES = (GATEWAY, CONTROLLER, RUNNER, WORKER, INIT)
 Json = Mapping[str, object]
 
 

@@ -167,18 +167,6 @@ class UnknownRollout(BadRequest):
     code = "rollout_not_found"
 
 
-class UnknownPrevious(BadRequest):
-    """There is no such response to continue, or it was deleted or has expired: send the whole conversation as input."""
-
-    code = "previous_response_not_found"
-
-
-class PayloadGone(BadRequest):
-    """The stored input or answer was deleted, or has expired."""
-
-    code = "payload_gone"
-
-
 class UnknownRoute(BadRequest):
     """There is nothing at this path."""
 
@@ -290,12 +278,6 @@ class DeadlineUnreachable(Rejected):
     outcome = Outcome.DEADLINE
 
 
-class StorageFull(Rejected):
-    """There is no room for stored inputs and answers."""
-
-    code = "storage_full"
-
-
 class Draining(Rejected):
     """This process is shutting down."""
 
@@ -369,12 +351,6 @@ class DeadlineExceeded(Failed):
 
     code = "deadline_exceeded"
     outcome = Outcome.DEADLINE
-
-
-class PayloadUnreadable(Failed):
-    """The stored bytes were altered, or sealed under a key that this platform no longer has."""
-
-    code = "payload_unreadable"
 
 
 class BudgetReached(Failed):

@@ -1,1 +1,1 @@
-"""Deferred requests: claimed, run through the gateway's pipeline, and delivered."""
+"""Running jobs beside the gateway: attempts, batches, deliveries, retention."""

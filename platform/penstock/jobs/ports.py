@@ -1,11 +1,10 @@
 """What deferred work needs of its stores. Times are Unix seconds of the caller's clock, if not said otherwise."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from types import TracebackType
-from typing import Protocol, Self
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 from penstock.domain.ids import Alias, TenantId
-from penstock.domain.jobs.ids import BatchId, JobId, JobName, ObjectId, RunnerId
+from penstock.domain.jobs.ids import BatchId, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     Attempt,
     End,
@@ -147,36 +146,3 @@ class RunnerStore(Protocol):
         Whoever else notes a runner's id in a row of its own looks whether that runner is still there.
         """
         ...
-
-
-class PayloadWriter(Protocol):
-    """Writes an object in pieces; nothing is visible before ``commit``, and without it nothing stays."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    async def write(self, data: bytes) -> None: ...
-
-    async def commit(self) -> int:
-        """Return the object's clear bytes."""
-        ...
-
-
-class PayloadStore(Protocol):
-    """Sealed bytes outside Postgres; offsets are of clear bytes.
-
-    Reading raises ``PayloadGone`` for an object that is not there, ``PayloadUnreadable`` for one that can't be opened.
-    """
-
-    def writer(self, tenant: TenantId, name: ObjectId) -> PayloadWriter: ...
-
-    def read(self, tenant: TenantId, name: ObjectId, at: int = 0, size: int | None = None) -> AsyncIterator[bytes]: ...
-
-    async def put(self, tenant: TenantId, name: ObjectId, data: bytes) -> None: ...
-
-    async def get(self, tenant: TenantId, name: ObjectId, at: int = 0, size: int | None = None) -> bytes: ...
-
-    async def delete(self, tenant: TenantId, name: ObjectId) -> None: ...

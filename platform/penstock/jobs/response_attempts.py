@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import Conflict, PayloadGone, StorageFull, StoreUnavailable
+from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.jobs.errors import PayloadGone, StorageFull
 from penstock.domain.jobs.job import Job
 from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.jobs.stored_response import Begun, EventPiece, ResponseId, object_of

@@ -33,7 +33,7 @@ PROMETHEUS, ALERTMANAGER = "prometheus", "prometheus-alertmanager"
 PROMETHEUS_PORT, ALERTMANAGER_PORT = 9090, 9093
 KEPT, KEPT_BYTES = "35d", "2GB"
 """Retention longer than the longest window of an objective, and small enough for a small disk."""
-ROLES = ("supervisor", "gateway", "controller")
+ROLES = ("supervisor", "gateway", "controller", "runner")
 """The home's processes with metrics, by the first word of their names."""
 PROBE_TIMEOUT_S = 2.0
 TARGETS = "targets.json"

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.apps.settings import Settings
 from penstock.domain.clock import Clock
@@ -93,7 +93,13 @@ class LocalPlatform:
 
     async def roll_gateways(self) -> None:
         """Replace the gateways one by one: each successor serves before its predecessor drains."""
-        for supervisor in self._parts.gateways:
+        await self._roll(self._parts.gateways)
+
+    async def roll_runners(self) -> None:
+        await self._roll(self._parts.runners)
+
+    async def _roll(self, supervisors: Sequence[Supervisor]) -> None:
+        for supervisor in supervisors:
             self._screen.say(f"{supervisor.name}: starting its successor")
             await supervisor.replace(self._settings.drain_grace_s + shutdown.BEYOND_GRACE_S)
             self._screen.say(f"{supervisor.name}: replaced, now process {supervisor.pid}")

@@ -1,6 +1,7 @@
 """The main function of ``penstock up``: phases, watching, draining, and the meaning of signals.
 
-SIGINT or SIGTERM drains, a second one forces; SIGHUP replaces the gateways one by one, SIGUSR1 the workers.
+SIGINT or SIGTERM drains, a second one forces; SIGHUP replaces the gateways one by one, SIGUSR1 the workers, SIGUSR2 the
+jobs runners.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ def run(settings: Settings, *, ask: bool) -> int:
     check_shared(settings.model_copy(update={"gateways": max(settings.gateways, most_gateways)}))
     observing.check(settings)
     clock = SystemClock()
-    screen = Screen(Console(), clock, PHASES + settings.observe, settings.paths.logs)
+    screen = Screen(Console(), clock, PHASES + settings.observe + bool(settings.job_runners), settings.paths.logs)
     with HomeLock(settings.paths.run):
         exposition.check_port(settings.metrics_address)
         platform = LocalPlatform(settings, screen, clock, most_gateways)
@@ -60,6 +61,7 @@ class _Session:
             loop.add_signal_handler(number, self._end)
         loop.add_signal_handler(signal.SIGHUP, self._platform.request, self._platform.roll_gateways)
         loop.add_signal_handler(signal.SIGUSR1, self._platform.request, self._platform.roll_workers)
+        loop.add_signal_handler(signal.SIGUSR2, self._platform.request, self._platform.roll_runners)
         work = asyncio.create_task(self._work(ask=ask))
         self._to_end = [work]
         try:

@@ -50,7 +50,7 @@ async def migrate(address: str) -> int:
 
 async def let_in(address: str) -> None:
     async with opened(address) as database:
-        await roles.grant(database, {roles.GATEWAY: "", roles.CONTROLLER: ""})
+        await roles.grant(database, dict.fromkeys((roles.GATEWAY, roles.CONTROLLER, roles.RUNNER), ""))
 
 
 async def claim(settings: Settings) -> None:

@@ -40,6 +40,13 @@ def controller(settings: Settings) -> Command:
     return _command(settings, "controller", "controller.log", ("controller",), ())
 
 
+def runner(settings: Settings, number: int) -> Command:
+    """Return the command of a jobs runner; its private listener takes any port."""
+    named = {"gateway_name": f"{socket.gethostname()}:runner-{number}", "metrics_port": 0}
+    settings = settings.model_copy(update=named)
+    return _command(settings, f"runner {number}", f"runner-{number}.log", ("jobs-runner",), ())
+
+
 def _with_metrics_port(settings: Settings, offset: int) -> Settings:
     port = settings.metrics_port and settings.metrics_port + offset
     return settings.model_copy(update={"metrics_port": port})
@@ -105,7 +112,7 @@ def forget_ended(run: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-async def gateway_is_ready(run: Path, child: Child) -> bool:
+async def has_ready_file(run: Path, child: Child) -> bool:
     return ready_file(run, child.pid).exists()
 
 

@@ -1,4 +1,4 @@
-"""The end of a platform, in order: gateways, the controller, the workers, the database."""
+"""The end of a platform, in order: jobs runners, gateways, the controller, the workers, the database."""
 
 import asyncio
 import os
@@ -26,13 +26,14 @@ class Parts:
     """Reserves the port that gateways share; it never listens itself."""
     controller: Supervisor | None = None
     gateways: list[Supervisor] = field(default_factory=list)
+    runners: list[Supervisor] = field(default_factory=list)
     engines_parent: Supervisor | None = None
     observers: list[Supervisor] = field(default_factory=list)
     lifeline: int = -1
 
     @property
     def vital(self) -> list[Supervisor]:
-        return [*self.gateways, *([self.controller] if self.controller else [])]
+        return [*self.gateways, *self.runners, *([self.controller] if self.controller else [])]
 
     @property
     def spare(self) -> list[Supervisor]:
@@ -54,7 +55,7 @@ async def drain(parts: Parts, settings: Settings, report: Callable[[str], None])
     """End everything in order; running answers get the grace period."""
     grace_s = settings.drain_grace_s + BEYOND_GRACE_S
     paths = settings.paths
-    await asyncio.gather(*(supervisor.stop(grace_s) for supervisor in parts.gateways))
+    await asyncio.gather(*(supervisor.stop(grace_s) for supervisor in (*parts.runners, *parts.gateways)))
     for listener in filter(None, (parts.listener, parts.grpc_listener)):
         listener.close()
     for file in (paths.gateway_address, paths.gateway_grpc_address):

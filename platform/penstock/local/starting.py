@@ -52,6 +52,7 @@ class Start:
             ("tenants and aliases", self._seed),
             ("controller", self._start_controller),
             ("gateway", self._start_gateways),
+            *((("jobs", self._start_runners),) if self.settings.job_runners else ()),
             *((("observability", self._start_observers),) if self.settings.observe else ()),
             ("workers", self._await_workers),
         )
@@ -133,7 +134,17 @@ class Start:
         run = self.settings.paths.run
         most = max(self.settings.gateways, self.most_gateways)
         command = partial(services.gateway, self._as(roles.GATEWAY), number, self._listener.fileno(), most)
-        return self._supervisor(command, partial(services.gateway_is_ready, run), partial(services.ask, run))
+        return self._supervisor(command, partial(services.has_ready_file, run), partial(services.ask, run))
+
+    async def _start_runners(self, phase: Phase) -> None:
+        self._parts.runners += map(self._runner, range(1, self.settings.job_runners + 1))
+        await asyncio.gather(*(supervisor.start() for supervisor in self._parts.runners))
+        phase.result(f"{len(self._parts.runners)} runners" if len(self._parts.runners) > 1 else "1 runner")
+
+    def _runner(self, number: int) -> Supervisor:
+        run = self.settings.paths.run
+        command = partial(services.runner, self._as(roles.RUNNER), number)
+        return self._supervisor(command, partial(services.has_ready_file, run), partial(services.ask, run))
 
     def scaled_gateways(self) -> LocalGateways:
         """Return the hand that follows the controller's number of gateways."""

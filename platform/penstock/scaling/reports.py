@@ -82,7 +82,7 @@ class Reports:
         return Demand(
             versions=self._versions(speaking.values(), now),
             missing=tuple(sorted(self._known.keys() - speaking.keys())),
-            gateways=len(speaking),
+            gateways=sum(not one.report.is_runner for one in speaking.values()),
             loop_lag_s=max((one.report.loop_lag_s for one in speaking.values()), default=0.0),
             request_cpu_s=self._request_cpu_s(),
             age_s=max((now - one.heard_at for one in self._known.values()), default=0.0),

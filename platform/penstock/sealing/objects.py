@@ -1,6 +1,6 @@
 """Sealed objects as bytes: the header, then segments of 64 KiB, of which the last may be shorter.
 
-Ranges are read without the rest. The size is taken from the sealed bytes; whoever reads to the end opens the last
+Ranges are read without the rest. The size is taken from the sealed bytes; a read to the end opens the last
 segment, so an object that was cut off fails.
 """
 

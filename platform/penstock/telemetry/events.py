@@ -14,6 +14,8 @@ EVENTS: dict[str, str] = {
     # the gateway's process
     "gateway_serves": "A gateway takes requests.",
     "gateway_ended": "A gateway has drained and ends.",
+    "runner_runs": "A jobs runner takes jobs.",
+    "runner_ended": "A jobs runner has drained and ends.",
     "background_failed": "A background task has failed; a loop is started again.",
     "metrics_served": "The address of a process's metrics.",
     "metrics_not_served": "The metrics' address is in use; it is tried again.",

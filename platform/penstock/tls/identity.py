@@ -19,6 +19,7 @@ class Role(StrEnum):
 
     GATEWAY = "gateway"
     CONTROLLER = "controller"
+    RUNNER = "runner"
     WORKER = "worker"
     OPERATOR = "operator"
     KEDA = "keda"
@@ -51,8 +52,8 @@ class Callers:
         return role in next(found, (role,))
 
 
-GATE = Callers(roles=frozenset({Role.GATEWAY}), itself=Role.WORKER)
-"""Callers of a worker's gate: gateways, and the agent on the same machine."""
+GATE = Callers(roles=frozenset({Role.GATEWAY, Role.RUNNER}), itself=Role.WORKER)
+"""Callers of a worker's gate: gateways, jobs runners, and the agent on the same machine."""
 _EITHER = frozenset({Role.WORKER, Role.OPERATOR})
 CONTROLLER_API = Callers(
     roles=_EITHER,

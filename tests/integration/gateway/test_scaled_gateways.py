@@ -14,7 +14,7 @@ import pytest
 from penstock.domain.clock import SystemClock
 from penstock.local.database import Database
 from penstock.local.gateways import LocalGateways
-from penstock.local.services import gateway_is_ready
+from penstock.local.services import has_ready_file
 from penstock.local.shutdown import Parts
 from penstock.supervision.child import Command
 from penstock.supervision.supervisor import ChildSpec, Supervisor
@@ -49,7 +49,7 @@ class Site:
             environment={**self.home.environment, "PENSTOCK_DRAIN_GRACE_S": GRACE_S},
             fds=(self.listener.fileno(),),
         )
-        ready = partial(gateway_is_ready, self.home.root / "run")
+        ready = partial(has_ready_file, self.home.root / "run")
         return Supervisor(
             ChildSpec(
                 command=lambda: command, ready=ready, clock=SystemClock(), report=self.said.append, ready_within_s=60.0

@@ -118,6 +118,7 @@ class Platform:
     def environment(self) -> dict[str, str]:
         """Return the environment that makes a command talk of this platform."""
         ours = {"home": str(self.home), "port": "0", "models": self.models, "workers": str(self.workers)}
+        ours["job_runners"] = "0"  # one process fewer for each platform; tests of jobs set it
         named = {f"PENSTOCK_{name.upper()}": value for name, value in {**ours, **self.settings}.items()}
         return {**os.environ, "COLUMNS": "160", **named}
 

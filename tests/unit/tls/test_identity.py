@@ -58,14 +58,14 @@ def test_what_is_no_identity_is_nobody(uris: list[str]) -> None:
     ],
 )
 def test_each_listener_has_its_callers(callers: Callers, role: Role, *, from_here: bool, expected: bool) -> None:
-    """A gateway calls gates, workers, operators and KEDA call the controller; a worker calls no gate but its own."""
+    """Gateways and runners call gates; workers, operators and KEDA the controller; a worker no gate but its own."""
     assert callers.admit(role, from_here=from_here) is expected
 
 
 def test_the_contract_says_the_same() -> None:
     """Who may call whom stands once in words for whoever deploys, and once in the listener."""
     ports = {(process.name, port.name): port.callers for process in PROCESSES for port in process.ports}
-    roles = {name: Role(name.removesuffix("s")) for name in ("gateway", "worker", "operators")}
+    roles = {name: Role(name.removesuffix("s")) for name in ("gateway", "runner", "worker", "operators")}
     assert {roles[name] for name in ports["worker", "gate"]} == GATE.roles
     assert {roles[name] for name in ports["controller", "api"]} == CONTROLLER_API.roles
     assert {Role(one) for one in ports["controller", "scaler"]} == SCALER_API.roles

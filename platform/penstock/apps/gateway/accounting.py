@@ -1,11 +1,11 @@
 """The gateway's limits and ledger by the settings."""
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
-from penstock.apps.settings.processes import GatewaySettings
+from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -18,7 +18,7 @@ from penstock.domain.tenancy.limits import LimitStore
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import when_away
-from penstock.gateway.admission.reservations import Reservations, Spawn
+from penstock.gateway.admission.reservations import Journal, Reservations, Spawn
 from penstock.gateway.billing.closing import ForgivenEnds
 from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.telemetry import logs, names
@@ -30,7 +30,12 @@ NAME_BYTES = 6
 
 
 def accounting_parts(
-    settings: GatewaySettings, dsn: str, clock: Clock, spawn: Spawn, metrics: Metrics
+    settings: PipelineSettings,
+    dsn: str,
+    clock: Clock,
+    spawn: Spawn,
+    metrics: Metrics,
+    journal: Callable[[Journal], Journal] | None = None,
 ) -> AccountingParts:
     spool = Spool(settings.paths.spool, clock, _refused(metrics))
     meters: RedisLimits | MemoryLimits = MemoryLimits(clock)
@@ -45,7 +50,13 @@ def accounting_parts(
         )
         shared = GuardedLimits(redis, alone, clock, metrics)
     store: LimitStore = shared or meters
-    reservations = Reservations(store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=spawn)
+    reservations = Reservations(
+        store=store,
+        journal=journal(spool) if journal else spool,
+        expectation=OutputExpectation(),
+        clock=clock,
+        spawn=spawn,
+    )
     overdue = metrics.gauge(names.RESERVATIONS_OVERDUE)
     overdue.set_function(lambda: reservations.overdue(OVERDUE_S))
     metrics.gauge(names.SPOOL_FULL).set_function(lambda: float(spool.is_full))

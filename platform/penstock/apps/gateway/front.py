@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.apps.gateway import reading
+from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.processes import GatewaySettings
@@ -29,7 +30,6 @@ from penstock.gateway.openai.services import Facts
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.records.making import refused_early
 from penstock.gateway.records.requests import RequestLedger
-from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
@@ -49,8 +49,9 @@ class Front:
     rpc: Rpc
 
 
-def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Probes, *, tracing: bool) -> Front:
-    limits, settings = _limits(shared.settings), shared.settings
+def front(settings: GatewaySettings, parts: Parts) -> Front:
+    shared, pipeline, ledger, probes = parts.shared, parts.pipeline, parts.ledger, parts.probes
+    limits = _limits(settings)
     facts = Facts(
         table=lambda: shared.table.view.table,
         missing=probes.missing,
@@ -59,7 +60,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         explain=shared.recording.explain,
     )
     origins = Origins(frozenset(filter(None, settings.cors_origins.split(","))))
-    once = _once(shared, pipeline)
+    once = _once(settings, shared, pipeline)
     keep_early = refused_early(shared.recording.records, ledger)
     edge = Edge(
         corridor=once,
@@ -86,7 +87,7 @@ def front(shared: Shared, pipeline: Pipeline, ledger: RequestLedger, probes: Pro
         is_recorded=once.is_recorded,
         keep_early=keep_early,
         region=settings.region,
-        trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if tracing else str,
+        trace=(lambda given: own_span(given, settings.trace_ratio, shared.chance)) if parts.traces is not None else str,
     )
     config = configure(edge, limits, edge.intake, answer=partial(_answer, ledger), ids=_new_id, drain=probes.drain)
     rpc = Rpc(edge, facts)
@@ -98,19 +99,18 @@ def _answer(ledger: RequestLedger, error: PenstockError, request_id: RequestId) 
     return response_of(error, request_id)
 
 
-def _once(shared: Shared, pipeline: Pipeline) -> Once:
+def _once(settings: GatewaySettings, shared: Shared, pipeline: Pipeline) -> Once:
     used = shared.metrics.counter(names.IDEMPOTENT_REQUESTS)
     return Once(
         pipeline,
-        _answers(shared),
-        stall_s=shared.settings.stream_stall_s,
+        _answers(settings, shared),
+        stall_s=settings.stream_stall_s,
         count=lambda use: used.labels(use).inc(),
         note=shared.recording.records.replayed,
     )
 
 
-def _answers(shared: Shared) -> AnswerStore:
-    settings = shared.settings
+def _answers(settings: GatewaySettings, shared: Shared) -> AnswerStore:
     if doubt := doubts_on_answers(settings):
         logs.logger().warning("answers_kept_doubtfully", detail=doubt)
     quota = AnswerQuota(max_bytes=settings.answers_tenant_bytes, max_records=settings.answers_tenant_records)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from penstock.apps.settings import environment, load
-from penstock.apps.settings.processes import GatewaySettings
+from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.apps.stores import open_store
 from penstock.connectors.offload.frames import serve
 from penstock.connectors.offload.pool import Program
@@ -28,7 +28,7 @@ READ, TENSORS, MESSAGES, PREPARE = b"R", b"T", b"M", b"P"
 """The first byte of a frame: the kind of work."""
 
 
-def program(settings: GatewaySettings) -> Program:
+def program(settings: PipelineSettings) -> Program:
     return Program(arguments=(sys.executable, "-m", __name__), environment=environment(settings))
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from penstock.apps import slos
 from penstock.apps.keys import Keys
-from penstock.apps.settings.processes import GatewaySettings
+from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.connectors.http.client import HttpClient
 from penstock.connectors.offload.pool import OffloadPool
 from penstock.connectors.records.folder import Bounds, RecordFolder
@@ -40,7 +40,7 @@ class RecordParts:
         return shown(await self.asking.find(who, request_id))
 
 
-def recording(settings: GatewaySettings, clock: Clock, metrics: Metrics) -> RecordParts:
+def recording(settings: PipelineSettings, clock: Clock, metrics: Metrics) -> RecordParts:
     count = metrics.counter(names.RECORDS_LOST).inc
     whole, keep_s = settings.records_bytes, settings.records_days * DAY_S
     bounds = Bounds(most_bytes=whole - whole // CROWD_PART, keep_s=keep_s)
@@ -53,7 +53,7 @@ def recording(settings: GatewaySettings, clock: Clock, metrics: Metrics) -> Reco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    settings: GatewaySettings
+    settings: PipelineSettings
     keys: Keys
     ticket_keys: TicketKeys
     clock: SystemClock

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from penstock.apps.settings.processes import GatewaySettings
+from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.connectors.postgres.sources import TableSource
 from penstock.domain.clock import Clock
 from penstock.gateway.records.traces import RequestTraces, otlp
@@ -13,7 +13,7 @@ from penstock.telemetry.pages import OPENMETRICS, Page
 from penstock.telemetry.thread_times import of_this_thread
 
 
-def traces(settings: GatewaySettings, clock: Clock) -> RequestTraces | None:
+def traces(settings: PipelineSettings, clock: Clock) -> RequestTraces | None:
     return RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
 
 

@@ -15,7 +15,14 @@ from pathlib import Path
 import yaml
 from pydantic import Field
 
-from penstock.apps.settings.processes import ControllerSettings, GatewaySettings, InitSettings, Port, WorkerSettings
+from penstock.apps.settings.processes import (
+    ControllerSettings,
+    GatewaySettings,
+    InitSettings,
+    Port,
+    RunnerSettings,
+    WorkerSettings,
+)
 from penstock.apps.settings.stores import PeerSettings
 from penstock.apps.settings.told import PREFIX, SettingKind, Tls, Told, named, read
 from penstock.domain.command_error import CommandError
@@ -23,7 +30,7 @@ from penstock.mounted.secret_file import HIDDEN, is_path
 
 
 class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a model_construct of its own
-    GatewaySettings, ControllerSettings, WorkerSettings, InitSettings
+    GatewaySettings, RunnerSettings, ControllerSettings, WorkerSettings, InitSettings
 ):
     """All settings of one platform: those of each process, and of `penstock up` itself."""
 

@@ -7,6 +7,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from penstock.apps.settings import forms
+from penstock.apps.settings.deferred import DeferredSettings
+from penstock.apps.settings.pipeline import DrainSettings, PipelineSettings
 from penstock.apps.settings.stores import (
     ArtifactSettings,
     DatabaseSettings,
@@ -39,23 +41,7 @@ class ReachedSettings(ListeningSettings):
     If that is all addresses, the controller takes the address that a worker's reports come from."""
 
 
-class DrainSettings(Told):
-    """The grace period of a process's drain."""
-
-    drain_grace_s: float = Field(default=30.0, ge=0)
-    """Seconds that running answers may take to finish after SIGTERM."""
-
-
-class GatewaySettings(
-    ListeningSettings,
-    MetricsSettings,
-    DrainSettings,
-    DatabaseSettings,
-    KeySettings,
-    ArtifactSettings,
-    LimitsSettings,
-    PeerSettings,
-):
+class GatewaySettings(ListeningSettings, PipelineSettings, DeferredSettings):
     """A gateway's settings."""
 
     port: Port = 8080
@@ -63,14 +49,6 @@ class GatewaySettings(
     grpc_port: Port = 0
     """Port of the public gRPC listener (Open Inference Protocol); 0 takes ``port`` + 1, or any free one if that is in
     use."""
-    gateways: int = Field(default=1, ge=1, le=32)
-    """Number of gateways. `penstock up` starts them; each gives its part of the limits while their store is away."""
-    gateway_name: str = ""
-    """Name of this gateway in its reports of demand, the same after a restart; empty is host and process.
-    `penstock up` names its gateways."""
-    limits_when_away: str = ""
-    """Policy of each limit while the limits' store is away: ``closed``, ``share`` (each gateway gives its part) or
-    ``open``, as ``spend=share,tokens=open``. By default ``closed`` for spend and ``share`` for all others."""
     answers_url: Annotated[Secret, AfterValidator(forms.redis)] = ""
     """Redis or Valkey for answers under idempotency keys, another one than the limits'. Empty keeps them in the
     gateway's memory: they are lost at a restart and not shared between gateways."""
@@ -87,8 +65,6 @@ class GatewaySettings(
     1 MiB."""
     max_held_bytes: int = Field(default=256 << 20, gt=0)
     """The most bytes of large requests that one gateway receives or parses at a time; one tenant may use half."""
-    read_processes: int = Field(default=2, ge=1, le=16)
-    """Child processes of each gateway that parse large requests, so that streams don't wait for them."""
     max_header_bytes: int = Field(default=32 << 10, gt=0)
     """The most bytes of one request's headers."""
     max_connections: int = Field(default=4096, gt=0)
@@ -99,38 +75,21 @@ class GatewaySettings(
     """Seconds that a request's body may take to arrive."""
     keep_alive_s: float = Field(default=75.0, gt=0)
     """Seconds that a connection may be idle; set it longer than the load balancer's."""
-    stream_heartbeat_s: float = Field(default=20.0, gt=0)
-    """Seconds between comments on a silent stream. Above the tiers' queue timeouts, so that a refusal can still be a
-    503."""
-    stream_stall_s: float = Field(default=30.0, gt=0)
-    """Seconds after which a client that reads nothing is cut off."""
     stream_buffer_bytes: int = Field(default=256 << 10, gt=0)
     """The most bytes buffered for one slow reader."""
-    hold_requests: int = Field(default=256, ge=0)
-    """The most requests that each gateway holds for one version; one tenant may have half of them."""
-    hold_tokens: int = Field(default=1_000_000, ge=0)
-    """The most tokens of held requests of one version, prompts and expected answers."""
-    hold_s: float = Field(default=60.0, ge=0)
-    """The most seconds that a request waits for a worker to wake or start again, within its deadline."""
     cors_origins: Annotated[str, AfterValidator(forms.origins)] = ""
     """Origins whose pages may use this gateway from a browser, as ``https://a.example,https://b.example:8443``, or
     ``*`` for any; empty for none. A page's readers can read its key: give it one of its own, with a plan. Cookies and
     other credentials of the browser are never allowed."""
-    retry_budget_ratio: float = Field(default=0.1, ge=0, le=1)
-    """The part of attempts that may be retries."""
-    records_bytes: int = Field(default=256 << 20, ge=1 << 20)
-    """The most bytes of records of ended requests in this home, for `penstock explain`."""
-    records_days: float = Field(default=7.0, gt=0)
-    """Days that a record is kept."""
-    otlp_endpoint: str = ""
-    """Address of an OpenTelemetry collector (HTTP); empty turns tracing off."""
-    trace_ratio: float = Field(default=0.01, ge=0, le=1)
-    """The part of requests that is traced if the caller's ``traceparent`` does not say."""
 
     @property
     def answers_address(self) -> str:
         """Return the address of the answers' store with its files; empty without one."""
         return with_files(self.answers_url, password_file=self.answers_password_file, ssl_ca_certs=self.answers_ca_file)
+
+
+class RunnerSettings(PipelineSettings, DeferredSettings):
+    """A jobs runner, which has no listener but the private one."""
 
 
 class FleetKind(StrEnum):
@@ -256,5 +215,7 @@ class InitSettings(DatabaseSettings, KeySettings):
     """The password of the gateways' role, ``penstock_gateway``; empty leaves all roles as they are."""
     controller_database_password_file: KeyFile = ""
     """The password of the controllers' role, ``penstock_controller``."""
+    runner_database_password_file: KeyFile = ""
+    """The password of the jobs runners' role, ``penstock_runner``; empty if no jobs run."""
     admin_key_file: str = ""
     """File that the first operator's API key is written to; empty means ``admin.key`` in the home."""

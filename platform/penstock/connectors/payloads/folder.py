@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from penstock.domain.errors import Conflict, PayloadGone, StorageFull, StoreUnavailable
+from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.jobs.errors import PayloadGone, StorageFull
 
 RETRY_S = 60.0
 """Seconds until a refused writer may find room: retention frees some each minute."""

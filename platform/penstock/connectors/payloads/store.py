@@ -12,9 +12,10 @@ from functools import partial
 from typing import TypeVar
 
 from penstock.connectors.payloads.objects import Draft, Objects
-from penstock.domain.errors import PayloadUnreadable
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.payload import ObjectId, checked
+from penstock.domain.jobs.errors import PayloadUnreadable
+from penstock.domain.jobs.ids import ObjectId
+from penstock.domain.jobs.payload import checked
 from penstock.sealing.objects import Block, ObjectOpener, ObjectSealer
 from penstock.sealing.segments import HEADER_BYTES, Subject, Unreadable
 

@@ -1,4 +1,4 @@
-"""Database roles: gateways read and append, controllers write, auditors read; Postgres refuses the rest.
+"""Database roles: gateways and runners read and append, controllers write, auditors read; Postgres refuses the rest.
 
 The tables' owner sets the grants again with each release and revokes older ones. Passwords reach the server as SCRAM
 verifiers only, since servers may log statements.
@@ -14,9 +14,8 @@ from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
 
 GATEWAY, CONTROLLER, RUNNER = "penstock_gateway", "penstock_controller", "penstock_runner"
-"""The processes' roles."""
 AUDITORS = "penstock_auditors"
-"""A group for people's roles."""
+"""A group for people's roles; the others are processes'."""
 ITERATIONS = 4096
 _SALT_BYTES = 16
 _SQL = load("roles")

@@ -1,7 +1,7 @@
 """Opaque objects in S3 at ``<prefix>/<name>``, for sealed payloads.
 
 A small object is one conditional put, a larger one an upload in parts that is completed conditionally or aborted. A put
-whose answer was lost and that was repeated finds its own bytes under the name.
+that is repeated after its answer was lost finds its own bytes under the name.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from penstock.domain.errors import Conflict, PayloadGone, StorageFull, StoreUnavailable
+from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.jobs.errors import PayloadGone, StorageFull
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

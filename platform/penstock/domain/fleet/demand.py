@@ -59,6 +59,8 @@ class GatewayReport:
     """The longest delay of its event loop since the report before."""
     cpu_s: float = 0.0
     """CPU seconds of its process since its first report."""
+    is_runner: bool = False
+    """A jobs runner's: it tells held requests alone."""
     has_ended: bool = False
     """True in the last report of a process that ends in order."""
 

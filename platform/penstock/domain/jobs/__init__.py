@@ -1,1 +1,1 @@
-"""Nouns of work that nobody waits for: jobs, batches, files, webhooks, and what is stored of them."""
+"""Nouns of work without a waiting caller: jobs, batches, files, webhooks, and what is stored of them."""

@@ -36,8 +36,20 @@ def checked(name: str) -> ObjectId:
     return ObjectId(name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Clear bytes of an object: rows hold it, never the bytes."""
+
+    object: ObjectId
+    at: int = 0
+    size: int = 0
+
+
+NO_EXTENT = Extent(object=ObjectId(""))
+
+
 class Expired(NamedTuple):
-    """An owner whose time is over, and the objects that go first."""
+    """An owner that is deleted or expired, and the objects that go first."""
 
     owner: str
     objects: tuple[ObjectId, ...]
@@ -81,15 +93,3 @@ class PayloadStore(Protocol):
     async def sweep(self, before: float) -> int:
         """Remove what crashed writers left before this time; return the number of such rests."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """Bytes of an object, counted before sealing."""
-
-    object: ObjectId
-    at: int = 0
-    size: int = 0
-
-
-NO_EXTENT = Extent(object=ObjectId(""))

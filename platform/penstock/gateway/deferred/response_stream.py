@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from penstock.domain.errors import ClientGone, PayloadGone, ReaderTooSlow, StoreUnavailable
+from penstock.domain.errors import ClientGone, ReaderTooSlow, StoreUnavailable
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.errors import PayloadGone
 from penstock.domain.jobs.stored_response import FIRST_EVENT, EventPiece
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.deferred import response_bodies, response_events

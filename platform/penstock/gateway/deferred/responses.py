@@ -10,8 +10,9 @@ from fastapi import FastAPI, Request, Response
 from starlette.responses import StreamingResponse
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import InvalidField, PayloadGone, UnknownObject
+from penstock.domain.errors import InvalidField, UnknownObject
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.errors import PayloadGone
 from penstock.domain.jobs.ids import JobName
 from penstock.domain.jobs.job import Job
 from penstock.domain.serving.request import Api

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from penstock.domain.errors import BadRequest, InvalidField, UnknownPrevious
+from penstock.domain.errors import BadRequest, InvalidField
+from penstock.domain.jobs.errors import UnknownPrevious
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Call, Progress

@@ -46,6 +46,7 @@ class WakeDemand:
 
     gateway: str = "gateway"
     clock: Clock = field(default_factory=SystemClock)
+    is_runner: bool = False
     held: Callable[[], Mapping[VersionId, Want]] = dict
     counted: Callable[[], tuple[Counted, ...]] = tuple
     away: Callable[[], None] = lambda: None
@@ -111,7 +112,7 @@ class WakeDemand:
             gateway=self.gateway,
             began=self._began,
             number=self._number,
-            counted=self.counted(),
+            counted=() if self.is_runner else self.counted(),
             held=tuple(
                 HeldNow(
                     version=version,
@@ -121,7 +122,8 @@ class WakeDemand:
                 )
                 for version, want in wanted.items()
             ),
-            loop_lag_s=lag_s,
-            cpu_s=self.cpu_s() - self._cpu_from_s,
+            loop_lag_s=0.0 if self.is_runner else lag_s,
+            cpu_s=0.0 if self.is_runner else self.cpu_s() - self._cpu_from_s,
+            is_runner=self.is_runner,
             has_ended=has_ended,
         )

@@ -14,6 +14,7 @@ import msgspec
 from penstock.domain import errors
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
+from penstock.domain.jobs import errors as jobs
 from penstock.domain.serving.request import Api
 from penstock.intake.types import Headers
 
@@ -75,7 +76,6 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.NoRuleFits: _INVALID,
     errors.EngineRefused: _INVALID,
     errors.ExceedsEngine: _INVALID,
-    errors.UnknownPrevious: _INVALID,
     errors.Unauthenticated: _same(401, "authentication_error", "UNAUTHENTICATED"),
     errors.OverBudget: _quota(),
     errors.BudgetHeld: _quota(retryable=True),
@@ -85,7 +85,8 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.UnknownRequest: _NOT_FOUND,
     errors.UnknownObject: _NOT_FOUND,
     errors.UnknownRollout: _NOT_FOUND,
-    errors.PayloadGone: _NOT_FOUND,
+    jobs.PayloadGone: _NOT_FOUND,
+    jobs.UnknownPrevious: _INVALID,
     errors.UnknownRoute: _NOT_FOUND,
     errors.MethodNotAllowed: _invalid(405, "UNIMPLEMENTED"),
     errors.RequestTimedOut: _invalid(408, "DEADLINE_EXCEEDED", anthropic="timeout_error", retryable=True),
@@ -107,7 +108,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.DeadlineUnreachable: _NO_CAPACITY,
     errors.Draining: _NO_CAPACITY,
     errors.StoreUnavailable: _NO_CAPACITY,
-    errors.StorageFull: _same(507, "overloaded_error", _OVER, retryable=True),
+    jobs.StorageFull: _same(507, "overloaded_error", _OVER, retryable=True),
     # waited, never ran
     errors.Evicted: _NO_CAPACITY,
     errors.DeadlineInQueue: _same(504, "timeout_error", "DEADLINE_EXCEEDED", retryable=True),
@@ -117,7 +118,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.BudgetReached: _quota(),
     errors.LimitReached: _same(429, "rate_limit_error", _OVER),
     errors.Failed: _INTERNAL,
-    errors.PayloadUnreadable: _INTERNAL,
+    jobs.PayloadUnreadable: _INTERNAL,
     errors.EngineError: _UPSTREAM,
     errors.AnswerUnformed: _UPSTREAM,
     errors.WorkerLost: _ours(502, "UNAVAILABLE", retryable=True),

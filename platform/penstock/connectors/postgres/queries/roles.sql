@@ -25,25 +25,19 @@ revoke create on schema public
     from public, penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
 grant usage on schema public to penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
 
--- Gateways read what they serve by, and append. Of a row they see what tells that it is there already.
-grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway;
-grant insert, select (request) on ledger to penstock_gateway;
-grant insert on arm_second to penstock_gateway;
-grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway;
-grant execute on function add_agreements(jsonb) to penstock_gateway;
-grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway;
+-- Gateways and runners read what they serve by, and append. Of a row they see what tells that it is there already.
+grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway, penstock_runner;
+grant insert, select (request) on ledger to penstock_gateway, penstock_runner;
+grant insert on arm_second to penstock_gateway, penstock_runner;
+grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway, penstock_runner;
+grant execute on function add_agreements(jsonb) to penstock_gateway, penstock_runner;
+grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway, penstock_runner;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 
--- They take in jobs, and cancel and pause them; what holds of a claim is the runners'.
-grant select on job_attempt, job_lane, job_pause, job_enqueued, runner to penstock_gateway;
-grant select, insert, update on job to penstock_gateway;
-grant insert, delete on job_pause to penstock_gateway;
-
--- Responses are kept and deleted by gateways; their events are kept by runners.
-grant select, insert, delete on stored_response, response_events to penstock_gateway;
-
--- A runner is a gateway without a listener, and holds jobs.
-grant penstock_gateway to penstock_runner;
+-- Both take in jobs, and cancel and pause them; claims are runners' alone, through functions.
+grant select on job_attempt, job_lane, job_pause, job_enqueued, runner to penstock_gateway, penstock_runner;
+grant select, insert, update on job to penstock_gateway, penstock_runner;
+grant insert, delete on job_pause to penstock_gateway, penstock_runner;
 grant insert, update, delete on runner to penstock_runner;
 grant delete on job to penstock_runner;
 grant insert on job_attempt to penstock_runner;
@@ -52,6 +46,9 @@ grant execute on function job_mend(double precision) to penstock_runner;
 grant execute on function job_end_queued(double precision, int) to penstock_runner;
 grant execute on function job_recover() to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
+
+-- Responses are kept, read and deleted by both; their events are added by runners.
+grant select, insert, delete on stored_response, response_events to penstock_gateway, penstock_runner;
 
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;

@@ -1,0 +1,27 @@
+"""Errors of stored work, in the tree of ``domain/errors.py``."""
+
+from penstock.domain.errors import BadRequest, Failed, Rejected
+
+
+class PayloadGone(BadRequest):
+    """The stored input or answer was deleted, or has expired."""
+
+    code = "payload_gone"
+
+
+class UnknownPrevious(BadRequest):
+    """There is no such response to continue, or it was deleted or has expired: send the whole conversation as input."""
+
+    code = "previous_response_not_found"
+
+
+class StorageFull(Rejected):
+    """There is no room for stored inputs and answers."""
+
+    code = "storage_full"
+
+
+class PayloadUnreadable(Failed):
+    """The stored bytes were altered, or sealed under a key that this platform no longer has."""
+
+    code = "payload_unreadable"
