@@ -12,12 +12,15 @@ from penstock.cli import (
     aliases,
     ask,
     audit,
+    batches,
     bench,
     budgets,
     classic,
     diagnose,
     explain,
+    files,
     imports,
+    jobs,
     keys,
     logs,
     models,
@@ -61,6 +64,10 @@ app.add_typer(models.app, name="models")
 app.add_typer(aliases.app, name="aliases")
 app.add_typer(rollouts.app, name="rollout")
 app.add_typer(scale.app, name="scale")
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(batches.app, name="batches")
+app.add_typer(batches.runs, name="batch")
+app.add_typer(files.app, name="files")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.orgs, name="orgs")

@@ -67,9 +67,9 @@ def gateway_address(settings: Settings) -> str:
 
 
 @contextmanager
-def gateway(settings: Settings, key: str = "") -> Iterator[httpx.Client]:
+def gateway(settings: Settings, key: str = "", url: str = "") -> Iterator[httpx.Client]:
     """Yield a client with this key, or the demo tenant's; ``CommandError`` without a gateway."""
-    url = gateway_address(settings)
+    url = url.rstrip("/") or gateway_address(settings)
     headers = {"authorization": f"Bearer {key or _demo_key(settings)}"}
     try:
         with httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False) as http:

@@ -18,6 +18,8 @@ class For(Enum):
     """Any key that may infer."""
     OWNERS = auto()
     """Whoever's it is: the key, its tenant's admins and auditors, operators; to anybody else it does not exist."""
+    TENANTS = auto()
+    """Any key of the tenant that may infer, for that tenant's own objects; to any other they do not exist."""
     WORKERS = auto()
     OPERATORS = auto()
     """Admin keys of the operators' tenant."""
@@ -113,6 +115,13 @@ GATEWAY: Mapping[Route, For] = {
     ("GET", "/v1/models"): For.CALLERS,
     ("GET", "/v1/models/{model}"): For.CALLERS,
     ("GET", "/v1/requests/{request_id}"): For.OWNERS,
+    ("POST", "/v1/jobs"): For.CALLERS,
+    ("GET", "/v1/jobs"): For.TENANTS,
+    ("GET", "/v1/jobs/{job}"): For.TENANTS,
+    ("DELETE", "/v1/jobs/{job}"): For.TENANTS,
+    ("POST", "/v1/jobs/replay"): For.TENANTS,
+    ("POST", "/v1/jobs/{job}/cancel"): For.TENANTS,
+    ("POST", "/v1/jobs/{job}/replay"): For.TENANTS,
     ("GET", "/healthz"): For.ANYBODY,
     ("GET", "/readyz"): For.ANYBODY,
     ("GET", "/readyz/region"): For.ANYBODY,

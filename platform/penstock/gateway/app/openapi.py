@@ -9,7 +9,7 @@ from functools import lru_cache
 from penstock import __version__
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import JSON_APIS, Api
-from penstock.gateway.app import openapi_fields, openapi_tensors, queries
+from penstock.gateway.app import openapi_fields, openapi_jobs, openapi_responses, openapi_tensors, queries
 from penstock.gateway.app.openapi_parts import (
     DEGRADED,
     HEADERS,
@@ -33,6 +33,8 @@ from penstock.gateway.app.queries import MODELS
 from penstock.gateway.listener.errors import TABLE
 from penstock.gateway.openai import bounds, parse, tools
 
+DEFERRED = (openapi_jobs, openapi_responses)
+"""The documents of deferred work."""
 REQUESTS = "/v1/requests"
 """The page on which callers find the records of their requests."""
 _NULL: Json = {"type": "null"}
@@ -131,6 +133,8 @@ def document() -> Json:
     paths["/version"] = {"get": get("Tell the platform's version.", _VERSION)}
     paths["/docs"] = {"get": get("This document, for people.", {"type": "string"}, content="text/html")}
     paths["/openapi.json"] = {"get": get("This document.", {"type": "object"})}
+    for part in DEFERRED:
+        paths |= part.paths()
     return {
         "openapi": "3.1.0",
         "info": {
@@ -243,6 +247,7 @@ def _schemas() -> Json:
             "required": ["type", "error"],
             "properties": {"type": {"const": "error"}, "error": ref("ErrorFields")},
         },
+        **{name: schema for part in DEFERRED for name, schema in part.schemas().items()},
         "Model": card,
         "Status": {"type": "object", "required": ["status"], "properties": {"status": {"type": "string"}}},
     }

@@ -13,6 +13,8 @@ Json = dict[str, object]
 SECURITY: Json = {"security": [{"bearer": []}, {"header": []}]}
 STATUSES = frozenset(row.status for row in TABLE.values()) - {507}
 """The statuses of inference, which stores no input."""
+JSON = "application/json"
+ACCEPTED = 202
 _ANY_ROUTE = (400, 405, 408, 431, 500, 503)
 
 
@@ -29,6 +31,33 @@ def get(
         "summary": summary,
         "responses": {"200": answer("OK", {content: {"schema": schema}}), **errors(statuses, error)},
         **(SECURITY if secured else {}),
+    }
+
+
+def operation(
+    summary: str, schema: Json, *, status: int = 200, body: Json | None = None, more: Iterable[int] = ()
+) -> Json:
+    """Return an operation on the caller's own objects, with its body and further statuses."""
+    asked: Json = {} if body is None else {"requestBody": {"required": True, "content": {JSON: {"schema": body}}}}
+    refusals = errors({*_ANY_ROUTE, 401, 403, *more}, "Error")
+    done = answer("Done.", {JSON: {"schema": schema}}, REPLAYED if status == ACCEPTED else None)
+    return {"summary": summary, **SECURITY, **asked, "responses": {str(status): done, **refusals}}
+
+
+def page_of(name: str) -> Json:
+    """Return the schema of a list's page of these objects."""
+    end: Json = {"type": ["string", "null"]}
+    data: Json = {"type": "array", "items": ref(name)}
+    return {
+        "type": "object",
+        "required": ["object", "data", "first_id", "last_id", "has_more"],
+        "properties": {
+            "object": {"const": "list"},
+            "data": data,
+            "first_id": end,
+            "last_id": end,
+            "has_more": {"type": "boolean"},
+        },
     }
 
 

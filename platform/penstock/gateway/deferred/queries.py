@@ -8,7 +8,7 @@ PAGES = frozenset({"after", "limit", "order"})
 INCLUDED = frozenset({"include", "include[]"})
 
 QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = (
-    (re.compile(r"/v1/jobs"), PAGES | {"state", "api", "model", "batch"}),
+    (re.compile(r"/v1/jobs"), PAGES | {"state", "model"}),
     (re.compile(r"/v1/responses/[^/]+"), INCLUDED | {"stream", "starting_after", "include_obfuscation"}),
     (re.compile(r"/v1/responses/[^/]+/input_items"), PAGES | INCLUDED),
 )

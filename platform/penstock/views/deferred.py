@@ -1,0 +1,112 @@
+"""Jobs, files and batches: lists of them, one of each, and the progress of a batch."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock.views.elements import Cell, Line, Listing, Record, Style, line, of, table
+from penstock.views.words import span, when
+
+GOOD, BAD = frozenset({"succeeded", "completed"}), frozenset({"failed", "expired"})
+
+
+def jobs(found: Sequence[Record]) -> Listing:
+    times = {name: of(_when, f"{name}_at") for name in ("created", "ended")}
+    columns = {"id": "id", "state": _state, "model": "model", "api": "api", "tries": "attempt", **times}
+    return table("Jobs", found, columns, note=_why)
+
+
+def dead(found: Sequence[Record]) -> Listing:
+    plain = {"id": "id", "tenant": "tenant", "model": "model", "error": "error", "tries": "attempt"}
+    return table("Dead letters", found, {**plain, "ended (UTC)": of(_when, "ended_at")})
+
+
+def job(found: Record) -> Iterator[Line | Listing]:
+    yield line((found["id"], Style.STRONG), " is ", (_state(found), _style(found["state"])))
+    yield line(f"{found['api']} of {found['model']}, answered by {found['version']}")
+    for name in ("created", "not_before", "deadline", "started", "ended", "expires"):
+        at = found[name if name == "not_before" else f"{name}_at"]
+        if at:
+            yield line(f"{name.replace('_', ' '):>10}  {when(at)} UTC")
+    if (usage := found.get("usage")) is not None:
+        yield line(f"{'tokens':>10}  {usage['prompt_tokens']} prompt + {usage['completion_tokens']} output")
+    if (error := found.get("error")) is not None:
+        yield line((f"{'error':>10}  {error['code']}: {error['message']}", Style.BAD))
+    if found["attempts"]:
+        cells = {"request": "request_id", "error": _outcome, "began (UTC)": of(_when, "began_at")}
+        yield table("Attempts", found["attempts"], {"attempt": "attempt", **cells})
+
+
+def files(found: Sequence[Record]) -> Listing:
+    columns = {"id": "id", "name": "filename", "purpose": "purpose", "bytes": of("{:,}".format, "bytes")}
+    return table("Files", found, {**columns, "created (UTC)": of(_when, "created_at"), "expires": _expiry})
+
+
+def batches(found: Sequence[Record]) -> Listing:
+    counts = {name: _count(name) for name in ("total", "completed", "failed")}
+    columns = {"id": "id", "state": "status", "endpoint": "endpoint", **counts}
+    return table("Batches", found, {**columns, "created (UTC)": of(_when, "created_at")}, note=_errors)
+
+
+def batch(found: Record) -> Iterator[Line]:
+    yield line((found["id"], Style.STRONG), " is ", (found["status"], _style(found["status"])))
+    yield line(f"{'input':>10}  {found['input_file_id']} to {found['endpoint']} within {found['completion_window']}")
+    for name in ("output", "error"):
+        if file := found.get(f"{name}_file_id"):
+            yield line(f"{name:>10}  {file}")
+    for name in ("created", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled"):
+        if at := found.get(f"{name}_at"):
+            yield line(f"{name.replace('_', ' '):>12}  {when(at)} UTC")
+    yield progress(found)
+    if told := _errors(found):
+        yield line((told, Style.BAD))
+
+
+def progress(found: Record, rate_s: float = 0.0) -> Line:
+    """Return a batch's counts; with a rate of lines a second, the time that the rest takes."""
+    counts = found["request_counts"]
+    done = counts["completed"] + counts["failed"]
+    text = f"{found['status']}: {done:,} of {counts['total']:,} lines"
+    if counts["failed"]:
+        text += f", {counts['failed']:,} failed"
+    left = counts["total"] - done
+    return line(f"{text}, about {span(left / rate_s)} left" if rate_s and left else text)
+
+
+def _state(found: Record) -> str:
+    return f"{found['state']} ({found['reason']})" if found.get("reason") else str(found["state"])
+
+
+def _style(state: str) -> Style:
+    return Style.GOOD if state in GOOD else Style.BAD if state in BAD else Style.PLAIN
+
+
+def _why(found: Record) -> str:
+    error = found.get("error")
+    return f"{error['code']}: {error['message']}" if error else ""
+
+
+def _outcome(found: Record) -> str:
+    told = [found[name] for name in ("outcome", "error") if found.get(name)]
+    return ": ".join(dict.fromkeys(told)) or "-"
+
+
+def _expiry(found: Record) -> str:
+    return _when(found.get("expires_at"))
+
+
+def _when(at: float | None) -> str:
+    return when(at or 0.0)
+
+
+def _count(name: str) -> Cell:
+    return lambda one: f"{one['request_counts'][name]:,}"
+
+
+def _errors(found: Record) -> str:
+    errors: Mapping[str, Sequence[Record]] = found.get("errors") or {}
+    told = [_error(one) for one in errors.get("data", ())]
+    return "; ".join(told)
+
+
+def _error(one: Record) -> str:
+    at = f"line {one['line']}: " if one.get("line") is not None else ""
+    return f"{at}{one['message']} [{one['code']}]"

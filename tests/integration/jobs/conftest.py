@@ -1,0 +1,5 @@
+"""Jobs on real stores."""
+
+from tests.support.stores.postgres import database, database_dsn, postgres_dsn, postgres_server
+
+__all__ = ["database", "database_dsn", "postgres_dsn", "postgres_server"]
