@@ -63,6 +63,8 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.connectors.redis": {"msgspec", "redis"},
     "penstock.connectors.s3": {"boto3", "botocore", "mypy_boto3_s3"},
     "penstock.connectors.signing": {"boto3", "botocore", "cryptography", "model_signing", "mypy_boto3_kms"},
+    "penstock.connectors.webhooks": {"httpcore"},
+    "penstock.jobs": {"msgspec"},
     "penstock.clients": {"httpx"},
     "penstock.sealing": {"cryptography"},
     "penstock.slo": {"yaml"},

@@ -7,12 +7,15 @@ from penstock.apps.settings.processes import WorkerSettings
 from penstock.apps.settings.stores import ArtifactSettings, DatabaseSettings, with_user
 from penstock.apps.settings.told import Told
 from penstock.domain.clock import Clock
+from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer
 from penstock.worker.artifacts.fetch import SignatureVerifier
 
 if TYPE_CHECKING:
+    from penstock.apps.keys import Keys
     from penstock.connectors.spool.by_hand import Delivered
+    from penstock.domain.jobs.payload import PayloadStore
 
 
 def database_dsn(settings: DatabaseSettings) -> str:
@@ -38,6 +41,14 @@ def open_store(settings: ArtifactSettings) -> ArtifactStore:
     from penstock.connectors.folder.store import FolderStore
 
     return FolderStore(settings.paths.artifacts)
+
+
+def open_payloads(settings: Told, found: "Keys") -> "PayloadStore":
+    from penstock.connectors.payloads.folder import FolderObjects
+    from penstock.connectors.payloads.store import SealedPayloads
+
+    keys = [derive(key, Purpose.PAYLOADS) for key in found.platform]
+    return SealedPayloads(FolderObjects(settings.paths.payloads), lambda: keys)
 
 
 def open_signer(settings: Told, signing_key: str = "") -> Signer:

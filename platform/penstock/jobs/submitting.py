@@ -50,6 +50,8 @@ class Submitting:
 
     async def submit(self, who: Principal, wish: Wish) -> tuple[Job, bool]:
         key, body = _idempotency(wish), _fingerprint(wish)
+        if key and (earlier := await self.store.keyed(who.tenant, key, body)) is not None:
+            return earlier, True
         now = self.clock.now()
         until = _deadline(wish, who.plan, now)
         if wish.webhook:

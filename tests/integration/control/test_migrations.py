@@ -16,7 +16,7 @@ from penstock.domain.ids import KeyId
 from tests.support.samples import control_plane as things
 
 pytestmark = pytest.mark.integration
-MORE = Migration(number=len(known()) + 1, name="more", sql="create table more (x int)")
+MORE = Migration(number=known()[-1].number + 1, name="more", sql="create table more (x int)")
 
 
 async def test_applied_ones_are_not_applied_again(database: Database) -> None:

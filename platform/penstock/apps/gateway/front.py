@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
+from penstock.apps import deferred
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.rpc import Rpc
@@ -10,6 +11,7 @@ from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
 from penstock.connectors.memory.answers import MemoryAnswers
+from penstock.connectors.postgres.database import Database
 from penstock.connectors.redis.answers import RedisAnswers
 from penstock.connectors.redis.wire import Wire
 from penstock.domain.errors import PenstockError
@@ -47,6 +49,8 @@ ANSWERS_PATIENCE_S = 0.5
 class Front:
     server: EdgeServer
     rpc: Rpc
+    database: Database
+    """Of deferred work: to be open while the server serves."""
 
 
 def front(settings: GatewaySettings, parts: Parts) -> Front:
@@ -62,6 +66,10 @@ def front(settings: GatewaySettings, parts: Parts) -> Front:
     origins = Origins(frozenset(filter(None, settings.cors_origins.split(","))))
     once = _once(settings, shared, pipeline)
     keep_early = refused_early(shared.recording.records, ledger)
+    reader = BodyReader(shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES)
+    turns = StartTurns(shared.clock.monotonic)
+    later = deferred.offered(settings, parts, reader, turns, _new_id)
+    refusals = Refusals(probes.keys, ledger, keep_early)
     edge = Edge(
         corridor=once,
         counting=Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations),
@@ -70,18 +78,16 @@ def front(settings: GatewaySettings, parts: Parts) -> Front:
         limits=limits,
         ids=_new_id,
         observer=ledger,
-        rest=application(Refusals(probes.keys, ledger, keep_early), facts, ids=_new_id, origins=origins),
+        rest=application(refusals, facts, ids=_new_id, origins=origins, deferred=later.routes),
         origins=origins,
-        reader=BodyReader(
-            shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES
-        ),
+        reader=reader,
         bounds=TableBounds(shared.table),
         intake=Intake(
             total_bytes=settings.max_held_bytes,
             most_arriving=max(1, settings.max_connections // 4),
             connections=settings.max_connections,
         ),
-        turns=StartTurns(shared.clock.monotonic),
+        turns=turns,
         table=facts.table,
         refuse_early=_early(shared, pipeline).check,
         is_recorded=once.is_recorded,
@@ -91,7 +97,7 @@ def front(settings: GatewaySettings, parts: Parts) -> Front:
     )
     config = configure(edge, limits, edge.intake, answer=partial(_answer, ledger), ids=_new_id, drain=probes.drain)
     rpc = Rpc(edge, facts)
-    return Front(server=EdgeServer(config, rpc.drain), rpc=rpc)
+    return Front(server=EdgeServer(config, rpc.drain), rpc=rpc, database=later.database)
 
 
 def _answer(ledger: RequestLedger, error: PenstockError, request_id: RequestId) -> Refusal:

@@ -57,7 +57,8 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
         listener = await _listen(parts, served.rpc, settings, fd)
         parts.background.keep("ready", lambda: _announce(served.server, ready))
         parts.background.keep("demand", parts.telling.run)
-        await served.server.serve([listener])
+        async with served.database:
+            await served.server.serve([listener])
         await served.rpc.ended()
         logs.logger().info("gateway_ended")
         ownership.refuse_foreign(owner)

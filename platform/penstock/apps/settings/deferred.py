@@ -1,8 +1,11 @@
 """The settings of jobs, batches, files and webhooks, which gateways accept and jobs runners run."""
 
-from pydantic import Field
+from typing import Annotated
 
-from penstock.apps.settings.told import Told
+from pydantic import AfterValidator, Field
+
+from penstock.apps.settings import forms
+from penstock.apps.settings.told import Secret, Told
 
 
 class DeferredSettings(Told):
@@ -11,3 +14,9 @@ class DeferredSettings(Told):
     job_runners: int = Field(default=1, ge=0, le=32)
     """Jobs runners that `penstock up` starts. 0 turns jobs, batches, files and webhooks off: their routes
     answer 404."""
+    webhook_networks: Annotated[str, AfterValidator(forms.networks)] = ""
+    """Networks of your own that webhooks may reach beside the public Internet, at any port and without TLS:
+    `10.20.0.0/16,192.0.2.7/32`. Empty is the public Internet on port 443 alone."""
+    webhook_proxy: Annotated[Secret, AfterValidator(forms.proxy)] = ""
+    """An HTTP proxy through which webhooks leave: http://HOST:PORT. It resolves names, and has to refuse addresses of
+    the inside (Smokescreen does)."""

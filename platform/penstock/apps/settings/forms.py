@@ -3,6 +3,8 @@
 import re
 from urllib.parse import urlsplit
 
+from penstock.domain.jobs import callback_url
+
 LEVELS = ("debug", "info", "warning", "error")
 _PORT = re.compile(r"[0-9]{1,5}")
 
@@ -29,6 +31,20 @@ def ported(value: str) -> str:
                 "has a port that is no number; write it as HOST:PORT (a password's special letters as %40)"
             )
     return value
+
+
+def networks(value: str) -> str:
+    try:
+        callback_url.networks(value.split(","))
+    except ValueError as error:
+        raise ValueError("has a part that is no network; write them as 10.20.0.0/16,fd00::/8") from error
+    return value
+
+
+def proxy(value: str) -> str:
+    if value and not value.startswith(("http://", "https://")):
+        raise ValueError("begins with http:// or https://")
+    return ported(value)
 
 
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](:[0-9]{1,5})?")

@@ -35,6 +35,7 @@ class Home:
         self.run = root / "run"
         self.logs = root / "logs"
         self.spool = root / "spool"
+        self.payloads = root / "payloads"
         self.records = root / "records"
         self.decisions = root / "decisions" / "decisions.jsonl"
         self.observe = root / "observe"

@@ -63,12 +63,16 @@ class PostgresJobs:
             if row is not None:
                 await _check(session, [job], limits)
                 return Submitted(job=_job(row), is_new=True)
-            row = await session.row(_SQL["submitted"], job.tenant, job.idempotency)
-        if row is None:  # forgotten between the two statements
+        earlier = await self.keyed(job.tenant, job.idempotency, job.fingerprint)
+        if earlier is None:  # forgotten between the two statements
             raise Conflict("this idempotency key is being forgotten; send the request again")
-        if row["fingerprint"] != job.fingerprint:
+        return Submitted(job=earlier, is_new=False)
+
+    async def keyed(self, tenant: TenantId, idempotency: str, fingerprint: str) -> Job | None:
+        row = await self._database.row(_SQL["submitted"], tenant, idempotency)
+        if row is not None and row["fingerprint"] != fingerprint:
             raise IdempotencyMismatch
-        return Submitted(job=_job(row), is_new=False)
+        return None if row is None else _job(row)
 
     async def submit_many(self, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
         async with self._database.transaction() as session:

@@ -33,6 +33,7 @@ class Purpose(StrEnum):
     WORKER = "worker"
     METRICS = "metrics"
     FINGERPRINT = "fingerprint"
+    WEBHOOKS = "webhooks"
 
 
 def derive(platform_key: bytes, purpose: Purpose) -> bytes:

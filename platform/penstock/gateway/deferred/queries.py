@@ -9,6 +9,7 @@ INCLUDED = frozenset({"include", "include[]"})
 
 QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = (
     (re.compile(r"/v1/jobs"), PAGES | {"state", "model"}),
+    (re.compile(r"/v1/webhooks/[^/]+/deliveries"), PAGES | {"state"}),
     (re.compile(r"/v1/responses/[^/]+"), INCLUDED | {"stream", "starting_after", "include_obfuscation"}),
     (re.compile(r"/v1/responses/[^/]+/input_items"), PAGES | INCLUDED),
 )

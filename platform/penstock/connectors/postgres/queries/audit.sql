@@ -10,8 +10,12 @@ where ($2::text is null or tenant = $2)
 order by id desc limit $1
 
 -- name: note_threshold
-insert into audit_event (at, who, what, target, detail, tenant)
-select $1, $2, $3, $4, $5, $6
-where $3 = 'budget.threshold'
-on conflict (target) where what = 'budget.threshold' do nothing
-returning id
+-- The tenant's webhook endpoints are told with the row: once, however many controllers notice it.
+with noted as (
+    insert into audit_event (at, who, what, target, detail, tenant)
+    select $1, $2, $3, $4, $5, $6
+    where $3 = 'budget.threshold'
+    on conflict (target) where what = 'budget.threshold' do nothing
+    returning id
+)
+select id, tell($6, 'budget.threshold', $4, '') from noted

@@ -141,7 +141,7 @@ where tenant = $1 and id = any($2::bigint[]) and batch = '' and state in ('faile
 returning id
 
 -- name: to_replay
-select id from job
+select * from job
 where tenant = $1 and batch = '' and kind = $2 and state = $3 and ($4 = '' or reason = $4) and ($5 = '' or model = $5)
   and expires_at > $6
 order by id

@@ -33,6 +33,12 @@ grant execute on function add_alias_requests(text[], bigint[]) to penstock_gatew
 grant execute on function add_agreements(jsonb) to penstock_gateway, penstock_runner;
 grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway, penstock_runner;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
+grant select, insert, update, delete on webhook_endpoint to penstock_gateway;
+grant select, update, delete on webhook_delivery to penstock_gateway, penstock_runner;
+grant select on webhook_event to penstock_gateway;
+grant select, update on webhook_endpoint to penstock_runner;
+grant select, delete on webhook_event to penstock_runner;
+grant execute on function tell(text, text, text, text) to penstock_gateway, penstock_runner, penstock_controller;
 
 -- Both take in jobs, and cancel and pause them; claims are runners' alone, through functions.
 grant select on job_attempt, job_lane, job_pause, job_enqueued, runner to penstock_gateway, penstock_runner;

@@ -1,0 +1,236 @@
+"""Webhook endpoints and deliveries in Postgres; secrets are sealed before they reach a row.
+
+All times are the database's: no gateway's or runner's clock decides what is due.
+"""
+
+import secrets as chance
+from collections.abc import Callable, Mapping, Sequence
+
+from asyncpg import Record
+
+from penstock.connectors.postgres.database import Database, Session
+from penstock.connectors.postgres.queries import load
+from penstock.domain.errors import Conflict
+from penstock.domain.ids import TenantId
+from penstock.domain.jobs.webhook import (
+    KEPT_S,
+    MOST_ENDPOINTS,
+    ClaimedDelivery,
+    Delivery,
+    DeliveryId,
+    DeliveryState,
+    EndedAttempt,
+    Endpoint,
+    EndpointChange,
+    EndpointId,
+    Event,
+    EventId,
+    OffReason,
+    TurnedOff,
+    WaitingEndpoint,
+)
+from penstock.sealing.segments import HEADER_BYTES, Opening, Sealing, Subject, Unreadable
+
+_SQL = load("webhooks")
+_FORGOTTEN_AT_ONCE = 10_000
+_KIND = "webhooks"
+
+
+class PostgresEndpoints:
+    """A tenant's endpoints; ``keys`` returns the sealing keys, newest first."""
+
+    def __init__(self, database: Database, keys: Callable[[], Sequence[bytes]]) -> None:
+        self._database, self._keys = database, keys
+
+    async def create(self, tenant: TenantId, url: str, events: Sequence[str], secret: bytes) -> Endpoint:
+        """Raises ``Conflict`` if the tenant has an endpoint of this URL, or has ``MOST_ENDPOINTS``."""
+        name = EndpointId(f"we_{chance.token_hex(16)}")
+        sealed = seal(self._keys()[0], tenant, name, secret)
+        async with self._database.transaction() as session:
+            await session.run(_SQL["alone"], tenant)
+            row = await session.row(_SQL["create"], name, tenant, url, list(events), sealed, MOST_ENDPOINTS)
+        if row is None:
+            raise Conflict(f"A tenant has {MOST_ENDPOINTS} webhook endpoints at most: delete one first.")
+        return _endpoint(row)
+
+    async def of_tenant(self, tenant: TenantId) -> tuple[Endpoint, ...]:
+        return tuple(map(_endpoint, await self._database.rows(_SQL["of_tenant"], tenant)))
+
+    async def find(self, tenant: TenantId, named: str) -> Endpoint | None:
+        """Return the endpoint with this id or URL."""
+        row = await self._database.row(_SQL["one"], tenant, named)
+        return None if row is None else _endpoint(row)
+
+    async def change(self, tenant: TenantId, endpoint: EndpointId, to: EndpointChange) -> Endpoint | None:
+        events = None if to.events is None else list(to.events)
+        async with self._database.transaction() as session:
+            row = await session.row(_SQL["change"], tenant, endpoint, to.url, events, to.is_on)
+            if row is not None and not row["is_on"]:
+                await session.run(_SQL["end_due"], [endpoint])
+        return None if row is None else _endpoint(row)
+
+    async def rotate(self, tenant: TenantId, endpoint: EndpointId, secret: bytes, overlap_s: float) -> Endpoint | None:
+        """Exchange the secret; the former one signs, too, for ``overlap_s``."""
+        sealed = seal(self._keys()[0], tenant, endpoint, secret)
+        row = await self._database.row(_SQL["rotate"], tenant, endpoint, sealed, overlap_s)
+        return None if row is None else _endpoint(row)
+
+    async def delete(self, tenant: TenantId, endpoint: EndpointId) -> bool:
+        return await self._database.row(_SQL["delete"], tenant, endpoint) is not None
+
+    async def test(self, tenant: TenantId, endpoint: EndpointId) -> bool:
+        """Tell the endpoint alone of a test event; False if there is none, or it is off."""
+        return await self._database.row(_SQL["test"], tenant, endpoint) is not None
+
+    async def deliveries(
+        self, endpoint: EndpointId, state: str, after: int, limit: int, *, newest_first: bool = True
+    ) -> tuple[Delivery, ...]:
+        """Return an endpoint's deliveries beyond ``after`` (0: from the first), of one state or of all (empty)."""
+        rows = await self._database.rows(_SQL["deliveries"], endpoint, state, after, newest_first, limit)
+        return tuple(map(_delivery, rows))
+
+    async def replay(self, endpoint: EndpointId, *, delivery: int = 0, since: float = 0.0) -> int:
+        """Make one ended delivery due anew, or without one all failed since then; return the number."""
+        return len(await self._database.rows(_SQL["replay"], endpoint, delivery, since))
+
+
+class PostgresDeliveries:
+    """The deliveries that runners send: claimed under an epoch, ended only by the holder."""
+
+    def __init__(self, database: Database, keys: Callable[[], Sequence[bytes]]) -> None:
+        self._database, self._keys = database, keys
+
+    async def waiting(self) -> tuple[WaitingEndpoint, ...]:
+        """Return the endpoints with a delivery due now; its cost grows with endpoints, not with deliveries."""
+        return tuple(
+            WaitingEndpoint(
+                endpoint=EndpointId(row["id"]),
+                tenant=TenantId(row["tenant"]),
+                late_s=float(row["late_s"]),
+                is_failing=row["is_failing"],
+            )
+            for row in await self._database.rows(_SQL["waiting"])
+        )
+
+    async def claim(self, runner: int, wanted: Mapping[EndpointId, int]) -> tuple[ClaimedDelivery, ...]:
+        """Take up to the wanted number of each endpoint's due deliveries, the earliest first."""
+        rows = await self._database.rows(_SQL["claim"], runner, list(wanted), list(wanted.values()))
+        return tuple([await self._claimed(row) for row in rows])
+
+    async def end(self, ended: Sequence[EndedAttempt]) -> tuple[frozenset[DeliveryId], tuple[TurnedOff, ...]]:
+        """Note attempts' ends; return the deliveries that were still held, and the endpoints turned off by them."""
+        async with self._database.transaction() as session:
+            await session.rows(_SQL["hold"], [one.id for one in ended])
+            rows = await session.rows(_SQL["end"], *_columns(ended))
+            off = await _learn(session, {one.id: one for one in ended}, rows)
+        return frozenset(DeliveryId(row["id"]) for row in rows), off
+
+    async def give_back(self, held: Sequence[ClaimedDelivery]) -> None:
+        """Make unfinished deliveries due for other runners; their attempt does not count."""
+        await self._database.rows(_SQL["give_back"], [one.id for one in held], [one.epoch for one in held])
+
+    async def forget(self) -> int:
+        """Delete some of the deliveries that ended ``KEPT_S`` ago; return their number."""
+        row = await self._database.row(_SQL["forget"], KEPT_S, _FORGOTTEN_AT_ONCE)
+        return int(row["gone"]) if row else 0
+
+    async def _claimed(self, row: Record) -> ClaimedDelivery:
+        tenant, endpoint = TenantId(row["tenant"]), EndpointId(row["endpoint"])
+        keys = self._keys()
+        opened = [
+            opening for sealed in (row["secret"], row["previous"]) if (opening := _open(keys, tenant, endpoint, sealed))
+        ]
+        if opened and not opened[0][1]:
+            sealed = seal(keys[0], tenant, endpoint, opened[0][0])
+            await self._database.rows(_SQL["reseal"], endpoint, row["secret"], sealed)
+        return ClaimedDelivery(
+            id=DeliveryId(row["id"]),
+            epoch=row["epoch"],
+            attempt=row["attempt"],
+            event=_event(row),
+            endpoint=endpoint,
+            tenant=tenant,
+            url=row["url"],
+            secrets=tuple(secret for secret, _ in opened),
+        )
+
+
+def seal(key: bytes, tenant: TenantId, endpoint: EndpointId, secret: bytes) -> bytes:
+    sealing = Sealing(key, Subject(_KIND, tenant, endpoint))
+    return sealing.header + sealing.close(secret, is_last=True)
+
+
+def _open(keys: Sequence[bytes], tenant: TenantId, endpoint: EndpointId, sealed: bytes) -> tuple[bytes, bool] | None:
+    """Return the secret and whether the newest key seals it; None if no key opens it, or there is none."""
+    for key in keys if sealed else ():
+        try:
+            opening = Opening(key, Subject(_KIND, tenant, endpoint), sealed[:HEADER_BYTES])
+            return opening.open(0, sealed[HEADER_BYTES:], is_last=True), key == keys[0]
+        except Unreadable:
+            continue
+    return None
+
+
+def _columns(ended: Sequence[EndedAttempt]) -> tuple[list[object], ...]:
+    rows = [
+        (one.id, one.epoch, one.next.verdict, one.answer.status, one.answer.error or "", one.next.delay_s)
+        for one in ended
+    ]
+    return tuple(map(list, zip(*rows, strict=True)))
+
+
+async def _learn(
+    session: Session, ended: Mapping[DeliveryId, EndedAttempt], rows: Sequence[Record]
+) -> tuple[TurnedOff, ...]:
+    """Note what the held attempts say of their endpoints; end the rest of those that are off, and tell their owners."""
+    if not rows:
+        return ()
+    nexts = [ended[row["id"]].next for row in rows]
+    learned = await session.rows(
+        _SQL["learn"],
+        [row["endpoint"] for row in rows],
+        [one.verdict for one in nexts],
+        [row["created_at"] for row in rows],
+        [one.hold_s for one in nexts],
+    )
+    off = [row for row in learned if row["is_turned_off"]]
+    if off:
+        await session.run(_SQL["end_due"], [row["id"] for row in off])
+    for row in off:
+        await session.run(_SQL["disabled"], row["tenant"], row["id"])
+    return tuple(
+        TurnedOff(endpoint=EndpointId(row["id"]), tenant=TenantId(row["tenant"]), reason=OffReason(row["off_reason"]))
+        for row in off
+    )
+
+
+def _endpoint(row: Record) -> Endpoint:
+    return Endpoint(
+        id=EndpointId(row["id"]),
+        tenant=TenantId(row["tenant"]),
+        url=row["url"],
+        events=tuple(row["events"]),
+        is_on=row["is_on"],
+        off_reason=row["off_reason"],
+        failing_since=row["failing_since"],
+        previous_until=row["previous_until"],
+        created_at=row["created_at"],
+    )
+
+
+def _event(row: Record) -> Event:
+    return Event(id=EventId(row["event"]), type=row["type"], object=row["object"], created_at=row["told_at"])
+
+
+def _delivery(row: Record) -> Delivery:
+    return Delivery(
+        id=DeliveryId(row["id"]),
+        event=_event(row),
+        endpoint=EndpointId(row["endpoint"]),
+        state=DeliveryState(row["state"]),
+        attempt=row["attempt"],
+        next_at=row["next_at"],
+        last_status=row["last_status"],
+        last_error=row["last_error"],
+        ended_at=row["ended_at"],
+    )

@@ -1,0 +1,175 @@
+"""One attempt to deliver a webhook: a POST to an address that was checked, in bounded time, answered by a status.
+
+Each attempt resolves the name anew and connects to the very addresses that were judged; TLS proves the name. Redirects
+are not followed, the environment's proxies are not used, and what a receiver says is thrown away. Through an egress
+proxy, names are resolved there, and the proxy has to refuse addresses of the inside.
+"""
+
+import ssl
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpcore
+
+from penstock import __version__
+from penstock.connectors.webhooks.resolver import Resolver
+from penstock.domain.errors import InvalidField
+from penstock.domain.jobs import callback_url
+from penstock.domain.jobs.callback_url import CallbackUrl, Network
+from penstock.domain.jobs.webhook import Answer, SendError
+from penstock.lateness.awake import timeout
+
+ATTEMPT_S: Final = 15.0
+"""Seconds of an attempt, from the name's lookup to the status: the least that the specification asks for."""
+CONNECT_S: Final = 5.0
+"""Seconds of a connection to one address."""
+MOST_ADDRESSES: Final = 3
+"""Addresses of a name that are tried."""
+MOST_BODY_BYTES: Final = 16 << 10
+BODY_S: Final = 1.0
+"""Seconds for which an answer's body is read, so that a receiver can end it; the status has come by then."""
+
+_ERRORS: Sequence[tuple[type[Exception], SendError]] = (
+    (TimeoutError, SendError.TIMEOUT),
+    (httpcore.TimeoutException, SendError.TIMEOUT),
+    (httpcore.ProxyError, SendError.PROXY),
+    (httpcore.ProtocolError, SendError.ANSWER),
+    (httpcore.NetworkError, SendError.CONNECTION),
+    (OSError, SendError.CONNECTION),
+)
+
+
+class AddressRefused(Exception):
+    """A name leads to an address that callbacks may not reach."""
+
+
+class NameNotFound(Exception):
+    """A name has no address, or its name servers do not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard(httpcore.AsyncNetworkBackend):
+    """Connects one callback, if all addresses of its name are allowed."""
+
+    url: CallbackUrl
+    tenant: str
+    allowed: Sequence[Network]
+    resolver: Resolver
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109  httpcore's own signature
+        local_address: str | None = None,  # noqa: ARG002
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002
+    ) -> httpcore.AsyncNetworkStream:
+        try:
+            addresses = await self.resolver.addresses(self.tenant, host)
+        except (OSError, UnicodeError) as error:
+            raise NameNotFound from error
+        if not callback_url.may_reach(addresses, self.url, self.allowed):
+            raise AddressRefused
+        return await _first(addresses[:MOST_ADDRESSES], port, timeout)
+
+
+async def _first(
+    addresses: Sequence[callback_url.Address],
+    port: int,
+    timeout: float | None,  # noqa: ASYNC109
+) -> httpcore.AsyncNetworkStream:
+    *others, last = addresses
+    for address in others:
+        with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
+            return await httpcore.AnyIOBackend().connect_tcp(str(address), port, timeout)
+    return await httpcore.AnyIOBackend().connect_tcp(str(last), port, timeout)
+
+
+class WebhookSender:
+    """Sends from inside to outside; ``allowed`` are networks that callbacks may reach beside the public Internet."""
+
+    def __init__(
+        self,
+        now: Callable[[], float],
+        *,
+        allowed: Sequence[Network] = (),
+        proxy: str = "",
+        tls: ssl.SSLContext | None = None,
+        attempt_s: float = ATTEMPT_S,
+    ) -> None:
+        self._now, self._allowed, self._proxy, self._attempt_s = now, allowed, proxy, attempt_s
+        self._tls = tls or httpcore.default_ssl_context()
+        self._resolver = Resolver()
+
+    def close(self) -> None:
+        self._resolver.close()
+
+    async def post(self, tenant: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Return the status of the answer, or why there is none; it raises nothing."""
+        try:
+            async with timeout(self._attempt_s):
+                return await self._post(tenant, callback_url.parse(url, self._allowed), headers, body)
+        except (AddressRefused, InvalidField):
+            return Answer(error=SendError.ADDRESS_REFUSED)
+        except NameNotFound:
+            return Answer(error=SendError.NAME_NOT_FOUND)
+        except Exception as error:  # noqa: BLE001  any failure of a receiver is an outcome, and none ends the sender
+            return Answer(error=_error_of(error))
+
+    async def _post(self, tenant: str, url: CallbackUrl, headers: Mapping[str, str], body: bytes) -> Answer:
+        where = httpcore.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target)
+        sent = {**headers, "host": url.authority, "user-agent": f"penstock/{__version__}", "connection": "close"}
+        limits = {"timeout": {"connect": CONNECT_S}}
+        async with (
+            self._connections(tenant, url) as connections,
+            connections.stream("POST", where, headers=list(sent.items()), content=body, extensions=limits) as answer,
+        ):
+            await _drain(answer)
+            told = dict(answer.headers).get(b"retry-after", b"")
+            is_success = 200 <= answer.status < 300  # noqa: PLR2004
+            return Answer(
+                status=answer.status,
+                error=None if is_success else SendError.STATUS,
+                retry_after_s=retry_after_s(told.decode("latin-1"), self._now()),
+            )
+
+    def _connections(self, tenant: str, url: CallbackUrl) -> httpcore.AsyncConnectionPool:
+        if not self._proxy:
+            guard = Guard(url, tenant, self._allowed, self._resolver)
+            return httpcore.AsyncConnectionPool(self._tls, network_backend=guard, max_keepalive_connections=0)
+        parts = urlsplit(self._proxy)
+        login = (parts.username, parts.password or "") if parts.username else None
+        return httpcore.AsyncHTTPProxy(
+            parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(), proxy_auth=login, ssl_context=self._tls
+        )
+
+
+async def _drain(answer: httpcore.Response) -> None:
+    """Read the body as far as it is small and soon."""
+    read = 0
+    with suppress(TimeoutError, httpcore.NetworkError, httpcore.ProtocolError):
+        async with timeout(BODY_S):
+            async for part in answer.aiter_stream():
+                read += len(part)
+                if read >= MOST_BODY_BYTES:
+                    return
+
+
+def _error_of(error: Exception) -> SendError:
+    if isinstance(error, httpcore.ConnectError) and isinstance(error.__cause__, ssl.SSLError):
+        return SendError.TLS
+    return next((code for kind, code in _ERRORS if isinstance(error, kind)), SendError.ANSWER)
+
+
+def retry_after_s(told: str, now: float) -> float | None:
+    """Return the seconds of a ``Retry-After`` header, which has seconds or a date; None for anything else."""
+    if told.isascii() and told.isdigit():
+        return float(told[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(told).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
