@@ -98,9 +98,7 @@ def stored(response: ResponseId, clock: ManualClock, *, keep_s: float = 60.0) ->
 
 
 def piece(first: int, last: int, epoch: int = 1, **fields: object) -> EventPiece:
-    made = EventPiece(
-        response=ONE, epoch=epoch, first=first, last=last, object=object_of(ONE, f"{epoch}-{first}")
-    )
+    made = EventPiece(response=ONE, epoch=epoch, first=first, last=last, object=object_of(ONE, f"{epoch}-{first}"))
     return replace(made, **fields)
 
 

@@ -15,6 +15,7 @@ from penstock.connectors.postgres.webhooks import PostgresDeliveries, PostgresEn
 from penstock.connectors.webhooks.sender import WebhookSender
 from penstock.domain.jobs import callback_url
 from penstock.domain.jobs.callback_url import Network
+from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.deferred.access import Routes
 from penstock.gateway.deferred.jobs import add_jobs
@@ -33,10 +34,20 @@ CONNECTIONS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """What a gateway takes deferred work in with."""
+
+    payloads: PayloadStore
+    accepting: Accepting
+    ids: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
     """A gateway's routes of deferred work, and the database to be open while it serves."""
 
     database: Database
+    stores: Stores | None = None
     routes: tuple[Routes, ...] = ()
 
 
@@ -55,15 +66,17 @@ def offered(
         clock=shared.clock,
         region=settings.region,
     )
+    stores = Stores(payloads=open_payloads(settings, shared.keys), accepting=accepting, ids=ids)
     jobs = Submitting(
         store=PostgresJobs(database),
-        payloads=open_payloads(settings, shared.keys),
+        payloads=stores.payloads,
         accepting=accepting,
         webhooks=endpoints,
         clock=shared.clock,
         ids=ids,
     )
-    return Offered(database=database, routes=(partial(add_jobs, jobs=jobs, submits=submits), endpoints.routes))
+    routes = (partial(add_jobs, jobs=jobs, submits=submits), endpoints.routes)
+    return Offered(database=database, stores=stores, routes=routes)
 
 
 def upkeep(settings: DeferredSettings, parts: Parts) -> tuple[Upkeep, ...]:
