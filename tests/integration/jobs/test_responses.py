@@ -12,7 +12,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from tests.integration.conftest import HomeMaker
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
-from tests.support.stores.redis_server import RedisServer
+from tests.support.stores.watched_redis import WatchedRedis
 
 pytestmark = pytest.mark.integration
 
@@ -32,8 +32,9 @@ Client = Callable[[], OpenAI]
 def platform(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Platform]:
     """Yield a platform of two gateways and a runner; both gateways accept on one port."""
     home = new_home("responses")
-    with RedisServer(home.parent) as redis:
-        settings = {**shared_settings, "job_runners": "1", "gateways": "2", "limits_url": redis.url}
+    with WatchedRedis(home.parent) as redis:
+        stores = {"limits_url": redis.url, "answers_url": redis.answers_url}
+        settings = {**shared_settings, **stores, "job_runners": "1", "gateways": "2"}
         with Platform(home=home, models=MODEL, settings=settings) as running:
             yield running
 
