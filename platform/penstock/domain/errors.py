@@ -238,12 +238,6 @@ class ExceedsLimit(OverLimit):
     code = "request_exceeds_limit"
 
 
-class OverEnqueued(OverLimit):
-    """The caller's jobs that have not ended reserve all of its plan's enqueued tokens or jobs."""
-
-    code = "token_limit_exceeded"
-
-
 class OverBudget(Rejected):
     """The caller's budget is used up."""
 

@@ -7,6 +7,7 @@ from penstock.domain.ids import Alias, TenantId
 from penstock.domain.jobs.ids import BatchId, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     Attempt,
+    ClaimQuota,
     End,
     Enqueued,
     EnqueueLimits,
@@ -18,7 +19,6 @@ from penstock.domain.jobs.job import (
     Stop,
     Submitted,
     TakenOver,
-    Want,
 )
 
 
@@ -67,7 +67,7 @@ class JobIntake(Protocol):
         ...
 
     async def delete(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
-        """Expire a job that has ended, so that nobody finds it; ``Conflict`` while it is open."""
+        """Expire a job that has ended, so that it is not found; ``Conflict`` while it is open."""
         ...
 
 
@@ -88,9 +88,7 @@ class BatchLines(Protocol):
 
 
 class JobStore(JobIntake, BatchLines, Protocol):
-    """All of a job's life."""
-
-    async def claim(self, runner: RunnerId, wants: Sequence[Want], now: float) -> tuple[Job, ...]:
+    async def claim(self, runner: RunnerId, quotas: Sequence[ClaimQuota], now: float) -> tuple[Job, ...]:
         """Hand jobs to a runner, each counted as an attempt: fair between tenants by weight, in cost tokens; of one
         tenant the nearest deadline first.
 
@@ -124,7 +122,7 @@ class JobStore(JobIntake, BatchLines, Protocol):
         ...
 
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
-        """Return single jobs whose payloads are to be deleted; then ``forget`` their rows."""
+        """Return single jobs that have expired: their payloads go first, then ``forget`` deletes their rows."""
         ...
 
     async def forget(self, jobs: Collection[JobId]) -> None: ...
@@ -147,6 +145,6 @@ class RunnerStore(Protocol):
     async def take_over(self, me: RunnerId, now: float) -> TakenOver:
         """Queue the jobs of dead runners again, each with its attempt counted, and remove those runners.
 
-        Whoever else notes a runner's id in a row of its own looks whether that runner is still there.
+        Other rows that note a runner are free if that runner is not there any more.
         """
         ...

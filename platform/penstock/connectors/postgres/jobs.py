@@ -7,12 +7,14 @@ import msgspec
 
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
-from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch, OverEnqueued
+from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
 from penstock.domain.ids import Alias, TenantId
+from penstock.domain.jobs.errors import OverEnqueued
 from penstock.domain.jobs.ids import BatchId, JobId, JobName, ObjectId, RunnerId
 from penstock.domain.jobs.job import (
     MOST_REPLAYED,
     Attempt,
+    ClaimQuota,
     End,
     Enqueued,
     EnqueueLimits,
@@ -26,7 +28,6 @@ from penstock.domain.jobs.job import (
     Stop,
     StopReason,
     Submitted,
-    Want,
 )
 from penstock.domain.jobs.payload import Extent
 from penstock.domain.serving.request import Api
@@ -122,12 +123,12 @@ class PostgresJobs:
             raise Conflict("the job has not ended: cancel it first")
         return None if row is None else _job(row)
 
-    async def claim(self, runner: RunnerId, wants: Sequence[Want], now: float) -> tuple[Job, ...]:
+    async def claim(self, runner: RunnerId, quotas: Sequence[ClaimQuota], now: float) -> tuple[Job, ...]:
         if now - self._mended_at >= _MEND_EACH_S:
             await self._mend(now)
-        wants = [want for want in wants if want.jobs > 0]
-        closed = msgspec.json.encode([sorted(want.closed) for want in wants]).decode()
-        versions, counts = [want.version for want in wants], [want.jobs for want in wants]
+        quotas = [one for one in quotas if one.jobs > 0]
+        closed = msgspec.json.encode([sorted(one.closed) for one in quotas]).decode()
+        versions, counts = [one.version for one in quotas], [one.jobs for one in quotas]
         return tuple(map(_job, await self._database.rows(_SQL["claim"], runner, versions, counts, closed, now)))
 
     async def finish(self, ends: Sequence[End]) -> frozenset[JobId]:

@@ -1,6 +1,6 @@
 """Errors of stored work, in the tree of ``domain/errors.py``."""
 
-from penstock.domain.errors import BadRequest, Failed, Rejected
+from penstock.domain.errors import BadRequest, Failed, OverLimit, Rejected
 
 
 class PayloadGone(BadRequest):
@@ -13,6 +13,12 @@ class UnknownPrevious(BadRequest):
     """There is no such response to continue, or it was deleted or has expired: send the whole conversation as input."""
 
     code = "previous_response_not_found"
+
+
+class OverEnqueued(OverLimit):
+    """The caller's jobs that have not ended reserve all of its plan's enqueued tokens or jobs."""
+
+    code = "token_limit_exceeded"
 
 
 class StorageFull(Rejected):

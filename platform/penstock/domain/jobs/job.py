@@ -165,8 +165,8 @@ class Enqueued:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Want:
-    """What a runner can take of one version; ``closed`` tenants may not run there now (hours, pools)."""
+class ClaimQuota:
+    """How much a runner can take of one version; ``closed`` tenants may not run there now (hours, pools)."""
 
     version: VersionId
     jobs: int
@@ -244,7 +244,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenOver:
-    """What dead runners left behind."""
+    """Jobs that dead runners left behind, by what became of them."""
 
     runners: tuple[RunnerId, ...] = ()
     requeued: int = 0

@@ -100,6 +100,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.HeadersTooLarge: _invalid(431, _OVER),
     # come back later
     errors.OverLimit: _same(429, "rate_limit_error", _OVER, retryable=True),
+    jobs.OverEnqueued: _same(429, "rate_limit_error", _OVER, retryable=True),
     errors.ExceedsLimit: _same(429, "rate_limit_error", _OVER),
     errors.Rejected: _NO_CAPACITY,
     errors.NoCapacity: _NO_CAPACITY,
