@@ -85,9 +85,7 @@ async def test_a_deleted_response_is_not_begun(site: Site) -> None:
 
 
 @pytest.mark.parametrize("away", [1, response_attempts.TRIES])
-async def test_a_store_that_is_away_gets_a_piece_again(
-    site: Site, monkeypatch: pytest.MonkeyPatch, away: int
-) -> None:
+async def test_a_store_that_is_away_gets_a_piece_again(site: Site, monkeypatch: pytest.MonkeyPatch, away: int) -> None:
     """A restart loses no event; a store that stays away ends the attempt."""
     monkeypatch.setattr(response_attempts, "AGAIN_S", 0.01)
     response = await submitted(site)

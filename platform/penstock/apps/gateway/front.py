@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.apps import deferred
 from penstock.apps.gateway import reading
+from penstock.apps.gateway.offered import offered
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.responses import responses_api
 from penstock.apps.gateway.rpc import Rpc
@@ -69,7 +69,7 @@ def front(settings: GatewaySettings, parts: Parts) -> Front:
     keep_early = refused_early(shared.recording.records, ledger)
     reader = BodyReader(shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES)
     turns = StartTurns(shared.clock.monotonic)
-    later = deferred.offered(settings, parts, reader, turns, _new_id)
+    later = offered(settings, parts, reader, turns, _new_id)
     counting = Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations)
     stored = responses_api(settings, parts, later, once, counting)
     refusals = Refusals(probes.keys, ledger, keep_early)

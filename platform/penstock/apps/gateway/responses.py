@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from penstock.apps.deferred import Offered
+from penstock.apps.gateway.offered import Offered
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.settings.processes import GatewaySettings
 from penstock.connectors.postgres.jobs import PostgresJobs

@@ -1,0 +1,88 @@
+"""Jobs, batches, files and webhooks that a gateway accepts by its settings: their routes, and their stores."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from penstock.apps.gateway.parts import Parts
+from penstock.apps.gateway.shared import Shared
+from penstock.apps.settings.deferred import DeferredSettings
+from penstock.apps.settings.processes import GatewaySettings
+from penstock.apps.stores import database_dsn, open_payloads
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.connectors.postgres.webhooks import PostgresEndpoints
+from penstock.domain.jobs import callback_url
+from penstock.domain.jobs.callback_url import Network
+from penstock.domain.jobs.payload import PayloadStore
+from penstock.domain.tenancy.keys import Purpose, derive
+from penstock.gateway.deferred.access import Routes
+from penstock.gateway.deferred.jobs import add_jobs
+from penstock.gateway.deferred.submits import Submits
+from penstock.gateway.deferred.webhooks import Webhooks
+from penstock.gateway.openai.bounds import TableBounds
+from penstock.gateway.openai.reading import BodyReader
+from penstock.intake.turns import StartTurns
+from penstock.jobs.accepting import Accepting
+from penstock.jobs.submitting import Submitting
+
+CONNECTIONS = 8
+"""Database connections of one gateway for deferred work: a statement takes milliseconds, and submits are bounded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stores:
+    """What a gateway takes deferred work in with."""
+
+    payloads: PayloadStore
+    accepting: Accepting
+    ids: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """A gateway's routes of deferred work, and the database to be open while it serves."""
+
+    database: Database
+    stores: Stores | None = None
+    routes: tuple[Routes, ...] = ()
+
+
+def offered(
+    settings: GatewaySettings, parts: Parts, reader: BodyReader, turns: StartTurns, ids: Callable[[], str]
+) -> Offered:
+    database = Database(database_dsn(settings), max_connections=CONNECTIONS)
+    if not settings.job_runners:
+        return Offered(database=database)
+    shared = parts.shared
+    endpoints, submits = webhooks(settings, shared, database), Submits(turns, shared.clock)
+    accepting = Accepting(
+        reader=reader,
+        chooser=parts.pipeline.chooser,
+        bounds=TableBounds(shared.table),
+        clock=shared.clock,
+        region=settings.region,
+    )
+    stores = Stores(payloads=open_payloads(settings, shared.keys), accepting=accepting, ids=ids)
+    jobs = Submitting(
+        store=PostgresJobs(database),
+        payloads=stores.payloads,
+        accepting=accepting,
+        webhooks=endpoints,
+        clock=shared.clock,
+        ids=ids,
+    )
+    routes = (partial(add_jobs, jobs=jobs, submits=submits), endpoints.routes)
+    return Offered(database=database, stores=stores, routes=routes)
+
+
+def webhooks(settings: DeferredSettings, shared: Shared, database: Database) -> Webhooks:
+    return Webhooks(PostgresEndpoints(database, lambda: webhook_keys(shared)), networks(settings))
+
+
+def networks(settings: DeferredSettings) -> tuple[Network, ...]:
+    return callback_url.networks(settings.webhook_networks.split(","))
+
+
+def webhook_keys(shared: Shared) -> Sequence[bytes]:
+    return tuple(derive(key, Purpose.WEBHOOKS) for key in shared.keys.platform)
