@@ -2,12 +2,13 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from openai import APIStatusError, OpenAI
-from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses import Response
 
 from tests.integration.conftest import HomeMaker
 from tests.support.patience import until
@@ -129,7 +130,8 @@ def test_a_background_response_runs_as_a_job(client: Client, platform: Platform)
     until("its attempt is billed once", is_billed, within_s=30, every_s=0.5)
 
 
-def read(events: Iterator[ResponseStreamEvent]) -> list[ResponseStreamEvent]:
+def read(events: Iterable[Any]) -> list[Any]:
+    """Return the events; each kind has its own fields."""
     return list(events)
 
 
@@ -154,7 +156,7 @@ def test_a_stream_is_left_and_found_again(client: Client) -> None:
 
 def test_a_stream_goes_on_after_its_runner_was_killed(client: Client, platform: Platform) -> None:
     """The next attempt's events follow the lost one's, whose item ends as incomplete; there is one end."""
-    seen: list[ResponseStreamEvent] = []
+    seen: list[Any] = []
     with ask(client(), background=True, stream=True, max_output_tokens=400, extra_body={"ignore_eos": True}) as events:
         for event in events:
             seen.append(event)
@@ -219,5 +221,4 @@ def test_what_is_not_served_is_refused_by_name(client: Client) -> None:
         ({"previous_response_id": "resp_none"}, "previous_response_id"),
         ({"prompt": {"id": "p"}}, "prompt"),
     ]
-    for fields, param in asked:
-        assert refusal(lambda fields=fields: ask(client(), **fields)) == (400, param)
+    assert [refusal(partial(ask, client(), **fields)) for fields, _ in asked] == [(400, param) for _, param in asked]

@@ -9,7 +9,7 @@ import pytest
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.errors import PayloadGone
-from penstock.domain.jobs.payload import ObjectId
+from penstock.domain.jobs.ids import ObjectId
 from penstock.domain.jobs.stored_response import ResponseId
 from penstock.gateway.calls.call import nothing
 from penstock.jobs import response_attempts

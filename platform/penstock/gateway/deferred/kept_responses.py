@@ -57,7 +57,7 @@ class KeptResponses:
     rows: ResponseStore
     payloads: PayloadStore
     clock: Clock
-    spawn: Callable[[Coroutine[None, None, None]], None]
+    spawn: Callable[[Coroutine[None, None, None]], object]
     count: Callable[[Kept], None] = _uncounted
     pending: _Pending = field(default_factory=_Pending)
 
