@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.payload import Expired, ObjectId, owner_of
+from penstock.domain.jobs.ids import ObjectId
+from penstock.domain.jobs.payload import Expired, owner_of
 from penstock.domain.jobs.stored_response import KIND, Begun, EventPiece, ResponseId, StoredResponse
 
 

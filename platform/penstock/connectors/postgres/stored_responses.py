@@ -11,7 +11,8 @@ from penstock.connectors.postgres.queries import load
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.payload import Expired, ObjectId, object_id, owner_of
+from penstock.domain.jobs.ids import ObjectId
+from penstock.domain.jobs.payload import Expired, object_id, owner_of
 from penstock.domain.jobs.stored_response import KIND, Begun, EventPiece, Item, ResponseId, StoredResponse
 
 MOST_PIECES = 64

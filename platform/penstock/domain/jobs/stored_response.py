@@ -9,7 +9,8 @@ from enum import StrEnum
 from typing import NewType
 
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.payload import ObjectId, object_id
+from penstock.domain.jobs.ids import ObjectId
+from penstock.domain.jobs.payload import object_id
 
 ResponseId = NewType("ResponseId", str)
 PREFIX = "resp_"

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.ids import JobName
+from penstock.domain.jobs.ids import JobName, ObjectId
 from penstock.domain.jobs.job import Job, JobState
-from penstock.domain.jobs.payload import ObjectId, PayloadStore
+from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.jobs.stored_response import Begun, EventPiece, ResponseId, ResponseStatus, StoredResponse
 from penstock.gateway.deferred import response_bodies
 
