@@ -9,6 +9,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.webhooks import PostgresDeliveries, PostgresEndpoints
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.ids import EndpointId
 from penstock.domain.jobs.webhook import (
     MOST_ENDPOINTS,
     Answer,
@@ -17,7 +18,6 @@ from penstock.domain.jobs.webhook import (
     EndedAttempt,
     Endpoint,
     EndpointChange,
-    EndpointId,
     Next,
     OffReason,
     SendError,

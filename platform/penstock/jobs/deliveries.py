@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.domain.clock import Clock
+from penstock.domain.jobs.ids import EndpointId
 from penstock.domain.jobs.webhook import (
     Answer,
     ClaimedDelivery,
     DeliveryId,
     EndedAttempt,
-    EndpointId,
     SendError,
     TurnedOff,
     Verdict,

@@ -32,15 +32,13 @@ class JobIntake(Protocol):
         """
         ...
 
-    async def keyed(self, tenant: TenantId, idempotency: str, fingerprint: str) -> Job | None:
-        """Return the job that this key has made; ``IdempotencyMismatch`` if the fingerprint differs."""
-        ...
-
     async def submit_many(self, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
         """Store all jobs of one tenant or none, without idempotency keys; a batch's line that exists is a
         ``Conflict``.
         """
         ...
+
+    async def keyed(self, tenant: TenantId, idempotency: str) -> Job | None: ...
 
     async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]: ...
 

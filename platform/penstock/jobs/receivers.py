@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.webhook import EndpointId, WaitingEndpoint
+from penstock.domain.jobs.ids import EndpointId
+from penstock.domain.jobs.webhook import WaitingEndpoint
 
 MOST_FIRST: Final = 1_536
 """Endpoints with a connection, of one runner: a thousand that hang leave a third to all others."""

@@ -15,7 +15,14 @@ from typing import Protocol
 import msgspec
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import BadRequest, Conflict, InvalidField, StoreUnavailable, UnknownObject
+from penstock.domain.errors import (
+    BadRequest,
+    Conflict,
+    IdempotencyMismatch,
+    InvalidField,
+    StoreUnavailable,
+    UnknownObject,
+)
 from penstock.domain.ids import Alias
 from penstock.domain.jobs.ids import EndpointId, JobName
 from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter, JobKind, JobState, NewJob
@@ -23,7 +30,7 @@ from penstock.domain.jobs.payload import Extent, PayloadStore, object_id
 from penstock.domain.tenancy.tenant import Plan, Principal
 from penstock.gateway.deferred import jobs as routes
 from penstock.gateway.deferred import shapes
-from penstock.gateway.deferred.jobs import PREFIX, Wanted, Whole, Wish
+from penstock.gateway.deferred.jobs import PREFIX, JobAnswer, JobQuery, JobRequest
 from penstock.jobs.accepting import Accepting, inside
 from penstock.jobs.ports import JobIntake
 
@@ -39,8 +46,6 @@ class Webhooks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitting:
-    """Implements the routes' ``Jobs``."""
-
     store: JobIntake
     payloads: PayloadStore
     accepting: Accepting
@@ -48,9 +53,11 @@ class Submitting:
     clock: Clock
     ids: Callable[[], str]
 
-    async def submit(self, who: Principal, wish: Wish) -> tuple[Job, bool]:
+    async def submit(self, who: Principal, wish: JobRequest) -> tuple[Job, bool]:
         key, body = _idempotency(wish), _fingerprint(wish)
-        if key and (earlier := await self.store.keyed(who.tenant, key, body)) is not None:
+        if key and (earlier := await self.store.keyed(who.tenant, key)) is not None:
+            if earlier.fingerprint != body:
+                raise IdempotencyMismatch(param="idempotency-key")
             return earlier, True
         now = self.clock.now()
         until = _deadline(wish, who.plan, now)
@@ -103,15 +110,15 @@ class Submitting:
         with suppress(StoreUnavailable):
             await self.payloads.delete(new.input.object)
 
-    async def find(self, who: Principal, name: str) -> Whole:
+    async def find(self, who: Principal, name: str) -> JobAnswer:
         job = _there(await self.store.find(who.tenant, JobName(name), self.clock.now()))
         tried = await self.store.attempts(job.id)
         if not job.output.object:
-            return Whole(job=job, attempts=tried)
+            return JobAnswer(job=job, attempts=tried)
         answer = await self.payloads.get(who.tenant, job.output.object, job.output.at, job.output.size)
-        return Whole(job=job, answer=answer, attempts=tried)
+        return JobAnswer(job=job, answer=answer, attempts=tried)
 
-    async def page(self, who: Principal, wanted: Wanted) -> tuple[Sequence[Job], bool]:
+    async def page(self, who: Principal, wanted: JobQuery) -> tuple[Sequence[Job], bool]:
         which = JobFilter(state=JobState(wanted.state) if wanted.state else None, model=Alias(wanted.model))
         page = wanted.page
         now, after = self.clock.now(), JobName(page.after) if page.after else None
@@ -153,7 +160,7 @@ def _there(job: Job | None) -> Job:
     return job
 
 
-def _deadline(wish: Wish, plan: Plan, now: float) -> float:
+def _deadline(wish: JobRequest, plan: Plan, now: float) -> float:
     """Return the earlier of the caller's deadline and the plan's; raises ``InvalidField`` if the job could not start
     before it.
     """
@@ -166,14 +173,14 @@ def _deadline(wish: Wish, plan: Plan, now: float) -> float:
     return now + within_s
 
 
-def _idempotency(wish: Wish) -> str:
+def _idempotency(wish: JobRequest) -> str:
     """Return the name of the caller's key: of this route alone, without the caller's text."""
     if not wish.idempotency_key:
         return ""
     return f"{routes.JOBS} {hashlib.sha256(wish.idempotency_key.encode()).hexdigest()}"
 
 
-def _fingerprint(wish: Wish) -> str:
+def _fingerprint(wish: JobRequest) -> str:
     """Return the digest of everything that the caller asked for; the request counts byte by byte."""
     rest = (wish.api, wish.deadline_s, wish.not_before, wish.webhook, dict(wish.metadata))
     return hashlib.sha256(_SORTED.encode(rest) + b"\x1f" + wish.request).hexdigest()

@@ -10,13 +10,15 @@ GOOD, BAD = frozenset({"succeeded", "completed"}), frozenset({"failed", "expired
 
 def jobs(found: Sequence[Record]) -> Listing:
     times = {name: of(_when, f"{name}_at") for name in ("created", "ended")}
-    columns = {"id": "id", "state": _state, "model": "model", "api": "api", "tries": "attempt", **times}
+    columns: dict[str, Cell] = {
+        "id": "id",
+        "state": _state,
+        "model": "model",
+        "api": "api",
+        "tries": "attempt",
+        **times,
+    }
     return table("Jobs", found, columns, note=_why)
-
-
-def dead(found: Sequence[Record]) -> Listing:
-    plain = {"id": "id", "tenant": "tenant", "model": "model", "error": "error", "tries": "attempt"}
-    return table("Dead letters", found, {**plain, "ended (UTC)": of(_when, "ended_at")})
 
 
 def job(found: Record) -> Iterator[Line | Listing]:
@@ -31,8 +33,9 @@ def job(found: Record) -> Iterator[Line | Listing]:
     if (error := found.get("error")) is not None:
         yield line((f"{'error':>10}  {error['code']}: {error['message']}", Style.BAD))
     if found["attempts"]:
-        cells = {"request": "request_id", "error": _outcome, "began (UTC)": of(_when, "began_at")}
-        yield table("Attempts", found["attempts"], {"attempt": "attempt", **cells})
+        began = of(_when, "began_at")
+        cells: dict[str, Cell] = {"attempt": "attempt", "request": _request, "error": _outcome, "began (UTC)": began}
+        yield table("Attempts", found["attempts"], cells)
 
 
 def files(found: Sequence[Record]) -> Listing:
@@ -84,9 +87,12 @@ def _why(found: Record) -> str:
     return f"{error['code']}: {error['message']}" if error else ""
 
 
+def _request(found: Record) -> str:
+    return found["request_id"] or "-"
+
+
 def _outcome(found: Record) -> str:
-    told = [found[name] for name in ("outcome", "error") if found.get(name)]
-    return ": ".join(dict.fromkeys(told)) or "-"
+    return found["error"] or "-"
 
 
 def _expiry(found: Record) -> str:

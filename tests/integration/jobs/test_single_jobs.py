@@ -11,7 +11,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.jobs.ids import RunnerId
-from penstock.domain.jobs.job import End, Job, JobState, PutBack, Reason, Want
+from penstock.domain.jobs.job import ClaimQuota, End, Job, JobState, PutBack, Reason
 from penstock.domain.jobs.payload import Extent, object_id
 from penstock.domain.tenancy.tenant import Plan
 from tests.support.clock import ManualClock
@@ -53,7 +53,7 @@ async def claimed(site: DeferredGateway) -> Job:
     rows = await site.database.rows(
         "insert into runner (name, seen_at, started_at) values ('r', $1, $1) returning id", site.clock.now()
     )
-    jobs = await site.store.claim(RunnerId(rows[0]["id"]), [Want(version=VERSION.id, jobs=1)], site.clock.now())
+    jobs = await site.store.claim(RunnerId(rows[0]["id"]), [ClaimQuota(version=VERSION.id, jobs=1)], site.clock.now())
     return jobs[0]
 
 
@@ -331,7 +331,7 @@ async def test_an_auditor_and_another_tenant_find_nothing(site: DeferredGateway)
 
 async def test_plan_limits_hold_and_every_end_gives_back(database: Database, tmp_path: Path) -> None:
     """Enqueued tokens and jobs are refused with the measure; a cancelled job makes room, and no file stays."""
-    plan = Plan(batch_enqueued_tokens=100, batch_jobs=2, job_deadline_s=600.0)
+    plan = Plan(batch_enqueued_tokens=100, batch_jobs=3, job_deadline_s=600.0)
     site = DeferredGateway(database=database, folder=tmp_path / "payloads", clock=ManualClock(), plan=plan)
     first = await submitted(site, deadline_s=86_400)
     assert first["deadline_at"] - first["created_at"] == 600

@@ -115,7 +115,7 @@ GATEWAY: Mapping[Route, For] = {
     ("GET", "/v1/models"): For.CALLERS,
     ("GET", "/v1/models/{model}"): For.CALLERS,
     ("GET", "/v1/requests/{request_id}"): For.OWNERS,
-    ("POST", "/v1/jobs"): For.CALLERS,
+    ("POST", "/v1/jobs"): For.TENANTS,
     ("GET", "/v1/jobs"): For.TENANTS,
     ("GET", "/v1/jobs/{job}"): For.TENANTS,
     ("DELETE", "/v1/jobs/{job}"): For.TENANTS,

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.webhook import EndpointId, WaitingEndpoint
+from penstock.domain.jobs.ids import EndpointId
+from penstock.domain.jobs.webhook import WaitingEndpoint
 from penstock.jobs.receivers import (
     MOST_FAILING,
     MOST_FIRST,

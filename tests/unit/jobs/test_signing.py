@@ -8,7 +8,8 @@ from openai import InvalidWebhookSignatureError, OpenAI
 from openai.types.webhooks import BatchCompletedWebhookEvent
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from penstock.domain.jobs.webhook import Event, EventId, EventType, secret_text
+from penstock.domain.jobs.ids import EventId
+from penstock.domain.jobs.webhook import Event, EventType, secret_text
 from penstock.jobs.signing import body_of, headers_of
 
 SECRET, FORMER = b"s" * 32, b"f" * 32

@@ -64,20 +64,20 @@ class PostgresJobs:
             if row is not None:
                 await _check(session, [job], limits)
                 return Submitted(job=_job(row), is_new=True)
-        earlier = await self.keyed(job.tenant, job.idempotency, job.fingerprint)
-        if earlier is None:  # forgotten between the two statements
+            row = await session.row(_SQL["submitted"], job.tenant, job.idempotency)
+        if row is None:  # forgotten between the two statements
             raise Conflict("this idempotency key is being forgotten; send the request again")
-        return Submitted(job=earlier, is_new=False)
-
-    async def keyed(self, tenant: TenantId, idempotency: str, fingerprint: str) -> Job | None:
-        row = await self._database.row(_SQL["submitted"], tenant, idempotency)
-        if row is not None and row["fingerprint"] != fingerprint:
+        if row["fingerprint"] != job.fingerprint:
             raise IdempotencyMismatch
-        return None if row is None else _job(row)
+        return Submitted(job=_job(row), is_new=False)
 
     async def submit_many(self, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
         async with self._database.transaction() as session:
             await enqueue(session, jobs, limits)
+
+    async def keyed(self, tenant: TenantId, idempotency: str) -> Job | None:
+        row = await self._database.row(_SQL["submitted"], tenant, idempotency)
+        return None if row is None else _job(row)
 
     async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]:
         rows = await self._database.rows(_SQL["enqueued"], tenant)

@@ -12,6 +12,7 @@ from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.ids import EndpointId, EventId
 from penstock.domain.jobs.webhook import (
     KEPT_S,
     MOST_ENDPOINTS,
@@ -22,9 +23,7 @@ from penstock.domain.jobs.webhook import (
     EndedAttempt,
     Endpoint,
     EndpointChange,
-    EndpointId,
     Event,
-    EventId,
     OffReason,
     TurnedOff,
     WaitingEndpoint,

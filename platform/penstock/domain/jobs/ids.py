@@ -13,8 +13,9 @@ FileId = NewType("FileId", str)
 ObjectId = NewType("ObjectId", str)
 """An object of the payload store."""
 EndpointId = NewType("EndpointId", str)
-"""A webhook's registered address."""
+"""``we_<hex>``: a registered address of webhooks."""
 EventId = NewType("EventId", str)
+"""``evt_<hex>``: the ``webhook-id`` of each of its deliveries, in every attempt."""
 
 NO_BATCH = BatchId("")
 NO_ENDPOINT = EndpointId("")

@@ -10,11 +10,8 @@ from enum import StrEnum
 from typing import NewType
 
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.ids import EndpointId, EventId
 
-EndpointId = NewType("EndpointId", str)
-"""``we_<hex>``."""
-EventId = NewType("EventId", str)
-"""``evt_<hex>``: the ``webhook-id`` of each of its deliveries, in every attempt."""
 DeliveryId = NewType("DeliveryId", int)
 
 MOST_ENDPOINTS = 16

@@ -17,6 +17,7 @@ from penstock.gateway.openai import head
 from penstock.gateway.openai.parse import COUNTS
 from penstock.intake.types import App, Receive, Scope, Send
 
+GET = "GET"
 MODELS = "/v1/models"
 BETA = "beta"
 LIFECYCLE = "lifecycle[]"
@@ -29,7 +30,8 @@ def fault(scope: Scope) -> BadRequest | None:
     """Return the refusal of the first parameter that the path does not read, or that is given twice."""
     if not scope.get("query_string"):
         return None
-    known, seen = known_at(scope["path"], is_anthropics=anthropic_models.is_asked(scope["headers"])), set[str]()
+    is_anthropics = anthropic_models.is_asked(scope["headers"])
+    known, seen = known_at(scope["path"], is_anthropics=is_anthropics, method=scope["method"]), set[str]()
     for name in _names(scope["query_string"]):
         if name not in known:
             return UnsupportedField("it is no query parameter of this path: leave it out", param=name)
@@ -39,14 +41,14 @@ def fault(scope: Scope) -> BadRequest | None:
     return None
 
 
-def known_at(path: str, *, is_anthropics: bool) -> frozenset[str]:
+def known_at(path: str, *, is_anthropics: bool, method: str = GET) -> frozenset[str]:
     if path in _MESSAGES:
         return frozenset({BETA})
     if is_anthropics and path == MODELS:
         return PAGES | {BETA}
     if is_anthropics and path.startswith(f"{MODELS}/"):
         return frozenset({BETA})
-    return queries.known_at(path)
+    return queries.known_at(path) if method == GET else frozenset()
 
 
 def _names(query: bytes) -> Iterator[str]:

@@ -50,7 +50,7 @@ class _Replay(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class JobRequest:
     """A job as its caller wants it; ``deadline_s`` and ``not_before`` are 0 if not given."""
 
     api: Api
@@ -63,7 +63,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class JobQuery:
     """A page of jobs; empty texts are no filter."""
 
     page: Paged
@@ -72,7 +72,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class JobAnswer:
     """A job with its stored answer (empty without one) and its attempts."""
 
     job: Job
@@ -83,13 +83,13 @@ class Whole:
 class Jobs(Protocol):
     """The service behind these routes; objects of other tenants raise ``UnknownObject``."""
 
-    async def submit(self, who: Principal, wish: Wish) -> tuple[Job, bool]:
+    async def submit(self, who: Principal, wish: JobRequest) -> tuple[Job, bool]:
         """Return the stored job, and whether an earlier submit under its idempotency key made it."""
         ...
 
-    async def find(self, who: Principal, name: str) -> Whole: ...
+    async def find(self, who: Principal, name: str) -> JobAnswer: ...
 
-    async def page(self, who: Principal, wanted: Wanted) -> tuple[Sequence[Job], bool]:
+    async def page(self, who: Principal, wanted: JobQuery) -> tuple[Sequence[Job], bool]:
         """Return the jobs of a page, and whether there are more."""
         ...
 
@@ -158,7 +158,7 @@ def _add_submit(api: FastAPI, access: Access, jobs: Jobs, submits: Submits) -> N
         return shapes.answer(told(job), ACCEPTED, REPLAYED if is_repeated else None)
 
 
-def _wish(raw: bytes, key: str) -> Wish:
+def _wish(raw: bytes, key: str) -> JobRequest:
     asked = shapes.body(raw, _Body)
     if asked.api not in JSON_APIS:
         raise InvalidField(f"api is one of {', '.join(JSON_APIS)}", param="api")
@@ -169,7 +169,7 @@ def _wish(raw: bytes, key: str) -> Wish:
         raise InvalidField(f"deadline_s is the seconds from now, above 0 and at most {most}", param="deadline_s")
     if asked.webhook is not None and not 1 <= len(asked.webhook) <= MOST_WEBHOOK_CHARS:
         raise InvalidField("webhook is the id of one of your endpoints", param="webhook")
-    return Wish(
+    return JobRequest(
         api=Api(asked.api),
         request=bytes(asked.request),
         deadline_s=asked.deadline_s or 0.0,
@@ -180,11 +180,11 @@ def _wish(raw: bytes, key: str) -> Wish:
     )
 
 
-def _wanted(query: Mapping[str, str]) -> Wanted:
+def _wanted(query: Mapping[str, str]) -> JobQuery:
     state = query.get("state", "")
     if state and state not in set(JobState):
         raise InvalidField(f"state is one of {', '.join(JobState)}", param="state")
-    return Wanted(page=shapes.paged(query), state=state, model=query.get("model", ""))
+    return JobQuery(page=shapes.paged(query), state=state, model=query.get("model", ""))
 
 
 def told(job: Job) -> dict[str, object]:
@@ -212,7 +212,7 @@ def told(job: Job) -> dict[str, object]:
     }
 
 
-def told_whole(found: Whole) -> dict[str, object]:
+def told_whole(found: JobAnswer) -> dict[str, object]:
     job = found.job
     body = msgspec.Raw(found.answer) if found.answer else None
     response = {"status_code": job.status, "request_id": job.request or None, "body": body} if job.status else None

@@ -1,4 +1,4 @@
-"""Query parameters of this room's paths; all others are refused by name."""
+"""Query parameters of this room's GET routes; all others are refused by name."""
 
 import re
 from collections.abc import Sequence

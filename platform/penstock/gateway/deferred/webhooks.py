@@ -16,6 +16,7 @@ from penstock.domain.errors import Conflict, InvalidField, UnknownObject
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs import callback_url
 from penstock.domain.jobs.callback_url import Network
+from penstock.domain.jobs.ids import EndpointId
 from penstock.domain.jobs.webhook import (
     ALL_EVENTS,
     SECRET_BYTES,
@@ -23,7 +24,6 @@ from penstock.domain.jobs.webhook import (
     DeliveryState,
     Endpoint,
     EndpointChange,
-    EndpointId,
     EventType,
     data_of,
     secret_text,
