@@ -55,7 +55,13 @@ def client(platform: Platform) -> Iterator[Client]:
 
 
 def ask(client: OpenAI, text: object = "Say hello.", **fields: Any) -> Any:  # noqa: ANN401  by stream, two types
-    return client.responses.create(model=MODEL, input=text, temperature=0, **{"max_output_tokens": 12, **fields})
+    create: Any = client.responses.create
+    return create(model=MODEL, input=text, temperature=0, **{"max_output_tokens": 12, **fields})
+
+
+def listed(client: OpenAI, response: str) -> list[Any]:
+    """Return the input's items of all pages, oldest first."""
+    return list(client.responses.input_items.list(response, order="asc", limit=2))
 
 
 def ended(client: Client, made: Response) -> Response:
@@ -89,10 +95,9 @@ def test_a_conversation_goes_on_at_any_gateway(client: Client) -> None:
         assert kept.output_text == made.output_text
         assert kept.usage == made.usage
     assert client().responses.retrieve(first.id).metadata == {"chat": "1"}
-    items = client().responses.input_items.list(last.id, order="asc", limit=2)
-    roles = [item.role for item in items]  # all pages
-    assert roles == ["user", "assistant", "user", "assistant", "user"]
-    whole = [{"role": item.role, "content": item.content[0].text} for item in items if item.type == "message"]
+    items = listed(client(), last.id)
+    assert [item.role for item in items] == ["user", "assistant", "user", "assistant", "user"]
+    whole = [{"role": item.role, "content": item.content[0].text} for item in items]
     alone = ask(client(), whole, store=False)
     assert alone.usage.input_tokens == last.usage.input_tokens, "stored turns are a prompt like any other"
 
@@ -104,7 +109,7 @@ def test_a_function_and_its_result(client: Client) -> None:
     result = {"type": "function_call_output", "call_id": call.call_id, "output": "4"}
     answer = ask(client(), [result], previous_response_id=made.id, tools=[ADD])
     assert answer.output_text
-    kinds = [item.type for item in client().responses.input_items.list(answer.id, order="asc")]
+    kinds = [item.type for item in listed(client(), answer.id)]
     assert kinds == ["message", "function_call", "function_call_output"]
     wrong = {**result, "call_id": "call_of_nobody"}
     assert refusal(lambda: ask(client(), [wrong], previous_response_id=made.id)) == (400, "input[0].call_id")
