@@ -1,7 +1,6 @@
 """What every store of responses promises, held against memory and a real Postgres."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import pytest
@@ -97,9 +96,11 @@ def stored(response: ResponseId, clock: ManualClock, *, keep_s: float = 60.0) ->
     )
 
 
-def piece(first: int, last: int, epoch: int = 1, **fields: object) -> EventPiece:
-    made = EventPiece(response=ONE, epoch=epoch, first=first, last=last, object=object_of(ONE, f"{epoch}-{first}"))
-    return replace(made, **fields)
+def piece(
+    first: int, last: int, epoch: int = 1, *, items: int = 0, left: Mapping[int, Mapping[str, object]] | None = None
+) -> EventPiece:
+    name = object_of(ONE, f"{epoch}-{first}")
+    return EventPiece(response=ONE, epoch=epoch, first=first, last=last, object=name, items=items, open=left or {})
 
 
 async def test_a_response_is_its_tenants(house: House) -> None:
@@ -120,7 +121,7 @@ async def test_only_the_holder_keeps_events(house: House) -> None:
     await house.rows.add(stored(ONE, house.clock))
     assert not await house.rows.append(piece(2, 4))
     await house.hold(ONE, 1)
-    assert await house.rows.append(piece(2, 4, items=1, open={0: {"type": "message", "id": "msg"}}))
+    assert await house.rows.append(piece(2, 4, items=1, left={0: {"type": "message", "id": "msg"}}))
     await house.hold(ONE, 2)
     assert not await house.rows.append(piece(5, 6))
     assert not await house.rows.append(piece(4, 6, epoch=1))
@@ -135,7 +136,7 @@ async def test_the_next_attempt_knows_what_was_left(house: House) -> None:
     await house.hold(ONE, 1)
     assert await house.rows.begun(ONE) == Begun()
     left = {0: {"type": "message", "id": "msg"}}
-    await house.rows.append(piece(2, 4, items=1, open=left))
+    await house.rows.append(piece(2, 4, items=1, left=left))
     assert await house.rows.begun(ONE) == Begun(number=5, items=1, open=left)
 
 

@@ -4,6 +4,7 @@ Nothing is read until the route asks for the body. An answer sent before the end
 connection.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,12 +19,16 @@ from penstock.lateness.awake import awake_time, timeout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyBound:
-    """Bounds of one body. With ``least_bytes_s`` a large one gets more time: as long as it arrives at this rate."""
+    """Bounds of one body. With ``least_bytes_s`` a large one gets more time: as long as it arrives at this rate, and no
+    piece takes longer than a whole small body may.
+    """
 
     most_bytes: int
     least_bytes_s: int = 0
-    is_held: bool = True
-    """Whether its bytes stay in memory until the answer; False for a route that passes them on as they come."""
+    held_bytes: int | None = None
+    """Bytes in memory of a body that its route passes on as it comes, counted from its first to its last piece; None:
+    all of it stays until the answer.
+    """
 
 
 QUESTION = BodyBound(most_bytes=QUESTION_BYTES)
@@ -43,7 +48,7 @@ class Bounded:
             return
         answer = _Answer(scope, send)
         held = self.intake.begin(TenantId(str((scope.get("client") or ("",))[0])))
-        body = _Body(answer.guarded(receive), self, held, dict(scope["headers"]).get(b"content-length", b"0"))
+        body = _Body(answer, receive, self, held, dict(scope["headers"]).get(b"content-length", b"0"))
         try:
             await self.app(scope, body.receive, answer.send)
         except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
@@ -53,9 +58,10 @@ class Bounded:
 
 
 class _Body:
-    def __init__(self, receive: Receive, bound: Bounded, held: HeldBytes, length: bytes) -> None:
-        self._receive, self._bound, self._held, self._length = receive, bound, held, length
-        self._left, self._until = bound.body.most_bytes, 0.0
+    def __init__(self, answer: "_Answer", receive: Receive, bound: Bounded, held: HeldBytes, length: bytes) -> None:
+        self._receive, self._bound, self._held, self._length = answer.guarded(receive), bound, held, length
+        self._reply = answer.reply
+        self._left, self._waited_s, self._patience_s = bound.body.most_bytes, 0.0, bound.limits.body_timeout_s
         self._is_begun = self._is_whole = False
 
     async def receive(self) -> Message:
@@ -64,29 +70,39 @@ class _Body:
             return await self._receive()
         if not self._is_begun:
             self._begin()
+        began = awake_time().seconds()
         try:
-            async with timeout(self._until - awake_time().seconds()):  # of the whole body, not of a piece
+            async with timeout(self._piece_s()):
                 message = await self._receive()
         except TimeoutError as error:
             raise RequestTimedOut("the body was not received in time") from error
+        self._waited_s += awake_time().seconds() - began
         if message["type"] == "http.disconnect":
             raise ClientGone
         self._take(len(message.get("body", b"")), has_more=message.get("more_body", False))
         return message
 
     def _begin(self) -> None:
-        self._is_begun, self._until = True, awake_time().seconds() + self._bound.limits.body_timeout_s
+        self._is_begun = True
         if int(self._length) > self._left:  # the HTTP parser lets only digits through
             raise self._too_large()
         self._held.arrives()
+        if (window := self._bound.body.held_bytes) is not None:
+            self._held.grow(window)
+
+    def _piece_s(self) -> float:
+        """Return the seconds that the next piece may take: of the whole body's, not of its own."""
+        if self._bound.body.least_bytes_s and self._reply is not None:
+            self._reply.still_receives()
+        return min(self._patience_s - self._waited_s, self._bound.limits.body_timeout_s)
 
     def _take(self, size: int, *, has_more: bool) -> None:
         self._left -= size
         if self._left < 0:
             raise self._too_large()
         if rate := self._bound.body.least_bytes_s:
-            self._until += size / rate
-        if self._bound.body.is_held:
+            self._patience_s += size / rate
+        if self._bound.body.held_bytes is None:
             self._held.grow(size)
         if not has_more:
             self._is_whole = True
@@ -101,35 +117,48 @@ class _Answer:
 
     def __init__(self, scope: Scope, send: Send) -> None:
         reply = scope.get("extensions", {}).get(EXTENSION)
-        self._reply = reply if isinstance(reply, DirectReply) else None
+        self.reply = reply if isinstance(reply, DirectReply) else None
         self._is_head = scope["method"] == "HEAD"
         self._send = send
         self._is_started = self._is_over = False
+        self._room: asyncio.Event | None = None
 
     def guarded(self, receive: Receive) -> Receive:
-        return receive if self._reply is None else self._reply.guarded(receive)
+        return receive if self.reply is None else self.reply.guarded(receive)
 
     async def send(self, message: Message) -> None:
         is_start = message["type"] == "http.response.start"
         self._is_started = self._is_started or is_start
         self._is_over = not is_start and not message.get("more_body", False)
-        if self._reply is None:
+        if self.reply is None:
             await self._send(message)
         elif is_start:
-            self._reply.start(message["status"], list(message.get("headers", ())))
+            self.reply.start(message["status"], list(message.get("headers", ())))
         else:
             if not self._is_head:
-                self._reply.write(message.get("body", b""))
+                self.reply.write(message.get("body", b""))
             if self._is_over:
-                self._reply.finish()
+                self.reply.finish()
+            else:
+                await self._read(self.reply)
+
+    async def _read(self, reply: DirectReply) -> None:
+        """Wait until the client has read most of what was written; raises ``ClientGone``."""
+        if self._room is None:
+            self._room = room = asyncio.Event()
+            room.set()
+            reply.watch(on_gone=room.set, on_pause=room.clear, on_resume=room.set)
+        await self._room.wait()
+        if reply.gone:
+            raise ClientGone
 
     async def crash(self, told: Refusal) -> None:
         if not self._is_started:
             status, headers, body = told
             await self.send({"type": "http.response.start", "status": status, "headers": headers})
             await self.send({"type": "http.response.body", "body": body})
-        elif not self._is_over and self._reply is not None:
-            self._reply.abort()
+        elif not self._is_over and self.reply is not None:
+            self.reply.abort()
 
 
 def prove(scope: Scope) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import httptools
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from penstock.domain.errors import (
     BadRequest,
@@ -268,6 +268,10 @@ class Connection(HttpToolsProtocol):
                 self.transport.write_eof()
         else:
             self.transport.close()
+
+    def receives(self, cycle: RequestResponseCycle) -> None:
+        if self._awaits is Awaits.BODY and cycle is self.cycle:
+            self._expect(Awaits.BODY, self._limits.body_timeout_s + BODY_MARGIN_S)
 
     def prove(self) -> None:
         if not self._is_proven:

@@ -36,6 +36,10 @@ class ClientConnection(Protocol):
 
     def prove(self) -> None: ...
 
+    def receives(self, cycle: RequestResponseCycle) -> None:
+        """Give the rest of this request's body its time again: the request's own reader bounds it."""
+        ...
+
     def close_after(self, *, unread: bool) -> None:
         """Close once everything is sent; ``unread``: the client may still send its body."""
         ...
@@ -83,6 +87,9 @@ class DirectReply:
             return message
 
         return receive_or_raise
+
+    def still_receives(self) -> None:
+        self._connection.receives(self._cycle)
 
     def prove(self) -> None:
         self._connection.prove()

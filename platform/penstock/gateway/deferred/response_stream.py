@@ -41,7 +41,8 @@ class ResponseStream:
         for number, kind in enumerate(_BEFORE):
             if number > after:
                 yield response_events.encoded({"type": kind, "response": begun}, number)
-        look, now = _Look(after), found
+        look = _Look(after)
+        now: Found | None = found
         while now is not None:
             news, now = await self._step(now, look)
             for event in news:

@@ -53,6 +53,10 @@ grant execute on function job_end_queued(double precision, int) to penstock_runn
 grant execute on function job_recover() to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
 
+-- Gateways keep and delete files; runners write outputs, and drop rows whose bytes are gone.
+grant select, insert, update on file to penstock_gateway, penstock_runner;
+grant delete on file to penstock_runner;
+
 -- Responses are kept, read and deleted by both; their events are added by runners.
 grant select, insert, delete on stored_response, response_events to penstock_gateway, penstock_runner;
 
