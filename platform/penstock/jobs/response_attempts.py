@@ -54,8 +54,6 @@ class ResponseAttempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pieces:
-    """Stores the events of one attempt."""
-
     parts: ResponseAttempts
     job: Job
 

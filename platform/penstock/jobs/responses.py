@@ -1,6 +1,6 @@
 """Background responses on their way into the job store: implements the gateway's ``Background``.
 
-A background response is a job like any other: a request that nobody waits for. One sealed object has its request, with
+A background response is a job like any other. One sealed object has its request, with
 the turns before it, and what callers see until an engine has answered.
 """
 
@@ -19,7 +19,7 @@ from penstock.domain.jobs.stored_response import ResponseId, StoredResponse, obj
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.deferred import response_bodies, turns
-from penstock.gateway.deferred.background_responses import Wish
+from penstock.gateway.deferred.background_responses import BackgroundRequest
 from penstock.gateway.deferred.stored_responses import ResponseStore
 from penstock.jobs.accepting import Accepted
 from penstock.jobs.submitting import limits_of
@@ -42,8 +42,6 @@ class Intake(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittingResponses:
-    """Implements the gateway's ``Background``."""
-
     jobs: Intake
     rows: ResponseStore
     payloads: PayloadStore
@@ -51,7 +49,7 @@ class SubmittingResponses:
     clock: Clock
     ids: Callable[[], str]
 
-    async def submit(self, who: Principal, wish: Wish) -> ResponseId:
+    async def submit(self, who: Principal, wish: BackgroundRequest) -> ResponseId:
         """Store the object, then the response's row, then the job: without the last one nothing of it is found."""
         context = turns.context_of(wish.body)
         others = response_bodies.encoded({name: value for name, value in wish.body.items() if name != "input"})
@@ -111,7 +109,7 @@ class SubmittingResponses:
             await self.payloads.delete(name)
 
 
-def _idempotency(wish: Wish) -> str:
+def _idempotency(wish: BackgroundRequest) -> str:
     """Return the name of the caller's key: of this route alone, without the caller's text."""
     if not wish.idempotency_key:
         return ""

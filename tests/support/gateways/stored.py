@@ -33,7 +33,7 @@ from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.deferred import response_events
 from penstock.gateway.deferred.background_responses import StoredCorridor
-from penstock.gateway.deferred.kept_responses import Kept, KeptResponses
+from penstock.gateway.deferred.kept_responses import KeepOutcome, KeptResponses
 from penstock.gateway.deferred.responses import Responses, add_responses
 from penstock.gateway.deferred.stored_responses import StoredResponses
 from penstock.gateway.deferred.stored_turns import Counted, StoredTurns
@@ -190,7 +190,7 @@ class Site:
     """A region's stores, and gateways over them."""
 
     folder: Path
-    counted: list[Kept] = field(default_factory=list)
+    counted: list[KeepOutcome] = field(default_factory=list)
     tasks: list["asyncio.Task[None]"] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
 from penstock.gateway.deferred.access import Routes
 from penstock.gateway.deferred.background_responses import StoredCorridor, UnstoredCorridor
-from penstock.gateway.deferred.kept_responses import Kept, KeptResponses
+from penstock.gateway.deferred.kept_responses import KeepOutcome, KeptResponses
 from penstock.gateway.deferred.responses import Responses, add_responses
 from penstock.gateway.deferred.stored_responses import StoredResponses
 from penstock.gateway.deferred.stored_turns import Counted, StoredTurns
@@ -62,7 +62,7 @@ def responses_api(
     return ResponsesApi(corridor=corridor, counting=Counted(corridor=counting, turns=turns), routes=(routes,))
 
 
-def _counting(metrics: Metrics) -> Callable[[Kept], None]:
+def _counting(metrics: Metrics) -> Callable[[KeepOutcome], None]:
     kept = metrics.counter(names.KEPT_RESPONSES)
-    begin_at_zero(kept, Kept)
+    begin_at_zero(kept, KeepOutcome)
     return lambda end: kept.labels(end).inc()

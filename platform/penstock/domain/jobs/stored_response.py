@@ -1,4 +1,4 @@
-"""Responses kept for their tenant: where their bytes are, and which events of a background stream are kept.
+"""Responses kept for their tenant: the places of their bytes, and of the events of a background stream.
 
 A background response's state is its job's; any other was complete when it was kept. No row holds a text.
 """

@@ -22,7 +22,7 @@ _OF_THE_ANSWER = ("stream", "stream_options")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class BackgroundRequest:
     """A background response as its caller wants it; ``body`` holds the whole conversation."""
 
     body: Mapping[str, object]
@@ -34,7 +34,7 @@ class Wish:
 
 
 class Background(Protocol):
-    async def submit(self, who: Principal, wish: Wish) -> ResponseId:
+    async def submit(self, who: Principal, wish: BackgroundRequest) -> ResponseId:
         """Store the response and its job; under an idempotency key that was used before, return that response.
 
         Raises the ``BadRequest`` that the API itself would answer with, and ``OverLimit`` if too much is queued.
@@ -44,7 +44,7 @@ class Background(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCorridor:
-    """The corridor of ``/v1/responses``; ``kept`` answers what somebody waits for."""
+    """The corridor of ``/v1/responses``; ``kept`` answers requests that are not for the background."""
 
     kept: Corridor
     background: Background
@@ -64,7 +64,7 @@ class StoredCorridor:
             raise InvalidField("a background response is stored: leave store out, or wait for the answer", param=STORE)
         request = await self.turns.joined(call)
         previous = asked.body.get(PREVIOUS)
-        wish = Wish(
+        wish = BackgroundRequest(
             body={name: value for name, value in request.body.items() if name not in _OF_THE_ANSWER},
             previous=None if previous is None else str(previous),
             keeps_events=asked.stream,

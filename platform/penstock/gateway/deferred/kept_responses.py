@@ -1,4 +1,4 @@
-"""Responses that somebody waits for: stored turns before the input, and the answer kept after it was sent.
+"""Responses to waiting callers: stored turns before the input, and the answer kept after it was sent.
 
 It stands in front of the pipeline for ``/v1/responses`` alone. Engines never see the fields that it serves, so their
 own stores stay empty. An answer waits for nothing: its last bytes are looked at, and stored in the background.
@@ -32,7 +32,7 @@ _ENDS = (b"event: response.completed", b"event: response.incomplete")
 _UNNAMED = b'"previous_response_id":null'
 
 
-class Kept(StrEnum):
+class KeepOutcome(StrEnum):
     """What became of an answer to keep; also a metric's label."""
 
     KEPT = "kept"
@@ -40,7 +40,7 @@ class Kept(StrEnum):
     DROPPED = "dropped"
 
 
-def _uncounted(_: Kept) -> None: ...
+def _uncounted(_: KeepOutcome) -> None: ...
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class KeptResponses:
     payloads: PayloadStore
     clock: Clock
     spawn: Callable[[Coroutine[None, None, None]], object]
-    count: Callable[[Kept], None] = _uncounted
+    count: Callable[[KeepOutcome], None] = _uncounted
     pending: _Pending = field(default_factory=_Pending)
 
     async def serve(self, progress: Progress, reply: Reply) -> None:
@@ -77,7 +77,7 @@ class KeptResponses:
     def _keep(self, who: Principal, context: bytes, body: bytes) -> None:
         size = len(context) + len(body)
         if self.pending.size_bytes + size > MOST_PENDING_BYTES:
-            self.count(Kept.DROPPED)
+            self.count(KeepOutcome.DROPPED)
             return
         self.pending.size_bytes += size
         self.spawn(self._stored(who, context, body))
@@ -98,9 +98,9 @@ class KeptResponses:
             await self.payloads.put(who.tenant, stored.object, context + body)
             await self.rows.add(stored)
         except PenstockError:
-            self.count(Kept.FAILED)
+            self.count(KeepOutcome.FAILED)
         else:
-            self.count(Kept.KEPT)
+            self.count(KeepOutcome.KEPT)
         finally:
             self.pending.size_bytes -= len(context) + len(body)
 

@@ -39,7 +39,7 @@ def _unsealed(value: object) -> msgspec.Raw:
     raise NotImplementedError
 
 
-class _Told(msgspec.Struct):
+class _StatusFields(msgspec.Struct):
     """What is read of a response object; every other field is skipped."""
 
     id: str = ""
@@ -52,7 +52,7 @@ class _Event(msgspec.Struct):
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_unsealed)
 _OBJECT = msgspec.json.Decoder(Object)
-_TOLD, _EVENT = msgspec.json.Decoder(_Told), msgspec.json.Decoder(_Event)
+_STATUS_FIELDS, _EVENT = msgspec.json.Decoder(_StatusFields), msgspec.json.Decoder(_Event)
 
 
 def decoded(body: bytes) -> Object:
@@ -64,11 +64,11 @@ def encoded(value: Mapping[str, object]) -> bytes:
 
 
 def id_of(body: bytes) -> str:
-    return _TOLD.decode(body).id
+    return _STATUS_FIELDS.decode(body).id
 
 
 def status_of(body: bytes) -> str:
-    return _TOLD.decode(body).status
+    return _STATUS_FIELDS.decode(body).status
 
 
 def is_answer(body: bytes) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
-from starlette.responses import StreamingResponse
+from fastapi.responses import StreamingResponse
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import InvalidField, UnknownObject

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from penstock.domain.jobs.job import JobState
-from penstock.gateway.deferred.kept_responses import Kept
+from penstock.gateway.deferred.kept_responses import KeepOutcome
 from tests.support.gateways.stored import OTHER_SECRET, Item, Site, events
 
 OK, BAD, GONE = 200, 400, 404
@@ -37,7 +37,7 @@ async def test_a_response_is_the_same_at_each_gateway(site: Site) -> None:
         made = await create(one, metadata={"a": "b"})
         await site.settled()
         found = await other.get(f"/v1/responses/{made.json()['id']}")
-    assert site.counted == [Kept.KEPT]
+    assert site.counted == [KeepOutcome.KEPT]
     assert (found.status_code, found.content) == (OK, made.content)
 
 
