@@ -50,7 +50,8 @@ FAULTS: Mapping[Stage, Faults] = {
     ),
     Stage.ADMISSION: Faults(
         codes=(
-            "rate_limit_exceeded", "request_exceeds_limit", "budget_exceeded", "request_exceeds_engine",
+            "rate_limit_exceeded", "request_exceeds_limit", "token_limit_exceeded", "budget_exceeded",
+            "request_exceeds_engine",
             "store_unavailable",
         )
     ),

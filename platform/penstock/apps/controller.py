@@ -21,6 +21,7 @@ from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.demand import PostgresDemand
+from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.leadership import PostgresLeadership, leader
 from penstock.connectors.postgres.leases import PostgresLeases
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -172,7 +173,6 @@ def _compose(
         pace=LoopIntervals(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
         signals=signals,
     )
-    runtime = Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url))
     return Control(
         clock=clock,
         acts=database.act,
@@ -180,11 +180,12 @@ def _compose(
         tenancy=PostgresTenancy(database),
         tables=tables,
         audit=PostgresAudit(database),
+        pauses=PostgresJobs(database),
         heartbeats=heartbeats,
         orders=orders,
         decisions=decisions,
         scaler=scaler,
-        runtime=runtime,
+        runtime=(runtime := Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url))),
         leader=partial(leader, database),
         metrics=metrics,
         secrets=secrets,

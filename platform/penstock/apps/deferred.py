@@ -13,10 +13,11 @@ from penstock.jobs.deliveries import Deliveries
 from penstock.jobs.upkeep import Upkeep
 
 
-def upkeep(settings: DeferredSettings, parts: Parts) -> tuple[Upkeep, ...]:
+def upkeep(
+    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], int | None]
+) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
-    del settings, parts
-    return ()
+    return (deliveries(settings, parts.shared, database, me),)
 
 
 def deliveries(

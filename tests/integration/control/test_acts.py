@@ -122,6 +122,8 @@ def acts(world: World) -> list[tuple[str, str, str, Body]]:
         ("POST", "/workers/{worker}/restart", f"/workers/{known['worker']}/restart", None),
         ("PUT", "/scale/{version}/override", override, {"workers": 3, "for_s": 3600, "reason": "a launch"}),
         ("DELETE", "/scale/{version}/override", override, None),
+        ("PUT", "/batch-work/pause", "/batch-work/pause", None),
+        ("DELETE", "/batch-work/pause", "/batch-work/pause", None),
         ("POST", "/orgs", "/orgs", {"id": "more"}),
         ("PATCH", "/orgs/{org}/plan", "/orgs/retail/plan", {"requests_per_min": 5}),
         ("POST", "/tenants", "/tenants", {"id": "beta"}),

@@ -6,7 +6,7 @@ import asyncpg
 
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
-from penstock.domain.errors import OverLimit, UnknownObject
+from penstock.domain.errors import Conflict, OverLimit, UnknownObject
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.file import KIND, FileLimits, FilePage, FilePurpose, FileState, StoredFile
 from penstock.domain.jobs.ids import FileId, ObjectId
@@ -71,8 +71,14 @@ class PostgresFiles:
         return tuple(map(_file, rows))
 
     async def delete(self, tenant: TenantId, file: FileId, now: float) -> None:
-        if await self._database.row(_SQL["delete"], tenant, file, now) is None:
-            raise UnknownObject
+        """Raises ``Conflict`` while a batch reads the file."""
+        async with self._database.transaction() as session:
+            await session.row(_SQL["lock"], tenant, file)
+            user = await session.row(_SQL["user"], file)
+            if await session.row(_SQL["delete"], tenant, file, now) is None:
+                raise UnknownObject
+            if user is not None and user["id"] is not None:
+                raise Conflict(f"{user['id']} reads this file: cancel the batch first, or wait for its end")
 
     # -- retention -----------------------------------------------------------------------
 

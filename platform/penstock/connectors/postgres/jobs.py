@@ -1,11 +1,15 @@
 """Deferred requests in Postgres. What holds of every claim and end is in the migration's functions and triggers."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 
 import asyncpg
 import msgspec
 
 from penstock.connectors.postgres.database import Database, Session
+from penstock.connectors.postgres.ledger import append
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
 from penstock.domain.ids import Alias, TenantId
@@ -24,15 +28,19 @@ from penstock.domain.jobs.job import (
     JobState,
     NewJob,
     PutBack,
+    QueueShape,
     Reason,
     Stop,
     StopReason,
     Submitted,
 )
 from penstock.domain.jobs.payload import Extent
+from penstock.domain.money import FREE
 from penstock.domain.serving.request import Api
 
 _SQL = load("jobs")
+_GROUP = 2000
+"""Jobs that one statement stores at most: tens of milliseconds."""
 _MOST_ENDED = 2000
 """Jobs that one call of ``tidy`` ends at most: each keeps its locks until the call's transaction ends."""
 _MEND_EACH_S = 0.05
@@ -62,7 +70,7 @@ class PostgresJobs:
                 await session.run(_SQL["alone"], job.tenant)
             row = await session.row(_SQL["submit"], *_values(job))
             if row is not None:
-                await _check(session, [job], limits)
+                await _check(session, job.tenant, {job.model: job.cost_tokens}, 1, limits)
                 return Submitted(job=_job(row), is_new=True)
             row = await session.row(_SQL["submitted"], job.tenant, job.idempotency)
         if row is None:  # forgotten between the two statements
@@ -72,8 +80,9 @@ class PostgresJobs:
         return Submitted(job=_job(row), is_new=False)
 
     async def submit_many(self, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
-        async with self._database.transaction() as session:
-            await enqueue(session, jobs, limits)
+        if jobs:
+            async with self._database.transaction() as session:
+                await enqueue(session, jobs[0].tenant, jobs, limits)
 
     async def keyed(self, tenant: TenantId, idempotency: str) -> Job | None:
         row = await self._database.row(_SQL["submitted"], tenant, idempotency)
@@ -88,11 +97,20 @@ class PostgresJobs:
         return None if row is None else _job(row)
 
     async def page(
-        self, tenant: TenantId, which: JobFilter, now: float, *, limit: int, after: JobName | None, newest_first: bool
+        self,
+        tenant: TenantId | None,
+        which: JobFilter,
+        now: float,
+        *,
+        limit: int,
+        after: JobName | None = None,
+        newest_first: bool = True,
     ) -> tuple[Job, ...]:
         sql = _SQL["page_newest"] if newest_first else _SQL["page_oldest"]
+        sql = _SQL["page_of_all"] if tenant is None else sql
         matched = (which.kind, which.state or "", which.reason or "", which.model)
-        return tuple(map(_job, await self._database.rows(sql, tenant, *matched, now, after or "", limit)))
+        rows = await self._database.rows(sql, tenant, *matched, now, after or "", which.error, limit)
+        return tuple(map(_job, rows))
 
     async def attempts(self, job: JobId) -> tuple[Attempt, ...]:
         return tuple(Attempt(**dict(row)) for row in await self._database.rows(_SQL["attempts"], job))
@@ -110,8 +128,8 @@ class PostgresJobs:
             row = await session.row(_SQL["find"], tenant, name, now)
         return None if row is None else _job(row)
 
-    async def replay_all(self, tenant: TenantId, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
-        matched = (which.kind, which.state or JobState.FAILED, which.reason or "", which.model)
+    async def replay_all(self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
+        matched = (which.kind, which.state or JobState.FAILED, which.reason or "", which.model, which.error)
         async with self._database.transaction() as session:
             rows = await session.rows(_SQL["to_replay"], tenant, *matched, now, MOST_REPLAYED)
             await _replay(session, tenant, list(map(_job, rows)), now, limits)
@@ -132,16 +150,22 @@ class PostgresJobs:
         return tuple(map(_job, await self._database.rows(_SQL["claim"], runner, versions, counts, closed, now)))
 
     async def finish(self, ends: Sequence[End]) -> frozenset[JobId]:
-        rows = await self._database.rows(_SQL["finish"], *_columns(map(_end_values, ends), 13))
-        return frozenset(row["id"] for row in rows)
+        async with self._database.transaction() as session:
+            rows = await session.rows(_SQL["finish"], *_columns(map(_end_values, ends), 13))
+            held = frozenset(row["id"] for row in rows)
+            await _bill(session, ends, held)
+        return held
 
     async def put_back(self, ends: Sequence[PutBack]) -> Mapping[JobId, JobState]:
         values = (
             (end.id, end.epoch, end.at, end.not_before, end.reason, end.may_have_run, end.error, end.request)
             for end in ends
         )
-        rows = await self._database.rows(_SQL["put_back"], *_columns(values, 8))
-        return {row["id"]: JobState(row["state"]) for row in rows}
+        async with self._database.transaction() as session:
+            rows = await session.rows(_SQL["put_back"], *_columns(values, 8))
+            states = {row["id"]: JobState(row["state"]) for row in rows}
+            await _bill(session, ends, states)
+        return states
 
     async def asked_to_stop(self, runner: RunnerId, now: float) -> tuple[Stop, ...]:
         rows = await self._database.rows(_SQL["asked_to_stop"], runner, now)
@@ -161,8 +185,15 @@ class PostgresJobs:
             await self._database.rows(_SQL["recover"])
             self._recovered_at = now
         await self._mend(now)
-        row = await self._database.row(_SQL["end_queued"], now, _MOST_ENDED)
-        return int(row["ended"]) if row is not None else 0
+        ended = 0
+        for sql, values in ((_SQL["end_queued"], (now, _MOST_ENDED)), (_SQL["end_overdue"], (now,))):
+            (row,) = await self._database.rows(sql, *values)
+            ended += int(row["ended"])
+        return ended
+
+    async def shape(self) -> QueueShape:
+        row = await self._database.row(_SQL["shape"])
+        return QueueShape(**dict(row)) if row is not None else QueueShape()
 
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         return tuple(map(_job, await self._database.rows(_SQL["expired"], now, limit)))
@@ -188,40 +219,57 @@ class PostgresJobs:
         self._mended_at = now
 
 
-async def enqueue(session: Session, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
-    """Store all jobs of one tenant in the caller's transaction; ``OverEnqueued`` is to undo it."""
-    if not jobs:
-        return
-    if limits.jobs:
-        await session.run(_SQL["alone"], jobs[0].tenant)
-    await session.copy("job", _COLUMNS, map(_values, jobs))
-    await _check(session, jobs, limits)
+async def _bill(session: Session, ends: Sequence[End] | Sequence[PutBack], held: Collection[JobId]) -> None:
+    """Append the attempts' ledger rows; what came too late is free."""
+    rows = [(end.id in held, end.row) for end in ends if end.row is not None]
+    await append(session, [row if is_held else replace(row, cost=FREE) for is_held, row in rows])
 
 
-async def _replay(session: Session, tenant: TenantId, jobs: Sequence[Job], now: float, limits: EnqueueLimits) -> None:
+async def enqueue(session: Session, tenant: TenantId, jobs: Iterable[NewJob], limits: EnqueueLimits) -> None:
+    """Store all jobs of one tenant in the caller's transaction; ``OverEnqueued`` is to undo it.
+
+    In groups: each statement is short, and the event loop free between them.
+    """
     if limits.jobs:
         await session.run(_SQL["alone"], tenant)
-    rows = await session.rows(_SQL["replay"], tenant, [job.id for job in jobs], now)
+    waiting, asked, count = iter(jobs), Counter[str](), 0
+    while group := list(islice(waiting, _GROUP)):
+        await session.copy("job", _COLUMNS, map(_values, group))
+        count += len(group)
+        for job in group:
+            asked[job.model] += job.cost_tokens
+    await _check(session, tenant, asked, count, limits)
+
+
+async def _replay(
+    session: Session, tenant: TenantId | None, jobs: Sequence[Job], now: float, limits: EnqueueLimits
+) -> None:
+    if limits.jobs and tenant is not None:
+        await session.run(_SQL["alone"], tenant)
+    rows = await session.rows(_SQL["replay"], [job.id for job in jobs], now)
     if len(rows) < len(jobs):
         raise Conflict("only a single job that failed or was cancelled, and whose request is still kept, runs again")
-    await _check(session, jobs, limits)
+    if tenant is not None:
+        asked = Counter[str]()
+        for job in jobs:
+            asked[job.model] += job.cost_tokens
+        await _check(session, tenant, asked, len(jobs), limits)
 
 
-async def _check(session: Session, added: Sequence[NewJob] | Sequence[Job], limits: EnqueueLimits) -> None:
-    """Compare the tenant's reservations, the added ones included, with its limits."""
-    if not added or not (limits.jobs or limits.tokens):
+async def _check(
+    session: Session, tenant: TenantId, asked: Mapping[str, int], count: int, limits: EnqueueLimits
+) -> None:
+    """Compare the tenant's reservations with its limits: those include ``asked`` tokens by model, of ``count`` jobs."""
+    if not count or not (limits.jobs or limits.tokens):
         return
-    rows = await session.rows(_SQL["enqueued"], added[0].tenant)
-    tokens: dict[str, int] = {}
-    for job in added:
-        tokens[job.model] = tokens.get(job.model, 0) + job.cost_tokens
+    rows = await session.rows(_SQL["enqueued"], tenant)
     jobs = sum(row["jobs"] for row in rows)
     if limits.jobs and jobs > limits.jobs:
-        raise _over(len(added), jobs - len(added), limits.jobs, "jobs")
+        raise _over(count, jobs - count, limits.jobs, "jobs")
     for row in rows:
-        asked = tokens.get(row["model"], 0)
-        if limits.tokens and asked and row["tokens"] > limits.tokens:
-            raise _over(asked, row["tokens"] - asked, limits.tokens, f"enqueued tokens for {row['model']}")
+        tokens = asked.get(row["model"], 0)
+        if limits.tokens and tokens and row["tokens"] > limits.tokens:
+            raise _over(tokens, row["tokens"] - tokens, limits.tokens, f"enqueued tokens for {row['model']}")
 
 
 def _over(asked: int, held: int, limit: int, what: str) -> OverEnqueued | ExceedsLimit:

@@ -11,7 +11,20 @@ from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 
-from penstock.control.api import aliases, autos, bounds, fleet, internal, keys, models, money, rollouts, scale, tenants
+from penstock.control.api import (
+    aliases,
+    autos,
+    batch_work,
+    bounds,
+    fleet,
+    internal,
+    keys,
+    models,
+    money,
+    rollouts,
+    scale,
+    tenants,
+)
 from penstock.control.api.deps import Control, Controlled
 from penstock.control.api.errors import REFUSALS, ErrorAnswer, fields_of, status_of
 from penstock.control.api.wire import MAX_BODY_BYTES, JsonRoute, refusal_of
@@ -35,6 +48,7 @@ _ROUTERS = (
     money.router,
     fleet.router,
     scale.router,
+    batch_work.router,
 )
 health = APIRouter(tags=["health"], route_class=JsonRoute)
 

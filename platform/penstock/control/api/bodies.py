@@ -175,6 +175,7 @@ class PlanChange(Changes):
     job_attempts: int = _UNCHANGED
     job_deadline_s: float = _UNCHANGED
     keep_s: float = _UNCHANGED
+    batch_windows: str = _UNCHANGED
     batch_hours: str = _UNCHANGED
     batch_pools: str = _UNCHANGED
     batch_yield: BatchYield = _UNCHANGED

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from penstock.control.api.bodies import Changes
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.errors import InvalidField
+from penstock.domain.jobs.batch import window_s, windows
 from penstock.domain.money import THOUSAND
 from penstock.domain.tenancy import batch_hours
 from penstock.domain.tenancy.audit import Act
@@ -22,6 +23,7 @@ _OF_JOBS = ("batch_enqueued_tokens", "batch_jobs", "file_bytes", "files")
 _BETWEEN = {"job_attempts": (1, 100), "job_deadline_s": (1, 30 * DAY_S), "keep_s": (3600, 366 * DAY_S)}
 """A job without a bound of attempts, of time or of its results' life would stay for ever."""
 MOST_POOLS = 16
+MOST_WINDOWS = 16
 _POOL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 MOST_FACTOR = 1000.0
 """The highest price factor of a service tier: a larger one is a typing error."""
@@ -71,6 +73,12 @@ def _check_jobs(plan: Plan, param: str) -> None:
     pools = plan.batch_pools.split(",") if plan.batch_pools else []
     if len(pools) > MOST_POOLS or not all(map(_POOL.fullmatch, pools)):
         raise InvalidField(f"pools are at most {MOST_POOLS} names with commas", param=f"{param}batch_pools")
+    try:
+        offered = windows(plan)
+        if len(offered) > MOST_WINDOWS or max(map(window_s, offered)) > _BETWEEN["job_deadline_s"][1]:
+            raise InvalidField(f"at most {MOST_WINDOWS} windows, of at most 30 days", param=f"{param}batch_windows")
+    except ValueError as error:
+        raise InvalidField(str(error), param=f"{param}batch_windows") from error
     try:
         batch_hours.parsed(plan.batch_hours)
     except ValueError as error:

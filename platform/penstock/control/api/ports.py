@@ -66,6 +66,14 @@ class TableHistory(Protocol):
     async def history(self, limit: int) -> tuple[RoutingTable, ...]: ...
 
 
+class Pauses(Protocol):
+    async def pause(self, scope: str, now: float) -> None: ...
+
+    async def resume(self, scope: str) -> None: ...
+
+    async def paused(self) -> frozenset[str]: ...
+
+
 class AuditLog(Protocol):
     async def note(self, act: Act) -> None:
         """Write an audit row for an act that changes nothing else."""

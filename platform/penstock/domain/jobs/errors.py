@@ -1,6 +1,6 @@
 """Errors of stored work, in the tree of ``domain/errors.py``."""
 
-from penstock.domain.errors import BadRequest, Failed, OverLimit, Rejected
+from penstock.domain.errors import BadRequest, Failed, InvalidField, OverLimit, Rejected
 
 
 class PayloadGone(BadRequest):
@@ -31,3 +31,9 @@ class PayloadUnreadable(Failed):
     """The stored bytes were altered, or sealed under a key that this platform no longer has."""
 
     code = "payload_unreadable"
+
+
+class WindowNotOffered(InvalidField):
+    """The tenant's plan does not offer this completion window."""
+
+    code = "window_not_offered"

@@ -145,6 +145,8 @@ class Plan:
     """Seconds from a job's submission to its deadline, at most."""
     keep_s: float = 2_592_000.0
     """Seconds for which inputs, results and files are kept, at most."""
+    batch_windows: str = ""
+    """Completion windows that a batch may name beside ``24h``, with commas, as ``30m,2h``."""
     batch_hours: str = ""
     """Hours in which batch work runs, in the form of ``batch_hours.parsed``; empty for all."""
     batch_pools: str = ""
@@ -285,6 +287,8 @@ class Principal:
     """The scopes on whose meters a request draws: key, tenant, organisation, if they have metered bounds."""
     tier: ServiceTier = PLAIN_TIER
     """The service tier of this request; ``plan`` has its priority class."""
+    answers_only: bool = False
+    """Whether the tenant pays for complete answers only, as for jobs."""
     context_of: ScopeKind = ScopeKind.TENANT
     """The scope whose ``max_context_tokens`` is the tightest."""
 

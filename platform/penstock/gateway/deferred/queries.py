@@ -9,6 +9,7 @@ INCLUDED = frozenset({"include", "include[]"})
 
 QUERIES: Sequence[tuple[re.Pattern[str], frozenset[str]]] = (
     (re.compile(r"/v1/files"), PAGES | {"purpose"}),
+    (re.compile(r"/v1/batches"), PAGES),
     (re.compile(r"/v1/jobs"), PAGES | {"state", "model"}),
     (re.compile(r"/v1/webhooks/[^/]+/deliveries"), PAGES | {"state"}),
     (re.compile(r"/v1/responses/[^/]+"), INCLUDED | {"stream", "starting_after", "include_obfuscation"}),

@@ -94,6 +94,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.BodyTooLarge: _invalid(413, _OVER, anthropic="request_too_large"),
     errors.CompressedBody: _invalid(415, "INVALID_ARGUMENT"),
     errors.UnknownExpectation: _invalid(417, "INVALID_ARGUMENT"),
+    jobs.WindowNotOffered: _invalid(422, "INVALID_ARGUMENT"),
     errors.IdempotencyMismatch: _invalid(422, "INVALID_ARGUMENT"),
     errors.ArtifactRefused: _invalid(422, "INVALID_ARGUMENT"),
     errors.TableRefused: _invalid(422, "INVALID_ARGUMENT"),

@@ -54,17 +54,26 @@ update file set deleted_at = $3
 where tenant = $1 and id = $2 and state = 'ready' and deleted_at = 0 and (expires_at = 0 or expires_at > $3)
 returning id
 
+-- name: lock
+-- A batch that is being made of the file holds its row, too: its user is seen by the next statement.
+select id from file where tenant = $1 and id = $2 for update
+
+-- name: user
+select file_user($1) as id
+
 -- name: abandon
 update file set deleted_at = $2 where id = $1 and deleted_at = 0
 
 -- name: expired
 (select id, object from file where deleted_at > 0 order by deleted_at limit $2)
 union
-(select id, object from file where expires_at > 0 and expires_at <= $1 order by expires_at limit $2)
+(select id, object from file
+ where expires_at > 0 and expires_at <= $1 and file_user(id) is null order by expires_at limit $2)
 limit $2
 
 -- name: forget
-delete from file where id = any($1::text[]) and (deleted_at > 0 or (expires_at > 0 and expires_at <= $2))
+delete from file
+where id = any($1::text[]) and (deleted_at > 0 or (expires_at > 0 and expires_at <= $2 and file_user(id) is null))
 
 -- name: known
 select id from file where id = any($1::text[])

@@ -25,13 +25,13 @@ revoke create on schema public
     from public, penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
 grant usage on schema public to penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
 
--- Gateways and runners read what they serve by, and append. Of a row they see what tells that it is there already.
-grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway, penstock_runner;
-grant insert, select (request) on ledger to penstock_gateway, penstock_runner;
-grant insert on arm_second to penstock_gateway, penstock_runner;
-grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway, penstock_runner;
-grant execute on function add_agreements(jsonb) to penstock_gateway, penstock_runner;
-grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway, penstock_runner;
+-- Gateways read what they serve by, and append. Of a row they see what tells that it is there already.
+grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway;
+grant insert, select (request) on ledger to penstock_gateway;
+grant insert on arm_second to penstock_gateway;
+grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway;
+grant execute on function add_agreements(jsonb) to penstock_gateway;
+grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 grant select, insert, update, delete on webhook_endpoint to penstock_gateway;
 grant select, update, delete on webhook_delivery to penstock_gateway, penstock_runner;
@@ -44,12 +44,14 @@ grant execute on function tell(text, text, text, text) to penstock_gateway, pens
 grant select on job_attempt, job_lane, job_pause, job_enqueued, runner to penstock_gateway, penstock_runner;
 grant select, insert, update on job to penstock_gateway, penstock_runner;
 grant insert, delete on job_pause to penstock_gateway, penstock_runner;
+grant select, insert, update on batch to penstock_gateway, penstock_runner;
 grant insert, update, delete on runner to penstock_runner;
 grant delete on job to penstock_runner;
 grant insert on job_attempt to penstock_runner;
 grant execute on function job_claim(bigint, text[], int[], jsonb, double precision) to penstock_runner;
 grant execute on function job_mend(double precision) to penstock_runner;
 grant execute on function job_end_queued(double precision, int) to penstock_runner;
+grant execute on function job_end_overdue(double precision) to penstock_runner;
 grant execute on function job_recover() to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
 

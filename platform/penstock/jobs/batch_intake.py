@@ -1,0 +1,113 @@
+"""Batches as callers make them: windows and bounds of their plans, keys that make a batch once."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import Conflict
+from penstock.domain.ids import TenantId
+from penstock.domain.jobs.batch import Batch, window_s, windows
+from penstock.domain.jobs.errors import WindowNotOffered
+from penstock.domain.jobs.file import MOST_KEPT_S
+from penstock.domain.jobs.ids import BatchId, ObjectId
+from penstock.domain.tenancy.tenant import Plan, Principal
+from penstock.gateway.deferred import shapes
+from penstock.gateway.deferred.batches import NewBatch
+from penstock.gateway.deferred.shapes import Paged
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+_ROUTE = "batches"
+
+
+class BatchRecords(Protocol):
+    """The store; batches and files of other tenants raise ``UnknownObject``."""
+
+    async def keyed(self, tenant: TenantId, idempotency: str, fingerprint: str) -> Batch | None: ...
+
+    async def create(self, batch: Batch, idempotency: str, fingerprint: str) -> Batch | None: ...
+
+    async def find(self, tenant: TenantId, batch: BatchId) -> Batch: ...
+
+    async def page(
+        self, tenant: TenantId, *, after: BatchId, limit: int, is_oldest_first: bool
+    ) -> tuple[Batch, ...] | None: ...
+
+    async def cancel(self, tenant: TenantId, batch: BatchId, now: float) -> Batch: ...
+
+    async def pause(self, tenant: TenantId, batch: BatchId, now: float) -> Batch: ...
+
+    async def resume(self, tenant: TenantId, batch: BatchId) -> Batch: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchIntake:
+    """Implements the routes' ``Batches``; ``ids`` gives hex digits that are used once."""
+
+    store: BatchRecords
+    clock: Clock
+    ids: Callable[[], str]
+
+    async def create(self, who: Principal, wish: NewBatch) -> tuple[Batch, bool]:
+        print_of_wish = hashlib.sha256(_ENCODER.encode(wish)).hexdigest()
+        key = _key(wish.idempotency_key)
+        if key and (earlier := await self.store.keyed(who.tenant, key, print_of_wish)) is not None:
+            return earlier, True
+        batch = await self.store.create(self._batch(who, wish), key, print_of_wish)
+        if batch is not None:
+            return batch, False
+        earlier = await self.store.keyed(who.tenant, key, print_of_wish)
+        if earlier is None:
+            raise Conflict("another request under this idempotency key was undone: send it again")
+        return earlier, True
+
+    async def find(self, who: Principal, batch: BatchId) -> Batch:
+        return await self.store.find(who.tenant, batch)
+
+    async def page(self, who: Principal, page: Paged) -> tuple[Sequence[Batch], bool]:
+        found = await self.store.page(
+            who.tenant, after=BatchId(page.after), limit=page.limit + 1, is_oldest_first=page.is_oldest_first
+        )
+        if found is None:
+            raise shapes.unlisted()
+        return found[: page.limit], len(found) > page.limit
+
+    async def cancel(self, who: Principal, batch: BatchId) -> Batch:
+        return await self.store.cancel(who.tenant, batch, self.clock.now())
+
+    async def pause(self, who: Principal, batch: BatchId) -> Batch:
+        return await self.store.pause(who.tenant, batch, self.clock.now())
+
+    async def resume(self, who: Principal, batch: BatchId) -> Batch:
+        return await self.store.resume(who.tenant, batch)
+
+    def _batch(self, who: Principal, wish: NewBatch) -> Batch:
+        now = self.clock.now()
+        return Batch(
+            id=BatchId(f"batch_{self.ids()}"),
+            tenant=who.tenant,
+            key=who.key,
+            endpoint=wish.endpoint,
+            input_file=wish.input_file,
+            input_object=ObjectId(""),
+            window=wish.window,
+            created_at=now,
+            deadline_at=now + min(_window_s(who.plan, wish.window), who.plan.job_deadline_s),
+            metadata=wish.metadata,
+            output_keep_s=min(wish.output_keep_s or MOST_KEPT_S, who.plan.keep_s),
+        )
+
+
+def _window_s(plan: Plan, window: str) -> float:
+    offered = windows(plan)
+    if window not in offered:
+        raise WindowNotOffered(f"this tenant's plan offers {' or '.join(offered)}", param="completion_window")
+    return window_s(window)
+
+
+def _key(given: str) -> str:
+    """Return the key as it is stored: the caller's own text stays out of the database."""
+    return hashlib.sha256(f"{_ROUTE}\x1f{given}".encode()).hexdigest() if given else ""

@@ -1,0 +1,27 @@
+"""The operators' pause of all batch work."""
+
+from penstock.domain.jobs.job import PAUSE_ALL
+from penstock.domain.tenancy.tenant import Role
+from tests.support.controllers.in_memory import Room
+
+WORK = "/admin/v1/batch-work"
+
+
+async def test_a_pause_stands_in_the_audit_log(room: Room) -> None:
+    """Pausing and resuming are acts of an operator, and shown to auditors."""
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        assert (await operator.put(f"{WORK}/pause")).json() == {"is_paused": True}
+        assert PAUSE_ALL in await room.pauses.paused()
+        assert (await operator.delete(f"{WORK}/pause")).json() == {"is_paused": False}
+    async with room.client(await room.key(Role.AUDITOR)) as auditor:
+        assert (await auditor.get(WORK)).json() == {"is_paused": False}
+        assert (await auditor.put(f"{WORK}/pause")).status_code == 403
+    acts = [act.what for act in await room.audit.newest(10)]
+    assert [what for what in acts if what.startswith("batch_work")] == ["batch_work.resume", "batch_work.pause"]
+
+
+async def test_a_tenants_admin_pauses_nobody(room: Room) -> None:
+    """All batch work is the platform's: a tenant pauses its own batches."""
+    async with room.client(await room.key(Role.ADMIN, tenant="acme")) as admin:
+        assert (await admin.put(f"{WORK}/pause")).status_code == 403
+        assert (await admin.get(WORK)).status_code == 403
