@@ -97,11 +97,20 @@ class PostgresJobs:
         return None if row is None else _job(row)
 
     async def page(
-        self, tenant: TenantId, which: JobFilter, now: float, *, limit: int, after: JobName | None, newest_first: bool
+        self,
+        tenant: TenantId | None,
+        which: JobFilter,
+        now: float,
+        *,
+        limit: int,
+        after: JobName | None = None,
+        newest_first: bool = True,
     ) -> tuple[Job, ...]:
         sql = _SQL["page_newest"] if newest_first else _SQL["page_oldest"]
+        sql = _SQL["page_of_all"] if tenant is None else sql
         matched = (which.kind, which.state or "", which.reason or "", which.model)
-        return tuple(map(_job, await self._database.rows(sql, tenant, *matched, now, after or "", limit)))
+        rows = await self._database.rows(sql, tenant, *matched, now, after or "", which.error, limit)
+        return tuple(map(_job, rows))
 
     async def attempts(self, job: JobId) -> tuple[Attempt, ...]:
         return tuple(Attempt(**dict(row)) for row in await self._database.rows(_SQL["attempts"], job))
@@ -119,8 +128,8 @@ class PostgresJobs:
             row = await session.row(_SQL["find"], tenant, name, now)
         return None if row is None else _job(row)
 
-    async def replay_all(self, tenant: TenantId, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
-        matched = (which.kind, which.state or JobState.FAILED, which.reason or "", which.model)
+    async def replay_all(self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
+        matched = (which.kind, which.state or JobState.FAILED, which.reason or "", which.model, which.error)
         async with self._database.transaction() as session:
             rows = await session.rows(_SQL["to_replay"], tenant, *matched, now, MOST_REPLAYED)
             await _replay(session, tenant, list(map(_job, rows)), now, limits)
@@ -176,8 +185,11 @@ class PostgresJobs:
             await self._database.rows(_SQL["recover"])
             self._recovered_at = now
         await self._mend(now)
-        row = await self._database.row(_SQL["end_queued"], now, _MOST_ENDED)
-        return int(row["ended"]) if row is not None else 0
+        ended = 0
+        for sql, values in ((_SQL["end_queued"], (now, _MOST_ENDED)), (_SQL["end_overdue"], (now,))):
+            (row,) = await self._database.rows(sql, *values)
+            ended += int(row["ended"])
+        return ended
 
     async def shape(self) -> QueueShape:
         row = await self._database.row(_SQL["shape"])
@@ -229,16 +241,19 @@ async def enqueue(session: Session, tenant: TenantId, jobs: Iterable[NewJob], li
     await _check(session, tenant, asked, count, limits)
 
 
-async def _replay(session: Session, tenant: TenantId, jobs: Sequence[Job], now: float, limits: EnqueueLimits) -> None:
-    if limits.jobs:
+async def _replay(
+    session: Session, tenant: TenantId | None, jobs: Sequence[Job], now: float, limits: EnqueueLimits
+) -> None:
+    if limits.jobs and tenant is not None:
         await session.run(_SQL["alone"], tenant)
-    rows = await session.rows(_SQL["replay"], tenant, [job.id for job in jobs], now)
+    rows = await session.rows(_SQL["replay"], [job.id for job in jobs], now)
     if len(rows) < len(jobs):
         raise Conflict("only a single job that failed or was cancelled, and whose request is still kept, runs again")
-    asked = Counter[str]()
-    for job in jobs:
-        asked[job.model] += job.cost_tokens
-    await _check(session, tenant, asked, len(jobs), limits)
+    if tenant is not None:
+        asked = Counter[str]()
+        for job in jobs:
+            asked[job.model] += job.cost_tokens
+        await _check(session, tenant, asked, len(jobs), limits)
 
 
 async def _check(
@@ -260,6 +275,18 @@ async def _check(
 def _over(asked: int, held: int, limit: int, what: str) -> OverEnqueued | ExceedsLimit:
     says = f"{asked} of {limit} {what} asked for, {held} of them held by jobs that have not ended"
     return ExceedsLimit(says) if asked > limit else OverEnqueued(says)
+
+
+async def cancel_lines(session: Session, batch: BatchId, now: float) -> None:
+    await session.run(_SQL["cancel_batch"], batch, now)
+
+
+async def pause(session: Session, scope: str, now: float) -> None:
+    await session.run(_SQL["pause"], scope, now)
+
+
+async def resume(session: Session, scope: str) -> None:
+    await session.run(_SQL["resume"], scope)
 
 
 def _values(job: NewJob) -> tuple[object, ...]:

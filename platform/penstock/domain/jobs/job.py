@@ -245,6 +245,7 @@ class JobFilter:
     state: JobState | None = None
     reason: Reason | None = None
     model: Alias = NO_MODEL
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
