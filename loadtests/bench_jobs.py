@@ -146,10 +146,8 @@ async def flat(bench: Bench, lines: int, batches: int) -> float:
         name = f"batch{number}"
         await bench.submit(jobs_of(lines, 10, name))
         if number == 1:
-            row_bytes = await bench.row_bytes()
-            print(
-                f"a queued line takes {row_bytes:,.0f} bytes of heap; {(await bench.sizes())['job indexes'] / lines:,.0f} of indexes"
-            )
+            indexes = (await bench.sizes())["job indexes"] / lines
+            print(f"a queued line takes {await bench.row_bytes():,.0f} bytes, and {indexes:,.0f} of indexes")
         await bench.drain(1 << 30)
         await bench.forget(name)
         sizes = await bench.sizes()
