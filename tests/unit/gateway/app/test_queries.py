@@ -56,7 +56,18 @@ async def test_an_unknown_parameter_is_refused_on_every_path(method: str, path: 
 async def test_a_listed_parameter_is_read(method: str, path: str) -> None:
     """Of those that any path reads, a path takes its own and no other."""
     names = set().union(*(listed(*route) for route in ROUTES))
-    assert names == {"after_id", "before_id", "beta", "lifecycle[]", "limit", "after", "order", "state", "model"}
+    assert names == {
+        "after_id",
+        "before_id",
+        "beta",
+        "lifecycle[]",
+        "limit",
+        "after",
+        "order",
+        "state",
+        "model",
+        "purpose",
+    }
     for name in names:
         answer = await ask(method, path, [(name, "1")], ANTHROPIC)
         refused = answer.status_code == 400 and answer.json().get("error", {}).get("code") == "unsupported_field"
