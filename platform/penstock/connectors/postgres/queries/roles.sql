@@ -25,13 +25,13 @@ revoke create on schema public
     from public, penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
 grant usage on schema public to penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
 
--- Gateways read what they serve by, and append. Of a row they see what tells that it is there already.
-grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway;
-grant insert, select (request) on ledger to penstock_gateway;
-grant insert on arm_second to penstock_gateway;
-grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway;
-grant execute on function add_agreements(jsonb) to penstock_gateway;
-grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway;
+-- Gateways and runners read what they serve by, and append. Of a row they see what tells that it is there already.
+grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway, penstock_runner;
+grant insert, select (request) on ledger to penstock_gateway, penstock_runner;
+grant insert on arm_second to penstock_gateway, penstock_runner;
+grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway, penstock_runner;
+grant execute on function add_agreements(jsonb) to penstock_gateway, penstock_runner;
+grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway, penstock_runner;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 grant select, insert, update, delete on webhook_endpoint to penstock_gateway;
 grant select, update, delete on webhook_delivery to penstock_gateway, penstock_runner;
