@@ -36,11 +36,8 @@ def upkeep(
     settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], RunnerId | None]
 ) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
-    return (
-        deliveries(settings, parts.shared, database, me),
-        retention(settings, parts.shared, database),
-        *batches(settings, parts, database, me),
-    )
+    loops = (deliveries(settings, parts.shared, database, me), *batches(settings, parts, database, me))
+    return (*loops, retention(settings, parts.shared, database))
 
 
 def retention(settings: DeferredSettings, shared: Shared, database: Database) -> Retention:

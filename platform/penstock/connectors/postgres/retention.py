@@ -1,4 +1,4 @@
-"""Single jobs whose time is over, by their rows; a batch's lines and stored responses go with their owners."""
+"""Expired single jobs, by their rows; lines of batches and stored responses go with their owners."""
 
 from collections.abc import Sequence
 
