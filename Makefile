@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -141,6 +141,9 @@ swaps: models ## Three models on two places, asked in turn on real vLLM: which s
 
 bench-connections: models ## What 8 to 200 connections of a tenant do to its neighbour's first token on real vLLM, quiet and with a core busy (MACHINE=quiet or busy: six minutes each; VICTIM=documents or short)
 	@$(BIN)/python -m loadtests.bench_connections $(if $(MACHINE),--machine $(MACHINE)) $(if $(VICTIM),--victim $(VICTIM))
+
+bench-yielding: models ## What a full batch does to interactive tenants on real vLLM, and what it gets (BEFORE=CHECKOUT adds another door; 25 minutes)
+	@$(BIN)/python -m loadtests.yielding $(if $(BEFORE),--before $(BEFORE)) $(if $(SECONDS),--seconds $(SECONDS))
 
 bench-scaling: setup ## The autoscaler's part of a tick for 10,000 workers of 20 versions
 	@$(BIN)/python -m loadtests.bench_scaling

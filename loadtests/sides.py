@@ -46,24 +46,29 @@ def running(tenants: dict[str, Sequence[str]], *, plain: bool, models: str = MOD
     ``tenants`` maps each tenant's name to options of ``penstock tenants create``; ``models`` as ``PENSTOCK_MODELS``.
     """
     with ExitStack() as stack:
-        sides = [stack.enter_context(_platform(tenants, models))]
+        sides = [stack.enter_context(platform(tenants, models))]
         if plain:
-            sides.append(stack.enter_context(_plain_engine(tuple(tenants))))
+            sides.append(stack.enter_context(plain_engine(tuple(tenants))))
         yield sides
 
 
 @contextmanager
-def _platform(tenants: dict[str, Sequence[str]], models: str) -> Iterator[Side]:
+def platform(
+    tenants: dict[str, Sequence[str]], models: str = MODEL, *, name: str = "Penstock", tree: Path | None = None
+) -> Iterator[Side]:
+    """Yield a platform of its own, of another checkout if ``tree`` is given."""
     with tempfile.TemporaryDirectory(prefix="penstock-load-", ignore_cleanup_errors=True) as folder:
         port = _free_port()
         settings = {"home": f"{folder}/home", "port": str(port), "models": models}
         settings |= {"demo_cache": str(DEMO_CACHE)}
-        env = {**os.environ, **{f"PENSTOCK_{name.upper()}": value for name, value in settings.items()}}
+        env = {**os.environ, **{f"PENSTOCK_{key.upper()}": value for key, value in settings.items()}}
+        if tree is not None:
+            env["PYTHONPATH"] = f"{tree}/platform:{tree}"
         with _process([*_penstock(), "up", "--no-question"], env, Path(folder) / "up.log") as log:
             _until(lambda: _is_up(Path(f"{folder}/home")), "the platform", log)
             keys = {tenant: _key(tenant, options, env) for tenant, options in tenants.items()}
             rpc = Path(f"{folder}/home/run/gateway.grpc.addr").read_text().strip()
-            yield Side(name="Penstock", url=f"http://127.0.0.1:{port}", model=models, keys=keys, rpc=rpc)
+            yield Side(name=name, url=f"http://127.0.0.1:{port}", model=models, keys=keys, rpc=rpc)
 
 
 def _key(tenant: str, options: Sequence[str], env: dict[str, str]) -> str:
@@ -78,7 +83,7 @@ def _penstock() -> tuple[str, ...]:
 
 
 @contextmanager
-def _plain_engine(tenants: Sequence[str]) -> Iterator[Side]:
+def plain_engine(tenants: Sequence[str], *, name: str = PLAIN, options: Sequence[str] = ()) -> Iterator[Side]:
     """Run vLLM as anybody would, with the settings that the platform's engines have."""
     port, model = _free_port(), next(DEMO_CACHE.glob(f"{MODEL}-*"))
     engine = EngineSettings()
@@ -96,7 +101,7 @@ def _plain_engine(tenants: Sequence[str]) -> Iterator[Side]:
         "distributed-executor-backend": "uni",
     }
     argv = [sys.executable, "-m", "vllm.entrypoints.launchers.api_server.entry", "--enforce-eager"]
-    argv += ["--no-enable-log-requests", "--disable-uvicorn-access-log"]
+    argv += ["--no-enable-log-requests", "--disable-uvicorn-access-log", *options]
     argv += [word for name, value in sizes.items() for word in (f"--{name}", str(value))]
     threads = str(max(1, (os.cpu_count() or 1) // 2))
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
@@ -105,7 +110,7 @@ def _plain_engine(tenants: Sequence[str]) -> Iterator[Side]:
         with _process(argv, {**env, "OMP_NUM_THREADS": threads}, log):
             url = f"http://127.0.0.1:{port}"
             _until(lambda: _answers(f"{url}/health"), "plain vLLM", log)
-            yield Side(name=PLAIN, url=url, model="plain", keys=dict.fromkeys(tenants, "none"))
+            yield Side(name=name, url=url, model="plain", keys=dict.fromkeys(tenants, "none"))
 
 
 @contextmanager

@@ -119,6 +119,13 @@ DOOR = Row(
             query(quantile(0.99, WAIT, stage=Stage.QUEUE), "p99"),
         ),
         lines(
+            "Slots of batch work",
+            "What batch work may hold of each engine beside other classes: the lowest line. All of it while those are"
+            " away. Ttft, itl: learned from late tokens. Autoscaler: what its workers leave.",
+            "short",
+            query(gauge(names.DOOR_BATCH_SLOTS, "instance", "reason", take="min"), "{{instance}} {{reason}}"),
+        ),
+        lines(
             "Standing back",
             "Share of time in which a flood's next prompt waits for a tenant that is expected any moment (ADR 0040).",
             "percentunit",

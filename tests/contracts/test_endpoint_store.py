@@ -2,14 +2,13 @@
 
 import asyncio
 
-import asyncpg
 import pytest
 
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.webhooks import PostgresDeliveries, PostgresEndpoints
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.ids import EndpointId
+from penstock.domain.jobs.ids import EndpointId, RunnerId
 from penstock.domain.jobs.webhook import (
     MOST_ENDPOINTS,
     Answer,
@@ -23,11 +22,12 @@ from penstock.domain.jobs.webhook import (
     SendError,
     Verdict,
 )
+from tests.support.webhooks.deliverer import pass_time
 
 pytestmark = pytest.mark.integration
 SHOP, OTHER = TenantId("shop"), TenantId("other")
 SECRET = b"s" * 32
-ONE, TWO = 1, 2
+ONE, TWO = RunnerId(1), RunnerId(2)
 """Two runners."""
 BROKEN = Answer(status=500, error=SendError.STATUS)
 
@@ -46,24 +46,12 @@ class Store(PostgresEndpoints):
     async def tell(self, kind: str = "batch.completed", endpoint: str = "", tenant: TenantId = SHOP) -> None:
         await self.database.rows("select tell($1, $2, 'batch_1', $3)", tenant, kind, endpoint)
 
-    async def claim(self, runner: int = ONE, most: int = 9) -> tuple[ClaimedDelivery, ...]:
+    async def claim(self, runner: RunnerId = ONE, most: int = 9) -> tuple[ClaimedDelivery, ...]:
         waiting = await self.due.waiting()
         return await self.due.claim(runner, {one.endpoint: most for one in waiting})
 
     async def pass_time(self, seconds: float) -> None:
-        """Move all that was noted into the past: the store's clock is the database's."""
-        await self.database.rows(
-            "update webhook_delivery set next_at = next_at - $1, created_at = created_at - $1, "
-            "ended_at = case when ended_at > 0 then ended_at - $1 else 0 end",
-            seconds,
-        )
-        await self.database.rows(
-            "update webhook_endpoint set not_before = not_before - $1, answered_at = answered_at - $1, "
-            "previous_until = previous_until - $1, "
-            "failing_since = case when failing_since > 0 then failing_since - $1 else 0 end",
-            seconds,
-        )
-        await self.database.rows("update webhook_event set created_at = created_at - $1", seconds)
+        await pass_time(self.database, seconds)
 
     async def state(self, endpoint: EndpointId) -> list[tuple[str, int, str]]:
         found = await self.deliveries(endpoint, "", 0, 99, newest_first=False)
@@ -77,7 +65,8 @@ def end(one: ClaimedDelivery, verdict: Verdict, answer: Answer = BROKEN, **more:
 
 
 @pytest.fixture
-def store(database: Database) -> Store:
+async def store(database: Database) -> Store:
+    await database.rows("insert into runner (name, seen_at, started_at) select 'r', 0, 0 from generate_series(1, 9)")
     return Store(database)
 
 
@@ -105,8 +94,14 @@ async def test_an_event_goes_to_those_that_want_it(store: Store) -> None:
 async def test_an_event_is_told_with_its_transaction_or_not_at_all(store: Store) -> None:
     """What is rolled back was never told."""
     await store.endpoint()
-    with pytest.raises(asyncpg.DivisionByZeroError):
-        await store.database.rows("select tell($1, 'batch.failed', 'batch_1', ''), 1 / 0 as nothing", SHOP)
+
+    async def rolled_back() -> None:
+        async with store.database.transaction() as session:
+            await session.run("select tell($1, 'batch.failed', 'batch_1', '')", SHOP)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await rolled_back()
     assert await store.claim() == ()
 
 
@@ -115,7 +110,7 @@ async def test_a_delivery_has_one_holder(store: Store) -> None:
     await store.endpoint()
     for _ in range(100):
         await store.tell()
-    claimed = await asyncio.gather(*(store.claim(runner, 20) for runner in range(8)))
+    claimed = await asyncio.gather(*(store.claim(RunnerId(runner), 20) for runner in range(1, 9)))
     ids = [one.id for mine in claimed for one in mine]
     assert len(ids) == len(set(ids)) == 100
 
@@ -125,9 +120,11 @@ async def test_only_the_holder_ends_a_delivery(store: Store) -> None:
     endpoint = await store.endpoint()
     await store.tell()
     (frozen,) = await store.claim(ONE)
-    row = await store.database.row("select release_deliveries($1) as released", ONE)
+    await store.database.rows("delete from runner where id = $1", ONE)
+    assert await store.due.take_over() == 1
+    assert await store.due.take_over() == 0
     (again,) = await store.claim(TWO)
-    assert (row and row["released"], again.event.id, again.attempt) == (1, frozen.event.id, 2)
+    assert (again.event.id, again.attempt) == (frozen.event.id, 2)
     assert await store.due.end([end(frozen, Verdict.DELIVERED)]) == (frozenset(), ())
     assert await store.state(endpoint.id) == [(DeliveryState.SENDING, 2, "")]
     held, _ = await store.due.end([end(again, Verdict.DELIVERED)])

@@ -90,8 +90,8 @@ def _apply(mutant: Mutant) -> None:
     name = f"{ROOM}.{mutant.module}"
     made = types.ModuleType(name)
     exec(compile(mutant.tree, f"<{mutant.name}>", "exec"), made.__dict__)  # noqa: S102
-    changed = dict(_functions(made))
-    for key, function in _functions(sys.modules[name]):
+    changed = dict(functions(made))
+    for key, function in functions(sys.modules[name]):
         function.__code__ = changed[key].__code__
     for key, value in vars(made).items():
         if isinstance(value, int | float) and not key.startswith("__"):
@@ -100,7 +100,7 @@ def _apply(mutant: Mutant) -> None:
                     setattr(module, key, value)
 
 
-def _functions(module: types.ModuleType) -> Iterator[tuple[str, types.FunctionType]]:
+def functions(module: types.ModuleType) -> Iterator[tuple[str, types.FunctionType]]:
     """Yield the functions and methods that a module defines; caches of their results are emptied."""
     classes = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
     scopes: list[types.ModuleType | type] = [module, *classes]
@@ -113,7 +113,7 @@ def _functions(module: types.ModuleType) -> Iterator[tuple[str, types.FunctionTy
                 yield f"{scope.__name__}.{key}", found
 
 
-def _passes(*tests: Path) -> bool:
+def passes(*tests: Path) -> bool:
     with (
         Path(os.devnull).open("w") as nowhere,
         contextlib.redirect_stdout(nowhere),
@@ -132,7 +132,7 @@ def is_killed(mutant: Mutant) -> bool:
         _apply(mutant)
         signal.alarm(LONGEST_S)
         own = [one for room in ROOMS for one in room.glob(f"test_{mutant.module}.py")]
-        os._exit(0 if all(_passes(one) for one in (*own, *ROOMS)) else 1)
+        os._exit(0 if all(passes(one) for one in (*own, *ROOMS)) else 1)
     _, ended = os.waitpid(child, 0)
     if (code := os.waitstatus_to_exitcode(ended)) == UNTOLD:
         raise SystemExit(f"pytest did not run for {mutant.name}")
@@ -140,7 +140,7 @@ def is_killed(mutant: Mutant) -> bool:
 
 
 def main() -> int:
-    if not _passes(*ROOMS):
+    if not passes(*ROOMS):
         raise SystemExit("the tests fail without a mutant")
     found = [one for module in sys.argv[1:] or LAW for one in mutants(module) if one.name not in EQUIVALENT]
     alive = []

@@ -96,7 +96,7 @@ class Site:
             prompts=items,
             sequences=items,
         )
-        work = work_of(ticket, name, self.queue.slots.size, clocks_apart=0.0)
+        work = work_of(ticket, name, self.queue.slots.size, clocks_apart=0.0, now=now)
         self.left[name], self.came[name] = items, now
         self.rest[name] = deque(replace(template, payload=name) for _ in range(items))
         self.queue.arrive(work, now, lambda: self.enter(name, work.sequences), lambda *_: None)

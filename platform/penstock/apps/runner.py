@@ -3,20 +3,31 @@
 import asyncio
 import os
 import signal
+from collections.abc import Sequence
 from functools import partial
 
 import uvloop
 
-from penstock.apps import deferred, keys, ownership
-from penstock.apps.gateway.parts import compose
+from penstock.apps import deferred, jobs, keys, ownership
+from penstock.apps.gateway.parts import Parts, compose
 from penstock.apps.gateway.process import known
 from penstock.apps.settings.processes import RunnerSettings
+from penstock.apps.stores import database_dsn
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.listening import Channel
 from penstock.domain.command_error import CommandError
+from penstock.gateway.admission.reservations import Journal
 from penstock.jobs import upkeep
+from penstock.jobs.bills import Bills
+from penstock.jobs.running import Runner
+from penstock.jobs.upkeep import Upkeep
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
 from penstock.telemetry import logs
 from penstock.tls.identity import Role
+
+NEWS = "jobs"
+"""The channel on which a submit wakes idle runners."""
 
 
 def main(settings: RunnerSettings) -> None:
@@ -29,23 +40,32 @@ def main(settings: RunnerSettings) -> None:
 
 
 async def _main(settings: RunnerSettings) -> None:
-    found = keys.read(settings)
-    parts = compose(settings, found, Role.RUNNER)
+    found, bills = keys.read(settings), list[Bills]()
+
+    def journal(spool: Journal) -> Bills:
+        bills.append(Bills(spool))
+        return bills[0]
+
+    parts = compose(settings, found, Role.RUNNER, journal)
     ready = ready_file(settings.paths.run, os.getpid())
     owner = asyncio.create_task(ownership.known(settings, found))
     ending = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ending.set)
     parts.keep()
+    dsn = database_dsn(settings)
     try:
         await known(parts, owner)
         owner.add_done_callback(partial(ownership.if_foreign, ending.set))
-        for work in deferred.upkeep(settings, parts):
-            parts.background.keep(work.name, partial(upkeep.keep, work, parts.shared.clock))
-        parts.background.keep("demand", parts.telling.run)
-        write_private(ready, str(os.getpid()))
-        logs.logger().info("runner_runs", number=parts.shared.table.number)
-        await ending.wait()
+        async with Database(dsn, max_connections=jobs.CONNECTIONS) as database:
+            runner = jobs.compose(settings, parts, database, dsn, bills[0])
+            beside = deferred.upkeep(settings, parts, database, lambda: runner.me or None)
+            _keep(parts, runner, beside, dsn)
+            write_private(ready, str(os.getpid()))
+            logs.logger().info("runner_runs", number=parts.shared.table.number)
+            await ending.wait()
+            parts.probes.drain.is_on = True
+            await asyncio.gather(runner.drain(settings.drain_grace_s), *map(upkeep.end, beside))
         logs.logger().info("runner_ended")
         ownership.refuse_foreign(owner)
     finally:
@@ -53,3 +73,13 @@ async def _main(settings: RunnerSettings) -> None:
         owner.cancel()
         await asyncio.gather(owner, return_exceptions=True)
         await parts.close()
+
+
+def _keep(parts: Parts, runner: Runner, beside: Sequence[Upkeep], dsn: str) -> None:
+    keep = parts.background.keep
+    for name, loop in runner.loops.items():
+        keep(name, loop)
+    keep("job_news", lambda: Channel(dsn, NEWS).follow(runner.look))
+    keep("demand", parts.telling.run)
+    for work in beside:
+        keep(work.name, partial(upkeep.keep, work, parts.shared.clock))

@@ -1,8 +1,10 @@
 """The configured database, artifact store, signer and verifier; each is imported only when needed."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.apps.settings.deferred import DeferredSettings
 from penstock.apps.settings.processes import WorkerSettings
 from penstock.apps.settings.stores import ArtifactSettings, DatabaseSettings, with_user
 from penstock.apps.settings.told import Told
@@ -13,7 +15,6 @@ from penstock.packaging.ports import ArtifactStore, Signer
 from penstock.worker.artifacts.fetch import SignatureVerifier
 
 if TYPE_CHECKING:
-    from penstock.apps.keys import Keys
     from penstock.connectors.spool.by_hand import Delivered
     from penstock.domain.jobs.payload import PayloadStore
 
@@ -43,12 +44,19 @@ def open_store(settings: ArtifactSettings) -> ArtifactStore:
     return FolderStore(settings.paths.artifacts)
 
 
-def open_payloads(settings: Told, found: "Keys") -> "PayloadStore":
+def open_payloads(settings: DeferredSettings, platform: Callable[[], Sequence[bytes]]) -> "PayloadStore":
+    """Return the store of payloads, sealed under keys of the platform's present ones."""
     from penstock.connectors.payloads.folder import FolderObjects
     from penstock.connectors.payloads.store import SealedPayloads
 
-    keys = [derive(key, Purpose.PAYLOADS) for key in found.platform]
-    return SealedPayloads(FolderObjects(settings.paths.payloads), lambda: keys)
+    def keys() -> list[bytes]:
+        return [derive(key, Purpose.PAYLOADS) for key in platform()]
+
+    if not settings.payloads_url:
+        return SealedPayloads(FolderObjects(settings.paths.payloads), keys)
+    from penstock.connectors.s3.objects import S3Objects
+
+    return SealedPayloads(S3Objects(settings.payloads_url, endpoint=settings.payloads_endpoint), keys)
 
 
 def open_signer(settings: Told, signing_key: str = "") -> Signer:

@@ -34,6 +34,7 @@ from penstock.cli import (
     tenants,
     terminal,
     usage,
+    webhooks,
 )
 
 app = typer.Typer(
@@ -73,6 +74,7 @@ app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.orgs, name="orgs")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
+app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(plan.app, name="plan")
 app.add_typer(bench.app, name="bench")
 app.add_typer(promises.app, name="slo")

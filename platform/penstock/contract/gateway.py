@@ -70,6 +70,7 @@ GATEWAY = Process(
         shared.LIMITS,
         Called(to="answers", setting="answers_url", port="redis", meaning="Answers under idempotency keys."),
         shared.ARTIFACTS,
+        shared.PAYLOADS,
         Called(to="worker", setting="", port="gate", meaning="Requests; where workers are, the routing table says."),
         Called(to="collector", setting="otlp_endpoint", port="http", meaning="Traces, where that is wanted."),
     ),

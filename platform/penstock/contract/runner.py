@@ -12,7 +12,7 @@ RUNNER = Process(
     about="Runs jobs and lines of batches, delivers webhooks, deletes what expired.",
     command=("penstock", "jobs-runner"),
     settings=RunnerSettings,
-    needed=("home", "metrics_host", *shared.STORES_AND_KEYS, "artifact_store"),
+    needed=("home", "metrics_host", *shared.STORES_AND_KEYS, "artifact_store", "payloads_url"),
     ports=(shared.private("Metrics and probes."),),
     probes=(
         ("live", shared.LIVE),
@@ -34,6 +34,7 @@ RUNNER = Process(
         shared.database(roles.RUNNER),
         shared.LIMITS,
         shared.ARTIFACTS,
+        shared.PAYLOADS,
         Called(to="worker", setting="", port="gate", meaning="Requests; where workers are, the routing table says."),
         Called(to="collector", setting="otlp_endpoint", port="http", meaning="Traces, where that is wanted."),
     ),

@@ -60,6 +60,10 @@ LIMITS_CA = authority("limits", "the limits' store", optional=True)
 LIMITS = Called(to="limits", setting="limits_url", port="redis", meaning="The Redis or Valkey of limits and budgets.")
 ARTIFACTS = Called(to="artifacts", setting="artifact_store", port="https", meaning="S3: model versions.")
 
+PAYLOADS = Called(
+    to="payloads", setting="payloads_url", port="https", meaning="S3: requests and results of jobs, sealed."
+)
+
 
 def database(role: str = "") -> Called:
     return Called(to="database", setting="database_url", port="postgresql", role=role, meaning="Postgres, the writer.")

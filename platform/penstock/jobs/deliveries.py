@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.jobs.ids import EndpointId
+from penstock.domain.jobs.ids import EndpointId, RunnerId
 from penstock.domain.jobs.webhook import (
     Answer,
     ClaimedDelivery,
@@ -43,8 +43,9 @@ class Sender(Protocol):
 
 
 class DeliveryStore(Protocol):
+    async def take_over(self) -> int: ...
     async def waiting(self) -> tuple[WaitingEndpoint, ...]: ...
-    async def claim(self, runner: int, wanted: Mapping[EndpointId, int]) -> tuple[ClaimedDelivery, ...]: ...
+    async def claim(self, runner: RunnerId, wanted: Mapping[EndpointId, int]) -> tuple[ClaimedDelivery, ...]: ...
     async def end(self, ended: Sequence[EndedAttempt]) -> tuple[frozenset[DeliveryId], tuple[TurnedOff, ...]]: ...
     async def give_back(self, held: Sequence[ClaimedDelivery]) -> None: ...
     async def forget(self) -> int: ...
@@ -64,7 +65,7 @@ class Deliveries:
 
     store: DeliveryStore
     sender: Sender
-    me: Callable[[], int | None]
+    me: Callable[[], RunnerId | None]
     clock: Clock
     chance: random.Random
     metrics: Metrics
@@ -73,15 +74,21 @@ class Deliveries:
     _open: dict[DeliveryId, _Open] = field(default_factory=dict)
     _ended: list[EndedAttempt] = field(default_factory=list)
     _forgot_at: float = 0.0
+    _is_ending: bool = False
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._open)
 
     async def step(self, now: float) -> None:
         await self._note_ends()
+        await self.store.take_over()
         waiting = await self.store.waiting()
         sending = self._sending()
         chosen = choose(waiting, sending)
         self._show_late(waiting, sending, chosen)
         runner = self.me()
-        if chosen and runner is not None:
+        if chosen and runner is not None and not self._is_ending:
             failing = {one.endpoint for one in waiting if one.is_failing}
             for delivery in await self.store.claim(runner, chosen):
                 self._begin(delivery, is_failing=delivery.endpoint in failing)
@@ -91,6 +98,7 @@ class Deliveries:
 
     async def end(self) -> None:
         """Let open attempts end for a moment; what is left is due for other runners, the same attempt again."""
+        self._is_ending = True
         tasks = [one.task for one in self._open.values() if one.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=END_WITHIN_S)

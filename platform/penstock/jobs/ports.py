@@ -16,6 +16,7 @@ from penstock.domain.jobs.job import (
     JobState,
     NewJob,
     PutBack,
+    QueueShape,
     Stop,
     Submitted,
     TakenOver,
@@ -45,8 +46,17 @@ class JobIntake(Protocol):
     async def find(self, tenant: TenantId, name: JobName, now: float) -> Job | None: ...
 
     async def page(
-        self, tenant: TenantId, which: JobFilter, now: float, *, limit: int, after: JobName | None, newest_first: bool
-    ) -> tuple[Job, ...]: ...
+        self,
+        tenant: TenantId | None,
+        which: JobFilter,
+        now: float,
+        *,
+        limit: int,
+        after: JobName | None = None,
+        newest_first: bool = True,
+    ) -> tuple[Job, ...]:
+        """Return jobs beyond the one named ``after``; of all tenants, newest first, without a tenant."""
+        ...
 
     async def attempts(self, job: JobId) -> tuple[Attempt, ...]: ...
 
@@ -60,7 +70,7 @@ class JobIntake(Protocol):
         """
         ...
 
-    async def replay_all(self, tenant: TenantId, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
+    async def replay_all(self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
         """Replay at most ``MOST_REPLAYED`` failed jobs, oldest first; return their number."""
         ...
 
@@ -115,9 +125,13 @@ class JobStore(JobIntake, BatchLines, Protocol):
     async def tidy(self, now: float) -> int:
         """End what is past its deadline and what revoked keys submitted; mend lanes; return the number of jobs ended.
 
+        Running jobs end by force 20 s after the wish to cancel them and 10 s after their deadline.
+
         Each runner calls it about once a second.
         """
         ...
+
+    async def shape(self) -> QueueShape: ...
 
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         """Return single jobs that have expired: their payloads go first, then ``forget`` deletes their rows."""

@@ -4,7 +4,7 @@ Each one is a loop of its own, which its process restarts after any failure: non
 """
 
 import asyncio
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from penstock.domain.clock import Clock
 
@@ -12,7 +12,7 @@ from penstock.domain.clock import Clock
 class Upkeep(Protocol):
     @property
     def name(self) -> str:
-        """The loop's name in metrics and logs."""
+        """The name under which metrics and logs have failures of this loop."""
         ...
 
     @property
@@ -23,6 +23,18 @@ class Upkeep(Protocol):
     async def step(self, now: float) -> None:
         """Do what is due at Unix second ``now``."""
         ...
+
+
+@runtime_checkable
+class Ending(Protocol):
+    async def end(self) -> None:
+        """Give back what is held; the process ends."""
+        ...
+
+
+async def end(work: Upkeep) -> None:
+    if isinstance(work, Ending):
+        await work.end()
 
 
 async def keep(work: Upkeep, clock: Clock) -> None:

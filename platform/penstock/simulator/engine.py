@@ -124,6 +124,11 @@ class EngineModel:
         self._leave(gone)
 
     @property
+    def decoding(self) -> Iterable[Sequence]:
+        """The sequences that the next step gives a further token, unless their tenant stands still."""
+        return self._decoding.values()
+
+    @property
     def busy(self) -> bool:
         return bool(self._waiting or self._prefilling or self._decoding)
 

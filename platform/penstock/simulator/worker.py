@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.domain.ids import RequestId, TenantId
+from penstock.domain.serving.slo import NO_PROMISE, TimedPromise
 from penstock.simulator.engine import EngineModel, Sequence, Step
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.work import Work, cost
+from penstock.worker.gate.queueing.yielding import PROMISED
 from penstock.worker.meter import REPORT_EVERY
 
 LEAST_STEP_S = 1e-6
@@ -41,6 +43,7 @@ class TenantRecord:
     """The results of one tenant: ``service`` is all work done for it, ``good`` the part completed in time."""
 
     ttft_s: list[float] = field(default_factory=list)
+    itl_s: list[float] = field(default_factory=list)
     service: float = 0.0
     good: float = 0.0
     asked: int = 0
@@ -83,6 +86,8 @@ class Worker:
     def __init__(self, queue: AdmissionQueue, engine: EngineModel) -> None:
         self.now = 0.0
         self.records: dict[TenantId, TenantRecord] = defaultdict(TenantRecord)
+        self.promise = NO_PROMISE
+        """Of requests that batch work yields to."""
         self.refused: list[RefusedRequest] = []
         self._queue, self._engine = queue, engine
         queue.look_later = lambda seconds: self._at(self.now + seconds, lambda: queue.look(self.now))
@@ -90,6 +95,9 @@ class Worker:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
         self._news: Step | None = None
+
+    def _promise(self, work: Work) -> TimedPromise:
+        return self.promise if work.standing >= PROMISED else NO_PROMISE
 
     def expect(self, arrival: Arrival) -> None:
         self._at(arrival.at, partial(self.arrive, arrival))
@@ -115,11 +123,15 @@ class Worker:
 
     def step(self) -> None:
         """Run an engine step; meanwhile the queue receives the last step's reports, and requests arrive."""
+        decoding = [one.work for one in self._engine.decoding]
         step = self._engine.step()
         self._hear()
         end = self.now + step.seconds
         self._ring(end)
         self.now, self._news = end, step
+        for work in decoding:
+            self.records[work.tenant].itl_s.append(step.seconds)
+            self._queue.stepped(self._promise(work), step.seconds, self.now)
 
     def _hear(self) -> None:
         news, self._news = self._news, None
@@ -170,7 +182,9 @@ class Worker:
         if here is None:
             return
         record = self.records[sequence.work.tenant]
-        record.ttft_s.append(self.now - here.arrival.at)
+        took_s = self.now - here.arrival.at
+        record.ttft_s.append(took_s)
+        self._queue.first_token(self._promise(sequence.work), took_s, self.now)
         record.service += cost(sequence.work.prompt_tokens, 0)
         self._tell(sequence, sequence.width)
 

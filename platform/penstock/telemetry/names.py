@@ -10,6 +10,7 @@ from penstock.telemetry.batching_names import *  # noqa: F403
 from penstock.telemetry.control_names import *  # noqa: F403
 from penstock.telemetry.definitions import LATENCY_S, PHASE_S, WAIT_S, Label, Metric, counter, gauge, histogram
 from penstock.telemetry.gen_ai_names import *  # noqa: F403
+from penstock.telemetry.job_names import *  # noqa: F403
 from penstock.telemetry.promise_names import *  # noqa: F403
 from penstock.telemetry.rollout_names import *  # noqa: F403
 from penstock.telemetry.webhook_names import *  # noqa: F403
@@ -129,6 +130,11 @@ IDEMPOTENT_REQUESTS = counter(
     "Requests with an idempotency key: first, replayed, joined one in flight, or conflicting with another body.",
     (Label.STATE,),
 )
+KEPT_RESPONSES = counter(
+    "penstock_kept_responses",
+    "Answers of the Responses API that were to be stored: kept, failed, or dropped because too many waited.",
+    (Label.STATE,),
+)
 TENANT_WEIGHT = gauge(
     "penstock_tenant_weight",
     "A tenant's weight in fair queueing, as of its last request; `other` has the last tenant's.",
@@ -222,6 +228,11 @@ DOOR_STANDING_BACK = gauge(
     "penstock_door_standing_back",
     "1 while a flooding tenant's next prompt is delayed for a tenant expected back; averaged, the share of time.",
     (Label.VERSION,),
+)
+DOOR_BATCH_SLOTS = gauge(
+    "penstock_door_batch_slots",
+    "Slots that batch work may hold, by what bounds them: ttft, itl, autoscaler; the least holds.",
+    (Label.VERSION, Label.REASON),
 )
 GATE_SECONDS = histogram(
     "penstock_gate_seconds",

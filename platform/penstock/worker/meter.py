@@ -7,6 +7,7 @@ engine's side adds to the meter once for each prompt and once for each step of e
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from penstock.domain.serving.report import Batched, Used
 from penstock.worker.share import Share
@@ -29,8 +30,21 @@ def are_filled() -> bool:
     return bool(_filled)
 
 
+class Stops(NamedTuple):
+    """Whether a request is interactive, or the monotonic second until which it stands still for such ones; 0: never."""
+
+    is_awaited: bool = False
+    until: float = 0.0
+
+
+RUNS: Final = Stops()
+
+
 def _nobody(_: int) -> None:
     """Ignore progress."""
+
+
+def _nothing(_: float, __: float) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +71,10 @@ class Meter:
     share: Share | None = None
     """How much of it is in the engine at once; None if that is all of it."""
     _searches: set[str] = field(default_factory=set)
+    stops: Stops = RUNS
     _report: Callable[[int], None] = _nobody
+    _step: Callable[[float, float], None] = _nothing
+    _made_at: float = 0.0
     _report_at: int = 0
     _reported: int = 0
 
@@ -81,11 +98,11 @@ class Meter:
         """True if the output must follow a grammar and has not begun: a failure is then a fault of the grammar."""
         return self.has_grammar and not self.output_tokens
 
-    def watch(self, report: Callable[[int], None]) -> None:
+    def watch(self, report: Callable[[int], None], step: Callable[[float, float], None] = _nothing) -> None:
         """Call ``report`` every ``REPORT_EVERY`` output tokens, and at the first step, which shows that the prompt is
-        prefilled.
+        prefilled; and ``step`` at each further step with its seconds and the second of its end.
         """
-        self._report, self._report_at = report, 0
+        self._report, self._report_at, self._step = report, 0, step
 
     def flush(self) -> None:
         fresh, self._reported = self.output_tokens - self._reported, self.output_tokens
@@ -93,7 +110,7 @@ class Meter:
         self._report(fresh)
 
     def close(self) -> None:
-        self.is_over, self._report = True, _nobody
+        self.is_over, self._report, self._step = True, _nobody, _nothing
         if self.share is not None:
             self.share.close()
 
@@ -125,10 +142,14 @@ class Meter:
         if self.output_tokens >= self._report_at:
             self.flush()
 
-    def shared(self, sequences: int, seconds: float) -> None:
-        """Count a step of one of the request's sequences: the step's number of sequences, and this sequence's part of
-        its time.
+    def shared(self, sequences: int, seconds: float, at: float = 0.0) -> None:
+        """Count a step of one of the request's sequences: the step's number of sequences, this sequence's part of its
+        time, and the monotonic second of its end.
         """
+        if at > self._made_at:
+            if self._made_at:
+                self._step(at - self._made_at, at)
+            self._made_at = at
         self.steps += 1
         self.beside += sequences
         self.engine_s += seconds

@@ -41,8 +41,8 @@ WORK = {
         "audit": "note_threshold",
         "platform": "fingerprint pepper",
         "arms": "tell ask",
-        "jobs": "submit submitted alone enqueued find page_newest page_oldest attempts cancel cancel_batch replay "
-        "to_replay delete pause resume paused tally lines",
+        "jobs": "submit submitted alone enqueued find page_newest page_oldest page_of_all attempts cancel cancel_batch "
+        "replay to_replay delete pause resume paused tally lines",
     },
     RUNNER: {"jobs": "", "runners": "", "sources": "", "ledger": "append spent_in forgive"},
     CONTROLLER: {
@@ -56,7 +56,7 @@ WORK = {
         "arms": "since forget asked forget_asked",
         "rollouts": "",
         "ledger": "page spent spent_in usage ended",
-        "jobs": "find page_newest page_oldest attempts cancel replay to_replay pause resume paused enqueued",
+        "jobs": "find page_newest page_oldest page_of_all attempts cancel replay to_replay pause resume paused",
     },
 }
 """The statements of each process by file, all of a file where none is named."""

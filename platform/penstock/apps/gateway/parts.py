@@ -38,6 +38,7 @@ from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.records.traces import RequestTraces
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.resolve import sticky_key
+from penstock.gateway.routing.route import WorkerRouter
 from penstock.gateway.upkeep.accounting import Accounting
 from penstock.gateway.upkeep.background import Background
 from penstock.gateway.upkeep.evidence import Evidence, shared_by
@@ -71,6 +72,7 @@ class Parts:
     key_source: KeySource
     preprocessor: PromptPreprocessor
     accounting: Accounting
+    router: WorkerRouter
     news: News
     health_watch: HealthWatch
     evidence: Evidence
@@ -159,7 +161,7 @@ def compose(
     ledger = _ledger(shared, traces, newest, told)
     shared.table.on_change(lambda _, after: ledger.expect(*after.table.versions))
     preprocessor, preparing, reader = stages.preprocessing(shared)
-    pipeline, health_watch, accounting = stages.pipeline(shared, preparing, reader, ledger, told)
+    pipeline, router, health_watch, accounting = stages.pipeline(shared, preparing, reader, ledger, told)
     probes = Probes(table=shared.table, keys=keyring, breakers=health_watch.breakers, clock=clock, drain=Drain())
     text, pages = telling.expositions(metrics, table_source)
     return Parts(
@@ -171,6 +173,7 @@ def compose(
         key_source=KeySource(dsn, settings.paths.run / "gateway/keys.json", clock=clock),
         preprocessor=preprocessor,
         accounting=accounting,
+        router=router,
         news=_news(shared, keyring, accounting, health_watch, partial(_warm, background, preprocessor, shared.offload)),
         health_watch=health_watch,
         evidence=told,

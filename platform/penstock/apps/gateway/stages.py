@@ -59,7 +59,7 @@ def pipeline(
     reader: Detokenizer,
     ledger: RequestLedger,
     told: Evidence,
-) -> tuple[Pipeline, HealthWatch, Accounting]:
+) -> tuple[Pipeline, WorkerRouter, HealthWatch, Accounting]:
     breakers = health.breakers(shared.table, shared.chance, shared.metrics)
     router = WorkerRouter(
         table=shared.table,
@@ -103,7 +103,7 @@ def pipeline(
         clock=shared.clock,
         awake=AwakeClock(),
     )
-    return made, watch, accounting
+    return made, router, watch, accounting
 
 
 def _closing(shared: Shared, asking: UsageClient, ledger: RequestLedger) -> Closing:

@@ -20,3 +20,8 @@ class DeferredSettings(Told):
     webhook_proxy: Annotated[Secret, AfterValidator(forms.proxy)] = ""
     """An HTTP proxy through which webhooks leave: http://HOST:PORT. It resolves names, and has to refuse addresses of
     the inside (Smokescreen does)."""
+    payloads_url: Annotated[str, AfterValidator(forms.bucket)] = ""
+    """``s3://bucket/prefix`` for requests and results of jobs, sealed; empty means the folder ``payloads`` in the
+    home."""
+    payloads_endpoint: str = ""
+    """The S3 endpoint of the payloads if it is not AWS's."""

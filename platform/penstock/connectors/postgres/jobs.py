@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import asyncpg
 import msgspec
 
 from penstock.connectors.postgres.database import Database, Session
+from penstock.connectors.postgres.ledger import append
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
 from penstock.domain.ids import Alias, TenantId
@@ -26,12 +28,14 @@ from penstock.domain.jobs.job import (
     JobState,
     NewJob,
     PutBack,
+    QueueShape,
     Reason,
     Stop,
     StopReason,
     Submitted,
 )
 from penstock.domain.jobs.payload import Extent
+from penstock.domain.money import FREE
 from penstock.domain.serving.request import Api
 
 _SQL = load("jobs")
@@ -93,11 +97,20 @@ class PostgresJobs:
         return None if row is None else _job(row)
 
     async def page(
-        self, tenant: TenantId, which: JobFilter, now: float, *, limit: int, after: JobName | None, newest_first: bool
+        self,
+        tenant: TenantId | None,
+        which: JobFilter,
+        now: float,
+        *,
+        limit: int,
+        after: JobName | None = None,
+        newest_first: bool = True,
     ) -> tuple[Job, ...]:
         sql = _SQL["page_newest"] if newest_first else _SQL["page_oldest"]
+        sql = _SQL["page_of_all"] if tenant is None else sql
         matched = (which.kind, which.state or "", which.reason or "", which.model)
-        return tuple(map(_job, await self._database.rows(sql, tenant, *matched, now, after or "", limit)))
+        rows = await self._database.rows(sql, tenant, *matched, now, after or "", which.error, limit)
+        return tuple(map(_job, rows))
 
     async def attempts(self, job: JobId) -> tuple[Attempt, ...]:
         return tuple(Attempt(**dict(row)) for row in await self._database.rows(_SQL["attempts"], job))
@@ -115,8 +128,8 @@ class PostgresJobs:
             row = await session.row(_SQL["find"], tenant, name, now)
         return None if row is None else _job(row)
 
-    async def replay_all(self, tenant: TenantId, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
-        matched = (which.kind, which.state or JobState.FAILED, which.reason or "", which.model)
+    async def replay_all(self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
+        matched = (which.kind, which.state or JobState.FAILED, which.reason or "", which.model, which.error)
         async with self._database.transaction() as session:
             rows = await session.rows(_SQL["to_replay"], tenant, *matched, now, MOST_REPLAYED)
             await _replay(session, tenant, list(map(_job, rows)), now, limits)
@@ -137,16 +150,22 @@ class PostgresJobs:
         return tuple(map(_job, await self._database.rows(_SQL["claim"], runner, versions, counts, closed, now)))
 
     async def finish(self, ends: Sequence[End]) -> frozenset[JobId]:
-        rows = await self._database.rows(_SQL["finish"], *_columns(map(_end_values, ends), 13))
-        return frozenset(row["id"] for row in rows)
+        async with self._database.transaction() as session:
+            rows = await session.rows(_SQL["finish"], *_columns(map(_end_values, ends), 13))
+            held = frozenset(row["id"] for row in rows)
+            await _bill(session, ends, held)
+        return held
 
     async def put_back(self, ends: Sequence[PutBack]) -> Mapping[JobId, JobState]:
         values = (
             (end.id, end.epoch, end.at, end.not_before, end.reason, end.may_have_run, end.error, end.request)
             for end in ends
         )
-        rows = await self._database.rows(_SQL["put_back"], *_columns(values, 8))
-        return {row["id"]: JobState(row["state"]) for row in rows}
+        async with self._database.transaction() as session:
+            rows = await session.rows(_SQL["put_back"], *_columns(values, 8))
+            states = {row["id"]: JobState(row["state"]) for row in rows}
+            await _bill(session, ends, states)
+        return states
 
     async def asked_to_stop(self, runner: RunnerId, now: float) -> tuple[Stop, ...]:
         rows = await self._database.rows(_SQL["asked_to_stop"], runner, now)
@@ -166,8 +185,15 @@ class PostgresJobs:
             await self._database.rows(_SQL["recover"])
             self._recovered_at = now
         await self._mend(now)
-        row = await self._database.row(_SQL["end_queued"], now, _MOST_ENDED)
-        return int(row["ended"]) if row is not None else 0
+        ended = 0
+        for sql, values in ((_SQL["end_queued"], (now, _MOST_ENDED)), (_SQL["end_overdue"], (now,))):
+            (row,) = await self._database.rows(sql, *values)
+            ended += int(row["ended"])
+        return ended
+
+    async def shape(self) -> QueueShape:
+        row = await self._database.row(_SQL["shape"])
+        return QueueShape(**dict(row)) if row is not None else QueueShape()
 
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         return tuple(map(_job, await self._database.rows(_SQL["expired"], now, limit)))
@@ -193,6 +219,12 @@ class PostgresJobs:
         self._mended_at = now
 
 
+async def _bill(session: Session, ends: Sequence[End] | Sequence[PutBack], held: Collection[JobId]) -> None:
+    """Append the attempts' ledger rows; what came too late is free."""
+    rows = [(end.id in held, end.row) for end in ends if end.row is not None]
+    await append(session, [row if is_held else replace(row, cost=FREE) for is_held, row in rows])
+
+
 async def enqueue(session: Session, tenant: TenantId, jobs: Iterable[NewJob], limits: EnqueueLimits) -> None:
     """Store all jobs of one tenant in the caller's transaction; ``OverEnqueued`` is to undo it.
 
@@ -209,16 +241,19 @@ async def enqueue(session: Session, tenant: TenantId, jobs: Iterable[NewJob], li
     await _check(session, tenant, asked, count, limits)
 
 
-async def _replay(session: Session, tenant: TenantId, jobs: Sequence[Job], now: float, limits: EnqueueLimits) -> None:
-    if limits.jobs:
+async def _replay(
+    session: Session, tenant: TenantId | None, jobs: Sequence[Job], now: float, limits: EnqueueLimits
+) -> None:
+    if limits.jobs and tenant is not None:
         await session.run(_SQL["alone"], tenant)
-    rows = await session.rows(_SQL["replay"], tenant, [job.id for job in jobs], now)
+    rows = await session.rows(_SQL["replay"], [job.id for job in jobs], now)
     if len(rows) < len(jobs):
         raise Conflict("only a single job that failed or was cancelled, and whose request is still kept, runs again")
-    asked = Counter[str]()
-    for job in jobs:
-        asked[job.model] += job.cost_tokens
-    await _check(session, tenant, asked, len(jobs), limits)
+    if tenant is not None:
+        asked = Counter[str]()
+        for job in jobs:
+            asked[job.model] += job.cost_tokens
+        await _check(session, tenant, asked, len(jobs), limits)
 
 
 async def _check(
@@ -240,6 +275,18 @@ async def _check(
 def _over(asked: int, held: int, limit: int, what: str) -> OverEnqueued | ExceedsLimit:
     says = f"{asked} of {limit} {what} asked for, {held} of them held by jobs that have not ended"
     return ExceedsLimit(says) if asked > limit else OverEnqueued(says)
+
+
+async def cancel_lines(session: Session, batch: BatchId, now: float) -> None:
+    await session.run(_SQL["cancel_batch"], batch, now)
+
+
+async def pause(session: Session, scope: str, now: float) -> None:
+    await session.run(_SQL["pause"], scope, now)
+
+
+async def resume(session: Session, scope: str) -> None:
+    await session.run(_SQL["resume"], scope)
 
 
 def _values(job: NewJob) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.money import MicroUsd
@@ -15,14 +15,18 @@ _COLUMNS = tuple(LedgerRow.__dataclass_fields__)
 _FORGIVEN = tuple(Forgiven.__dataclass_fields__)
 
 
+async def append(database: Database | Session, rows: Sequence[LedgerRow]) -> None:
+    if rows:
+        columns = [[getattr(row, column) for row in rows] for column in _COLUMNS]
+        await database.rows(_SQL["append"], *columns)
+
+
 class PostgresLedger:
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        if rows:
-            columns = [[getattr(row, column) for row in rows] for column in _COLUMNS]
-            await self._database.rows(_SQL["append"], *columns)
+        await append(self._database, rows)
 
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000

@@ -12,7 +12,7 @@ from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.ids import EndpointId, EventId
+from penstock.domain.jobs.ids import EndpointId, EventId, RunnerId
 from penstock.domain.jobs.webhook import (
     KEPT_S,
     MOST_ENDPOINTS,
@@ -99,6 +99,10 @@ class PostgresDeliveries:
     def __init__(self, database: Database, keys: Callable[[], Sequence[bytes]]) -> None:
         self._database, self._keys = database, keys
 
+    async def take_over(self) -> int:
+        """Make due what runners without a row were sending; return the number."""
+        return len(await self._database.rows(_SQL["take_over"]))
+
     async def waiting(self) -> tuple[WaitingEndpoint, ...]:
         """Return the endpoints with a delivery due now; its cost grows with endpoints, not with deliveries."""
         return tuple(
@@ -111,7 +115,7 @@ class PostgresDeliveries:
             for row in await self._database.rows(_SQL["waiting"])
         )
 
-    async def claim(self, runner: int, wanted: Mapping[EndpointId, int]) -> tuple[ClaimedDelivery, ...]:
+    async def claim(self, runner: RunnerId, wanted: Mapping[EndpointId, int]) -> tuple[ClaimedDelivery, ...]:
         """Take up to the wanted number of each endpoint's due deliveries, the earliest first."""
         rows = await self._database.rows(_SQL["claim"], runner, list(wanted), list(wanted.values()))
         return tuple([await self._claimed(row) for row in rows])

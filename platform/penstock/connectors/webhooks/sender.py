@@ -160,8 +160,11 @@ async def _drain(answer: httpcore.Response) -> None:
 
 
 def _error_of(error: Exception) -> SendError:
-    if isinstance(error, httpcore.ConnectError) and isinstance(error.__cause__, ssl.SSLError):
-        return SendError.TLS
+    cause: BaseException | None = error
+    while isinstance(error, httpcore.ConnectError) and cause is not None:
+        if isinstance(cause, ssl.SSLError):
+            return SendError.TLS
+        cause = cause.__cause__ or cause.__context__
     return next((code for kind, code in _ERRORS if isinstance(error, kind)), SendError.ANSWER)
 
 

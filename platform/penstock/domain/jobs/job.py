@@ -13,6 +13,7 @@ from penstock.domain.jobs.ids import NO_BATCH, NO_ENDPOINT, BatchId, EndpointId,
 from penstock.domain.jobs.payload import NO_EXTENT, Extent
 from penstock.domain.money import FREE, MicroUsd
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.domain.tenancy.tenant import NO_MODEL
 
 NO_REQUEST = RequestId("")
@@ -188,6 +189,8 @@ class End:
     output: Extent = NO_EXTENT
     prompt_tokens: int = 0
     output_tokens: int = 0
+    row: LedgerRow | None = None
+    """Stored with the end; free if somebody else holds the job by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +206,8 @@ class PutBack:
     """False gives the attempt back."""
     error: str = ""
     request: RequestId = NO_REQUEST
+    row: LedgerRow | None = None
+    """Stored with it, if it reached an engine."""
 
 
 class StopReason(StrEnum):
@@ -240,6 +245,7 @@ class JobFilter:
     state: JobState | None = None
     reason: Reason | None = None
     model: Alias = NO_MODEL
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,6 +256,15 @@ class TakenOver:
     requeued: int = 0
     dead_letters: int = 0
     cancelled: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueShape:
+    """The jobs that have not ended; of those that may run, the oldest one's begin and the nearest deadline, or 0."""
+
+    jobs: int = 0
+    oldest_at: float = 0.0
+    due_at: float = 0.0
 
 
 def next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:

@@ -108,6 +108,7 @@ class EndpointChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     id: EventId
+    """The ``webhook-id`` of all its deliveries, in every attempt."""
     type: str
     object: str
     """The id of what it is about."""

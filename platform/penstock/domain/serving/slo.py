@@ -8,6 +8,7 @@ the files.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from penstock.domain.models.model import Tier
 from penstock.domain.serving.spec import SpecReader, SpecRefused
@@ -66,6 +67,19 @@ class Pace:
         return self.first_s + self.each_s * tokens
 
 
+class TimedPromise(NamedTuple):
+    """The promised seconds until a request's first token and between further ones, 0 without a promise; and the part
+    of them that may be late.
+    """
+
+    first_s: float = 0.0
+    each_s: float = 0.0
+    late_ratio: float = 0.0
+
+
+NO_PROMISE = TimedPromise()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SloTier:
     """One tier's promises, over a rolling window. ``deadline_s`` applies to requests without a deadline.
@@ -88,6 +102,17 @@ class SloTier:
         """Return the timed objectives' promise; without one, an answer within its deadline."""
         whole_s, first_s = self.within_s(Indicator.LATENCY), self.within_s(Indicator.TTFT)
         return Pace(first_s=whole_s or first_s or self.deadline_s, each_s=self.within_s(Indicator.ITL))
+
+    @property
+    def timed(self) -> TimedPromise:
+        """Return the part of the promise that a worker keeps; all zeros without a timed objective."""
+        whole, first, each = (self.objective(one) for one in (Indicator.LATENCY, Indicator.TTFT, Indicator.ITL))
+        found = [one for one in (first or whole, each) if one is not None]
+        return TimedPromise(
+            first_s=found[0].within_s if first or whole else 0.0,
+            each_s=each.within_s if each else 0.0,
+            late_ratio=min((one.error_budget_ratio for one in found), default=0.0),
+        )
 
     def within_s(self, indicator: Indicator) -> float:
         """Return a timed indicator's bound in seconds; 0 without a promise."""

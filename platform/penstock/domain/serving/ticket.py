@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
 from penstock.domain.nonces import random_bytes
+from penstock.domain.serving.slo import NO_PROMISE, TimedPromise
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 
@@ -50,6 +51,10 @@ class Ticket:
     prompts: int = 1
     sequences: int = 1
     work_tokens: int = 0
+    promise: TimedPromise = NO_PROMISE
+    """The request's promise, by which its worker judges the slots of batch work."""
+    yields: bool = False
+    """Whether it stands still while interactive requests are about, as its tenant's plan says."""
     start_by: float = 0.0
     """Unix second until which the request may wait for the engine, on the clock of ``deadline_at``; 0: until its
     deadline.
@@ -108,18 +113,22 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
             str(ticket.sequences),
             str(ticket.work_tokens),
             f"{ticket.start_by - now:.3f}" if ticket.start_by else "",
-            *_bounded(ticket),
+            *_further(ticket),
         )
     ).encode()
     sealed = binding + nonce + fields
     return urlsafe_b64encode(hmac.digest(key, sealed, hashlib.sha256) + sealed).decode()
 
 
-def _bounded(ticket: Ticket) -> tuple[str, ...]:
-    """Return the fields that most tickets lack; an older worker reads the first alone."""
-    if ticket.kv_part:
-        return ticket.adapter, str(ticket.kv_part), "" if ticket.kv_waits else "refused"
-    return (ticket.adapter,) if ticket.adapter else ()
+def _further(ticket: Ticket) -> tuple[str, ...]:
+    """Return the fields that a ticket may lack; an older worker reads those that it knows."""
+    return (
+        ticket.adapter,
+        str(ticket.kv_part or ""),
+        "" if ticket.kv_waits else "refused",
+        ":".join(map(str, ticket.promise)) if any(ticket.promise) else "",
+        "yields" if ticket.yields else "",
+    )
 
 
 def unseal(value: str, key: bytes, now: float) -> Presented:
@@ -149,8 +158,8 @@ def unseal(value: str, key: bytes, now: float) -> Presented:
 
 def _fields(raw: bytes) -> tuple[float, Ticket]:
     request, tenant, standing, weight, issued_at, left_s, *rest = raw.decode().split(_SEPARATOR)
-    prompt, output, reserved, prompts, sequences, work, start_in_s, *bounded = rest
-    adapter, kv_part, refused = (*bounded, "", "", "")[:3]
+    prompt, output, reserved, prompts, sequences, work, start_in_s, *further = rest
+    adapter, kv_part, refused, promise, yields = (*further, "", "", "", "", "")[:5]
     return float(issued_at), Ticket(
         request=RequestId(request),
         tenant=TenantId(tenant),
@@ -167,4 +176,6 @@ def _fields(raw: bytes) -> tuple[float, Ticket]:
         adapter=VersionId(adapter),
         kv_part=float(kv_part or 0.0),
         kv_waits=not refused,
+        promise=TimedPromise(*map(float, promise.split(":"))) if promise else NO_PROMISE,
+        yields=bool(yields),
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
-from penstock.domain.money import MicroUsd, Price
+from penstock.domain.money import FREE, MicroUsd, Price
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.cost import UNBOUNDED
 from penstock.domain.tenancy.tenant import Priority, TierName
@@ -39,6 +39,8 @@ class Opening:
     service_tier: TierName = TierName.DEFAULT
     price_factor: float = 1.0
     """Already contained in ``price``."""
+    answers_only: bool = False
+    """Whether anything but a complete answer is free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +97,7 @@ def close(
         output_tokens=usage.output_tokens,
         exact=usage.exact,
         gpu_s=gpu_s or LEAST_GPU_S if started else gpu_s,
-        cost=cost_of(opening.price, usage),
+        cost=FREE if opening.answers_only and outcome is not Outcome.OK else cost_of(opening.price, usage),
         opened_at=opening.opened_at,
         closed_at=now,
         degraded=opening.degraded,

@@ -287,6 +287,8 @@ class Principal:
     """The scopes on whose meters a request draws: key, tenant, organisation, if they have metered bounds."""
     tier: ServiceTier = PLAIN_TIER
     """The service tier of this request; ``plan`` has its priority class."""
+    answers_only: bool = False
+    """Whether the tenant pays for complete answers only, as for jobs."""
     context_of: ScopeKind = ScopeKind.TENANT
     """The scope whose ``max_context_tokens`` is the tightest."""
 

@@ -56,7 +56,8 @@ class AdmissionController:
             raise DeadlineInQueue("the deadline passed before the request could start")
         request = within_context(bounded(call.request, call.principal.plan.max_output_tokens), call)
         start_by = self._start_by(call, is_own=due.is_own)
-        lease = Lease(opened_at=now, deadline_at=due.at, start_by=start_by, owner=self)
+        promise = self.tiers[call.slo].timed
+        lease = Lease(opened_at=now, deadline_at=due.at, start_by=start_by, promise=promise, owner=self)
         admitted = call.admitted(request, due, lease)
         check_sequences(admitted.cost, call.version)
         return admitted
@@ -124,6 +125,7 @@ class AdmissionController:
             output_tokens=call.cost.output_tokens,
             service_tier=who.tier.name,
             price_factor=who.tier.price_factor,
+            answers_only=who.answers_only,
         )
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from penstock.domain.errors import OverLimit, PenstockError
 from penstock.domain.outcome import Outcome
+from penstock.domain.serving.slo import NO_PROMISE, TimedPromise
 from penstock.domain.tenancy.limits import Draw
 from penstock.domain.tokens import Usage
 
@@ -41,6 +42,7 @@ class Lease:
     deadline_at: float
     start_by: float = 0.0
     """Monotonic second until which it may wait for the engine; 0 if its deadline alone bounds that."""
+    promise: TimedPromise = NO_PROMISE
     owner: LeaseOwner | None = None
     held_s: float | None = None
     """How long it ran; None while it does."""

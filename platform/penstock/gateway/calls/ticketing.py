@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from penstock.domain.ids import NO_VERSION, TenantId
 from penstock.domain.serving.ticket import Ticket
-from penstock.domain.tenancy.tenant import SHADOWS
+from penstock.domain.tenancy.standing import Standing
+from penstock.domain.tenancy.tenant import SHADOWS, BatchYield
 from penstock.gateway.calls.call import Admitted, Call
 from penstock.gateway.calls.relay import Rest
 
@@ -27,6 +28,8 @@ def ticket_of(call: Admitted, clocks_apart: float) -> Ticket:
         prompts=cost.prompts,
         sequences=cost.sequences,
         work_tokens=cost.work_tokens,
+        promise=lease.promise,
+        yields=call.standing is Standing.BATCH and plan.batch_yield is BatchYield.STRICT,
         adapter=call.version.id if call.version.base else NO_VERSION,
     )
 

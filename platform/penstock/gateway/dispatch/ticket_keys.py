@@ -24,6 +24,11 @@ class TicketKeys:
         return self._cached(worker, self._marks.get(worker, ""))
 
     @property
+    def platform(self) -> tuple[bytes, ...]:
+        """The platform's keys in force, newest first."""
+        return self._platform_keys
+
+    @property
     def is_changing(self) -> bool:
         """True while there is more than one platform key: only then marks are needed."""
         return len(self._platform_keys) > 1

@@ -81,6 +81,15 @@ class Keyring:
         entry = self._entries.get(key)
         return entry is not None and entry.key.valid_at(self._now())
 
+    def holder(self, key: KeyId) -> Principal | None:
+        """Return the principal of a key that may have expired; None if it was revoked or is unknown."""
+        entry = self._entries.get(key)
+        return entry.principal if entry is not None and not entry.key.revoked_at else None
+
+    @property
+    def ring(self) -> KeyRing:
+        return self._ring
+
     def _principal(self, key: ApiKey, tenant: Tenant, orgs: Mapping[OrgId, Org]) -> Principal:
         org = orgs.get(tenant.org) or Org(id=tenant.org, name="")  # a copy from before there were organisations
         scopes = (

@@ -165,6 +165,13 @@ class WorkerRouter:
         now, at = self._clock.monotonic(), self._table.view.at
         return sum(self._board.seen(one.id, one.load, at, now).load.running for one in some) / max(1, len(some))
 
+    def loads(self, version: VersionId) -> tuple[Load, ...]:
+        """Return the newest known load of each serving worker of the version."""
+        serving = self._table.view.rosters.get(version)
+        now, at = self._clock.monotonic(), self._table.view.at
+        workers = serving.serving if serving is not None else ()
+        return tuple([self._board.seen(one.id, one.load, at, now).load for one in workers])
+
     # -- dispatch's ``Loads`` ------------------------------------------------------------
 
     def heard(self, worker: WorkerId, load: Load) -> None:

@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any
 
 from penstock.domain.clock import Clock, SystemClock
+from penstock.worker.engines.standstill import STOPS
 from penstock.worker.engines.step_time import StepTime
-from penstock.worker.meter import current, fill
+from penstock.worker.meter import RUNS, current, fill
 
 PRIORITY_PER_WEIGHT = 2
 """The scale of a request's integer priority, which carries its tenant's weight to the engine's scheduler: 1/2 is the
@@ -45,6 +46,8 @@ def sharing(add: Any) -> Any:  # noqa: ANN401
         share = meter.share if meter is not None else None
         if meter is not None:
             named["priority"] = max(1, round(PRIORITY_PER_WEIGHT * meter.weight))  # for the scheduler
+            if meter.stops != RUNS:
+                params.extra_args = {**(params.extra_args or {}), STOPS: [*meter.stops]}
         if share is None:
             return await add(self, request_id, prompt, params, *args, **named)
         choices = getattr(params, "n", 1)  # vectors have none
@@ -117,7 +120,11 @@ def processing(process: Any, steps: StepTime) -> Any:  # noqa: ANN401
         before, inside = [states.get(output.request_id) for output in outputs], len(states)
         done = process(self, outputs, ended_at, *args, **named)  # cuts what was made beyond a stop string
         try:
-            _count(states, before, outputs, steps.each(ended_at, [output.request_id for output in outputs], inside))
+            each_s = steps.each(ended_at, [output.request_id for output in outputs], inside)
+            for state in before:  # all steps before any first token: a stalled one is known by then
+                if state is not None and state.meter is not None:
+                    state.meter.shared(len(outputs), each_s, ended_at)
+            _count(states, before, outputs)
         except Exception:
             logging.getLogger(__name__).exception("what a step made could not be counted")
         return done
@@ -125,15 +132,13 @@ def processing(process: Any, steps: StepTime) -> Any:  # noqa: ANN401
     return process_outputs
 
 
-def _count(states: Any, before: Any, outputs: Any, each_s: float) -> None:  # noqa: ANN401
-    sequences = len(outputs)
+def _count(states: Any, before: Any, outputs: Any) -> None:  # noqa: ANN401
     for state, output in zip(before, outputs, strict=True):
         if state is None or (meter := state.meter) is None:
             continue
         if state.tells_cached:
             state.tells_cached = False
             meter.cached(state.num_cached_tokens, state.num_cache_creation_tokens)
-        meter.shared(sequences, each_s)
         meter.made(len(output.new_token_ids))
         if output.request_id not in states:
             meter.leave()

@@ -6,7 +6,7 @@ cache salt, set by the gateway, identifies the tenant; the priority, set by the 
 vLLM 0.32.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,9 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.steps.log import StepLog
 from penstock.worker.engines import compile_time, grammar_words, log_lines, mask_time, seeding, step_log
+from penstock.worker.engines.standstill import STOPS, Standstill
 from penstock.worker.engines.stepping import Inside, Stepping, Turnout, prompt_bound
+from penstock.worker.meter import Stops
 
 _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
 
@@ -34,12 +36,13 @@ class _BySteps(Scheduler):
         step_log.install()
         super().__init__(*args, **named)
         self._clock, self._stepping, self.step_log = SystemClock(), Stepping(), StepLog()
+        self._standstill = Standstill()
         assert self._blocks_left >= 0  # noqa: S101  a place of vLLM's that is gone is found here, not beside callers
         assert all(callable(one) for one in (self._preempt_request, self._request_blocks_can_be_freed))  # noqa: S101
 
     def schedule(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         now = self._clock.monotonic()
-        with self._only(self._stepping.next(self._inside(), now)):
+        with self._only(self._stepping.next(self._inside(), now), self._standstill.next(self._stopping(), now)):
             planned = super().schedule(*args, **named)
         if self._stepping.is_shared:
             self._charge(planned.num_scheduled_tokens, now)
@@ -73,16 +76,27 @@ class _BySteps(Scheduler):
             tenant.prompts += request.is_prefill_chunk or request.status in _READABLE
         return list(inside.values())
 
+    def _stopping(self) -> Iterator[tuple[str, Stops]]:
+        for request in (*self.running, *self.waiting):
+            args = getattr(request.sampling_params, "extra_args", None)
+            if args and (stops := args.get(STOPS)):
+                yield request.request_id, Stops(*stops)
+
     @contextmanager
-    def _only(self, turnout: Turnout) -> Iterator[None]:
-        """Hide paused tenants' requests from vLLM without freeing their slots."""
+    def _only(self, turnout: Turnout, stopped: frozenset[str]) -> Iterator[None]:
+        """Hide paused tenants' requests, and stopped ones, from vLLM without freeing their slots."""
+
+        def is_still(request: Any) -> bool:  # noqa: ANN401
+            return request.request_id in stopped or _tenant(request) in turnout.still
+
         config = self.scheduler_config
         threshold = config.long_prefill_token_threshold
         active = self.max_num_active_reqs  # type: ignore[has-type]  # vLLM's own
-        running = self._stand_still(self.running, turnout.still)
+        is_any = bool(stopped or turnout.still)
+        running = _taken(self.running, is_still) if is_any else []
         if running:
-            self._make_room(running, turnout.still)
-        waiting = self._stand_still(self.waiting, turnout.still)
+            self._make_room(running, is_still)
+        waiting = _taken(self.waiting, is_still) if is_any else []
         self.max_num_active_reqs = active - len(running)
         config.long_prefill_token_threshold = self._threshold(turnout, threshold)
         try:
@@ -92,22 +106,12 @@ class _BySteps(Scheduler):
             self.waiting.extend(waiting)
             config.long_prefill_token_threshold, self.max_num_active_reqs = threshold, active
 
-    def _stand_still(self, requests: Any, still: frozenset[str]) -> list[Any]:  # noqa: ANN401
-        if not still:
-            return []
-        taken, rest = list[Any](), list[Any]()
-        for one in requests:
-            (taken if _tenant(one) in still else rest).append(one)
-        requests.clear()
-        requests.extend(rest)
-        return taken
-
-    def _make_room(self, running: list[Any], still: frozenset[str]) -> None:
+    def _make_room(self, running: list[Any], is_still: Callable[[Any], bool]) -> None:
         """Preempt paused requests that occupy the sequence slots and KV blocks of the first prompt.
 
         The least often preempted request is chosen first, then the newest. Its KV blocks stay cached until needed.
         """
-        head = next((one for one in self.waiting if _tenant(one) not in still), None)
+        head = next((one for one in self.waiting if not is_still(one)), None)
         if head is None or head.status not in _READABLE:
             return
         blocks = self._blocks_of(head) + 1
@@ -146,6 +150,15 @@ class TenantScheduler(_BySteps):
 
 class AsyncTenantScheduler(_BySteps, AsyncScheduler):
     """The tenant scheduler for engines that schedule a step while the one before still runs."""
+
+
+def _taken(requests: Any, is_still: Callable[[Any], bool]) -> list[Any]:  # noqa: ANN401
+    taken, rest = list[Any](), list[Any]()
+    for one in requests:
+        (taken if is_still(one) else rest).append(one)
+    requests.clear()
+    requests.extend(rest)
+    return taken
 
 
 def _tenant(request: Any) -> str:  # noqa: ANN401

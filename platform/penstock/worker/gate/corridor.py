@@ -13,7 +13,9 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.report import AT_ONCE, Report
 from penstock.domain.serving.ticket import Presented, Ticket
+from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.lateness.awake import awake_time
 from penstock.worker import gate_config
 from penstock.worker.gate.adapters import AdapterPages
 from penstock.worker.gate.asgi import ASGIApp, Receive, Scope, Send
@@ -27,6 +29,7 @@ from penstock.worker.gate.refusals import OF_QUEUE, GateRefusal, RefusalAnswers,
 from penstock.worker.gate.tally import Tally
 from penstock.worker.gate.work import excess, queue_of, work_of
 from penstock.worker.gate_config import TICKET, GateConfig
+from penstock.worker.meter import Stops
 from penstock.worker.share import Share
 
 
@@ -87,7 +90,8 @@ class Gate:
     async def _serve(self, presented: Presented, scope: Scope, receive: Receive, send: Send) -> None:
         ticket, receive = await self.entry.accept(presented, scope, receive)
         with self.meters.metered(ticket, self.clock) as meter:
-            visit = Visit(ticket, RequestId(f"{ticket.request}/{next(self._numbers)}"), meter)
+            request = RequestId(f"{ticket.request}/{next(self._numbers)}")
+            visit = Visit(ticket, request, meter, awake_time().seconds())
             self._find_adapter(ticket)
             admitted = await self._wait(visit, receive)
             if admitted is not None:
@@ -114,8 +118,9 @@ class Gate:
         ticket, size = visit.ticket, self.queue.slots.size
         if ticket.tenant == PLATFORM and not ticket.adapter:
             return EngineEntry(receive, Report(waited=AT_ONCE))
-        clocks_apart = self.clock.monotonic() - self.clock.now()
-        work = work_of(ticket, visit.request, size, clocks_apart=clocks_apart)
+        now = self.clock.monotonic()
+        work = work_of(ticket, visit.request, size, clocks_apart=now - self.clock.now(), now=now)
+        visit.meter.stops = Stops(is_awaited=work.standing is Standing.INTERACTIVE, until=work.stops_until)
         if too_much := excess(ticket, work, size):
             raise Refused(GateRefusal.TOO_LARGE, f"it needs {too_much}")
         wait = QueueWait(self.queue, work, receive, self.clock.monotonic)

@@ -6,14 +6,18 @@ chunk costs no coroutine.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.report import Report
 from penstock.domain.serving.request import Api
+from penstock.domain.serving.slo import NO_PROMISE
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import COMMENT, encode
+from penstock.lateness.awake import awake_time
 from penstock.worker.gate.asgi import Message, Receive, Send
+from penstock.worker.gate.queueing.yielding import PROMISED
 from penstock.worker.gate.tally import Tally
 from penstock.worker.meter import Meter, are_filled
 
@@ -35,6 +39,8 @@ class Visit:
     ticket: Ticket
     request: RequestId
     meter: Meter
+    came_at: float
+    """In awake seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +66,15 @@ class InFlight:
         self._send = connection.send
         self._prompt, self._output = max(0, ticket.prompt_tokens), max(0, ticket.expected_output_tokens)
         self._prompts = max(1, ticket.prompts)
+        self._came_at = visit.came_at
+        self._promise = ticket.promise if ticket.standing >= PROMISED else NO_PROMISE
         self._is_counted = ticket.tenant != PLATFORM or bool(ticket.adapter)
         self._has_first = self._is_gone = self._is_complete = False
         self._late_tokens = 0
         self._entered_at = self._first_at = connection.clock()
         if self._is_counted:
             tally.book.enter(self._prompt, self._output)
-            meter.watch(self._progressed)
+            meter.watch(self._progressed, partial(tally.queue.stepped, self._promise))
         else:
             tally.book.probes += 1
 
@@ -142,6 +150,8 @@ class InFlight:
         queue.progressed(self._request, tokens, now)
 
     def _judge(self, now: float) -> None:
+        if not (self._meter.has_grammar or self._connection.report.adapted):  # compiled, loaded: nobody's steps
+            self._tally.queue.first_token(self._promise, awake_time().seconds() - self._came_at, now)
         predicted_s, waited = self._connection.first_token_s, self._connection.report.waited
         took_s = now - self._entered_at + (waited.waited_s if waited is not None else 0.0)
         if predicted_s is not None and took_s > 0:

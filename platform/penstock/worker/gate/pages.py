@@ -138,7 +138,7 @@ class Pages:
             waiting=raw.waiting, kv_used_ratio=raw.kv_used_ratio, kv_blocks=raw.kv_blocks, is_still=raw.still
         )
         self.tally.book.observe(observed, self.clock.monotonic())
-        slots.batch_slots = raw.batch_slots
+        self.tally.queue.yielding.told = raw.batch_slots
         if observed.kv_blocks:
             slots.size = replace(slots.size, kv_blocks=observed.kv_blocks)
         return self._state()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Stage
@@ -27,6 +28,7 @@ CATALOGUE = (
     names.DOOR_SATURATION,
     names.DOOR_STANDING_BACK,
     names.DOOR_SHED,
+    names.DOOR_BATCH_SLOTS,
     names.ENGINE_SLOTS,
 )
 
@@ -49,10 +51,16 @@ class Tally:
         metrics.gauge(names.DOOR_WAITING).labels(version).set_function(lambda: len(queue))
         metrics.gauge(names.DOOR_SATURATION).labels(version).set_function(lambda: queue.slots.saturation)
         metrics.gauge(names.ENGINE_SLOTS).labels(version).set(queue.slots.size.max_seqs)
+        batch_slots = metrics.gauge(names.DOOR_BATCH_SLOTS)
+        for reason in queue.yielding.bounds(0.0):
+            batch_slots.labels(version, reason).set_function(partial(self._batch_slots, reason))
         standing_back = metrics.gauge(names.DOOR_STANDING_BACK).labels(version)
         standing_back.set_function(lambda: queue.look_at is not None)
         self.beside: list[Callable[[], bytes]] = []
         """Further pages of metrics of this process."""
+
+    def _batch_slots(self, reason: str) -> float:
+        return min(self.queue.slots.size.max_seqs, self.queue.yielding.bounds(self._clock())[reason])
 
     def shed(self, standing: str, reason: str) -> None:
         self._shed.labels(self._version, standing, reason).inc()

@@ -9,6 +9,7 @@ import sys
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import most_sequences
+from penstock.worker.engines.standstill import stops_until
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.constants import KEPT_PART
@@ -33,8 +34,8 @@ def queue_of(config: GateConfig) -> AdmissionQueue:
     return AdmissionQueue(size, adapters=adapters)
 
 
-def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float) -> Work:
-    """Return the ticket's work; ``clocks_apart``: the queue's clock minus the ticket's, in seconds."""
+def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float, now: float) -> Work:
+    """Return the ticket's work; ``clocks_apart``: the queue's clock minus the ticket's; ``now`` is the queue's."""
     prompts = max(1, ticket.prompts)
     choices = max(1, -(-ticket.sequences // prompts))
     at_once = min(prompts, max(1, int(size.max_seqs * KEPT_PART) // choices))
@@ -51,6 +52,7 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apar
         reserved=ticket.reserved,
         kv_part=ticket.kv_part,
         kv_waits=ticket.kv_waits,
+        stops_until=stops_until(ticket.deadline_at + clocks_apart, now) if ticket.yields else 0.0,
         prompts=at_once,
         sequences=choices * at_once,
         part=at_once / prompts,

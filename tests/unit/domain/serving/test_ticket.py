@@ -6,6 +6,7 @@ import pytest
 
 from penstock.domain.errors import Unauthenticated
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
+from penstock.domain.serving.slo import NO_PROMISE, TimedPromise
 from penstock.domain.serving.ticket import MAX_SKEW_S, Ticket, binding_of, seal, unseal
 from penstock.domain.tenancy.keys import worker_secret
 from penstock.domain.tenancy.standing import Standing
@@ -40,6 +41,18 @@ def test_it_carries_the_tenants_part_of_the_kv_cache(adapter: str, *, kv_waits: 
     """Beside an adapter and without one."""
     ticket = replace(TICKET, adapter=VersionId(adapter), kv_part=0.25, kv_waits=kv_waits)
     assert unseal(seal(ticket, KEY, BOUND, NOW), KEY, NOW).ticket == ticket
+
+
+def test_it_carries_the_promise_and_whether_it_stands_still() -> None:
+    """Beside each other, and each alone; without a promise there is none."""
+    promise = TimedPromise(first_s=1.0, each_s=0.1, late_ratio=0.05)
+    for one in (
+        replace(TICKET, promise=promise),
+        replace(TICKET, yields=True),
+        replace(TICKET, adapter=VersionId("a")),
+    ):
+        assert unseal(seal(one, KEY, BOUND, NOW), KEY, NOW).ticket == one
+    assert unseal(seal(TICKET, KEY, BOUND, NOW), KEY, NOW).ticket.promise == NO_PROMISE
 
 
 @pytest.mark.parametrize("skew_s", [-80.0, -1.0, 0.0, 80.0])

@@ -97,6 +97,7 @@ async def test_who_names_no_deadline_has_the_tier_s_queue_timeout(
     """A caller that says how long it waits, and batch work, wait as long as that; others as long as the tier says."""
     lease = (await Counted(clock).admit(calls.call(deadline_s=client_s, plan=plan))).lease
     assert lease.start_by == start_by
+    assert lease.promise == CHAT.timed
 
 
 async def test_a_slow_upload_takes_nothing_of_the_platforms_time(clock: ManualClock) -> None:

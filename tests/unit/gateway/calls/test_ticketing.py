@@ -10,9 +10,10 @@ from penstock.domain.ids import NO_VERSION, Alias, RequestId, TenantId
 from penstock.domain.outcome import Degradation
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.shadow import Copy
+from penstock.domain.serving.slo import TimedPromise
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import Cost
-from penstock.domain.tenancy.tenant import Plan
+from penstock.domain.tenancy.tenant import BatchYield, Plan, Priority
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Rest
 from penstock.gateway.calls.ticketing import of_rest, queues_as, ticket_of
@@ -48,6 +49,28 @@ def test_a_tenant_that_accepts_a_lesser_answer_does_not_wait_for_its_part_of_the
     """The ticket carries the plan's part, and whether the request waits beyond it."""
     made = ticket_of(calls.call(plan=plan), 0.0)
     assert (made.kv_part, made.kv_waits) == (0.25, waits)
+
+
+@pytest.mark.parametrize(
+    ("priority", "batch_yield", "yields"),
+    [
+        (Priority.BATCH, BatchYield.STRICT, True),
+        (Priority.BATCH, BatchYield.SHARE, False),
+        (Priority.STANDARD, BatchYield.STRICT, False),
+    ],
+)
+def test_batch_requests_alone_stand_still_as_the_plan_says(
+    priority: Priority, batch_yield: BatchYield, *, yields: bool
+) -> None:
+    """A tenant's live requests run, whatever its plan says of its batch work."""
+    assert ticket_of(calls.call(plan=Plan(priority=priority, batch_yield=batch_yield)), 0.0).yields == yields
+
+
+def test_the_ticket_carries_the_leases_promise() -> None:
+    """It is that of the request's tier."""
+    call = calls.call()
+    call.lease.promise = TimedPromise(first_s=2.0, each_s=0.3, late_ratio=0.1)
+    assert ticket_of(call, 0.0).promise == call.lease.promise
 
 
 def test_a_request_waits_for_that_part_once_it_is_degraded_refused_continued_or_a_copy() -> None:

@@ -367,7 +367,7 @@ async def test_the_gate_takes_the_agents_reading(gate: Gate) -> None:
     }
     await (load := Client(gate)).call("/penstock/load", None)
     assert (load.body["kv_used_ratio"], load.body["still_s"]) == (0.25, 0.0)
-    assert (gate.queue.slots.size.kv_blocks, gate.queue.slots.batch_slots) == (364, 3)
+    assert (gate.queue.slots.size.kv_blocks, gate.queue.yielding.told) == (364, 3)
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/penstock/metrics"])

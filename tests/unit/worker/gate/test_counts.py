@@ -11,10 +11,12 @@ from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.serving.report import Report, Used
+from penstock.domain.serving.slo import TimedPromise
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import COMMENT, decode, encode
+from penstock.telemetry import names
 from penstock.worker import meter as meter_module
 from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate.queueing.work import Work
@@ -245,3 +247,71 @@ async def test_one_prompt_and_the_platform_have_no_share(changes: dict[str, Any]
 
     await ask(Gate(engine, CONFIG, clock), "/v1/completions", replace(TICKET, **changes))
     assert shares == [None]
+
+
+class Stepping:
+    """Makes a token at each of some seconds."""
+
+    def __init__(self, *ends: float) -> None:
+        self.ends = ends
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        meter = current.get()
+        assert meter is not None
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for end in self.ends:
+            meter.shared(2, 0.01, end)
+            meter.shared(2, 0.01, end)
+            meter.made(1)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def beside_batch(clock: ManualClock, engine: Stepping, ticket: Ticket) -> Gate:
+    gate = Gate(engine, replace(CONFIG, max_num_seqs=16), clock)
+    batch = Work(
+        request=RequestId("b"),
+        tenant=TenantId("b"),
+        standing=Standing.BATCH,
+        weight=1.0,
+        prompt_tokens=1,
+        expected_output_tokens=9,
+        sequences=8,
+    )
+    gate.queue.arrive(batch, clock.monotonic(), lambda: None, lambda *_: None)
+    await ask(gate, "/v1/chat/completions", ticket)
+    return gate
+
+
+PROMISED = replace(TICKET, promise=TimedPromise(first_s=1.0, each_s=0.1, late_ratio=0.05))
+
+
+@pytest.mark.parametrize(
+    ("ticket", "is_heard"),
+    [(PROMISED, True), (replace(PROMISED, standing=Standing.OVER_QUOTA), False), (TICKET, False)],
+)
+async def test_late_steps_of_promised_requests_bound_batch_work(
+    clock: ManualClock, ticket: Ticket, *, is_heard: bool
+) -> None:
+    """The engine's own seconds count, once a step; not those of requests over their quota, or without a promise."""
+    gate = await beside_batch(clock, Stepping(1.0, 1.05, 1.25, 1.45), ticket)
+    assert (gate.queue.yielding.each.slots < 8) == is_heard
+
+
+async def test_steps_in_time_bound_nothing(clock: ManualClock) -> None:
+    """The time until the first token is no step."""
+    gate = await beside_batch(clock, Stepping(9.0, 9.05, 9.1), PROMISED)
+    assert gate.queue.yielding.slots(clock.monotonic()) is None
+
+
+async def test_the_page_of_metrics_shows_the_bounds(clock: ManualClock) -> None:
+    """By what bounds them; all of the engine where nothing does."""
+    gate = await beside_batch(clock, Stepping(1.0, 1.05, 1.25, 1.45), PROMISED)
+
+    def shown(reason: str) -> float | None:
+        labels = {"version": "m@1", "reason": reason}
+        return gate.tally.metrics.registry.get_sample_value(names.DOOR_BATCH_SLOTS.name, labels)
+
+    assert shown("itl") == pytest.approx(gate.queue.yielding.each.slots)
+    assert (shown("ttft"), shown("autoscaler")) == (16, 16)
+    gate.queue.yielding.told = 3
+    assert shown("autoscaler") == 3

@@ -47,14 +47,14 @@ def ticket(**changes: int) -> Ticket:
 )
 def test_more_than_a_part_of_the_engine_is_told(asked: Ticket, words: str) -> None:
     """Finding 1: the gate knows the engine's own numbers, and says which of them a request exceeds."""
-    told = excess(asked, work_of(asked, asked.request, SIZE, clocks_apart=0.0), SIZE)
+    told = excess(asked, work_of(asked, asked.request, SIZE, clocks_apart=0.0, now=0.0), SIZE)
     assert told.startswith(words)
     assert bool(words) == bool(told)
 
 
 def test_the_door_books_what_the_ticket_says() -> None:
     """Sequences are slots and work of CPUs is charged."""
-    choices = work_of(ticket(sequences=8, work_tokens=500), RequestId("r"), SIZE, clocks_apart=0.0)
+    choices = work_of(ticket(sequences=8, work_tokens=500), RequestId("r"), SIZE, clocks_apart=0.0, now=0.0)
     assert (choices.sequences, choices.prompts, choices.cost) == (8, 1, 100 + 500 + 2 * 64)
 
 
@@ -73,7 +73,7 @@ def test_a_list_of_prompts_books_a_few_and_is_charged_whole(
     asked: Ticket, booked: tuple[int, int], blocks: int
 ) -> None:
     """A list of prompts took every slot: it holds those of an eighth of the engine, or of one prompt's choices."""
-    work = work_of(asked, asked.request, SIZE, clocks_apart=0.0)
+    work = work_of(asked, asked.request, SIZE, clocks_apart=0.0, now=0.0)
     assert (work.prompts, work.sequences) == booked
     assert SIZE.blocks_of(work, work.expected_output_tokens) == blocks
     assert work.cost == asked.prompt_tokens + 2 * asked.expected_output_tokens

@@ -201,6 +201,14 @@ begin
           where earlier.state = 'running' and now.state <> 'running'
           group by now.version, now.tenant) as used
     where flow.version = used.version and flow.tenant = used.tenant and used.tokens <> 0;
+    -- A batch tells of itself, its lines tell nothing.
+    perform tell(now.tenant, case
+        when now.kind = 'job' then 'job.' || now.state
+        when now.state <> 'succeeded' then 'response.' || now.state
+        when now.error = '' then 'response.completed'
+        else 'response.incomplete' end, now.name, now.webhook)
+    from new_rows as now join old_rows as earlier using (id)
+    where now.kind <> 'line' and earlier.state in ('queued', 'running') and now.state not in ('queued', 'running');
     return null;
 end $$;
 
@@ -267,11 +275,11 @@ begin
         where periods.most > 0
         order by plans.scope = 'org' desc
     loop
-        if not pg_try_advisory_xact_lock(7305, hashtext(case cap.scope when 'org' then 'org:' || cap.org else whose end))
-        then
+        if not pg_try_advisory_xact_lock(
+            7305, hashtext(case cap.scope when 'org' then 'org:' || cap.org else whose end)) then
             return -1;
         end if;
-        members := case cap.scope when 'org' then array(select id from tenant where org = cap.org) else array[whose] end;
+        members := array(select whose union select id from tenant where cap.scope = 'org' and org = cap.org);
         rest := least(rest, cap.most
             - coalesce((select sum(cost) from ledger_sum
                         where period = cap.period and tenant = any(members) and (cap.scope <> 'key' or key = by)), 0)
@@ -282,46 +290,56 @@ begin
     return case when rest is not null then greatest(rest, 0) end;
 end $$;
 
--- Hand out up to ``most`` jobs of a tenant whose flow is locked, nearest deadline first; charge it, and note lanes and
--- flows that have nothing ready. A budget's room ends the picking, but for one job if nothing of the tenant runs: the
--- pipeline reserves less than the most that it can cost.
+-- Hand out up to ``most`` jobs of a tenant whose flow is locked, nearest deadline first over its lanes (the eight nearest
+-- of them); charge it, and note lanes and flows that have nothing ready. A budget's room ends the picking, but for one
+-- job if nothing of the tenant runs: the pipeline reserves less than the most that it can cost.
 create function job_claim_flow(me bigint, flow job_flow, most int, at double precision) returns setof job
     language plpgsql set search_path = public, pg_temp as $$
 declare
-    lane job_lane;
+    lane record;
     one job;
     room bigint;
     wanted int := most;
     had int;
     cost double precision := 0;
+    oldest double precision;
+    last_at double precision;
+    passed text[] := '{}';      -- lanes that give nothing more to this claim
     again double precision := 'infinity';
     is_busy boolean := false;
 begin
-    for lane in
-        select known.* from job_lane as known
-        where known.version = flow.version and known.tenant = flow.tenant and known.is_ready
-        order by known.deadline_at
-    loop
-        exit when wanted <= 0;
-        if lane.parked_until > at then
-            again := least(again, lane.parked_until);
-            continue;
-        elsif exists (select from job_pause where lane.batch <> '' and scope = 'batch:' || lane.batch)
-              or exists (select from api_key where id = lane.key and revoked_at > 0) then
-            again := least(again, at + 2);
-            continue;
-        end if;
-        room := job_room(lane.tenant, lane.key, at);
+    while wanted > 0 loop
+        select near.*, head.deadline_at as head_at, lead(head.deadline_at) over (order by head.deadline_at) as next_at
+        into lane
+        from (select * from job_lane as known
+              where known.version = flow.version and known.tenant = flow.tenant and known.is_ready
+                and known.parked_until <= at and known.batch || '/' || known.key <> all(passed)
+              order by known.deadline_at
+              limit 8) as near,
+             lateral (select deadline_at from job
+                      where state = 'queued' and not waits and version = near.version and tenant = near.tenant
+                        and batch = near.batch and key = near.key and deadline_at > at
+                      order by deadline_at, id
+                      limit 1) as head
+        order by head.deadline_at
+        limit 1;
+        exit when not found;
         had := wanted;
-        if room is null or room > 0 then
+        room := null;
+        if exists (select from job_pause where lane.batch <> '' and scope = 'batch:' || lane.batch)
+           or exists (select from api_key where id = lane.key and revoked_at > 0) then
+            again := least(again, at + 2);
+        else
+            room := job_room(lane.tenant, lane.key, at);
             for one in
                 with picked as materialized (
                     select id, deadline_at, cost_micro_usd
                     from job
                     where state = 'queued' and not waits and version = lane.version and tenant = lane.tenant
                       and batch = lane.batch and key = lane.key and deadline_at > at
+                      and deadline_at <= coalesce(lane.next_at, 'infinity')
                     order by deadline_at, id
-                    limit wanted
+                    limit case when room is null or room > 0 then wanted else 0 end
                     for update skip locked
                 ), summed as (
                     select id, row_number() over nearest as place, sum(cost_micro_usd) over nearest as cost
@@ -342,49 +360,62 @@ begin
                 return next one;
                 wanted := wanted - 1;
                 cost := cost + one.cost_tokens;
-                lane.since := greatest(lane.since, one.created_at);
-                lane.deadline_at := case when lane.due_at = 'infinity' then one.deadline_at else lane.deadline_at end;
+                oldest := greatest(oldest, one.created_at);
+                last_at := greatest(last_at, one.deadline_at);
             end loop;
-        end if;
-        if wanted > 0 then
-            if room = 0 or (room > 0 and had - wanted < had) then
-                lane.parked_until := at + case room when 0 then 10 else 1 end;
-                again := least(again, lane.parked_until);
+            if room >= 0 and had = wanted then
+                update job_lane set parked_until = at + case room when 0 then 10 else 1 end
+                where version = lane.version and tenant = lane.tenant and batch = lane.batch and key = lane.key;
+                again := least(again, at + case room when 0 then 10 else 1 end);
+            elsif had = wanted then
+                is_busy := true;
             end if;
-            lane.is_ready := exists (
-                select from job
-                where state = 'queued' and not waits and version = lane.version and tenant = lane.tenant
-                  and batch = lane.batch and key = lane.key);
-            is_busy := is_busy or (lane.is_ready and lane.parked_until <= at);
         end if;
-        if not lane.is_ready and lane.due_at = 'infinity' then
-            delete from job_lane
+        if had = wanted then
+            passed := passed || (lane.batch || '/' || lane.key);
+        elsif lane.since < oldest or (lane.deadline_at > at and lane.due_at = 'infinity' and lane.deadline_at < last_at)
+        then
+            update job_lane
+            set since = greatest(since, oldest),
+                deadline_at = case when deadline_at > at and due_at = 'infinity' then last_at else deadline_at end
             where version = lane.version and tenant = lane.tenant and batch = lane.batch and key = lane.key;
-        else
-            update job_lane as known
-            set since = lane.since, deadline_at = lane.deadline_at, is_ready = lane.is_ready,
-                parked_until = lane.parked_until
-            where known.version = lane.version and known.tenant = lane.tenant and known.batch = lane.batch
-              and known.key = lane.key and known.* is distinct from lane;
         end if;
+        last_at := null;
+        oldest := null;
     end loop;
-    if wanted = most and not exists (
-            select from job_lane where version = flow.version and tenant = flow.tenant and is_ready) then
-        update job_flow set is_active = false where version = flow.version and tenant = flow.tenant;
-    elsif wanted < most or (not is_busy and again < 'infinity') then
-        update job_flow
-        set served = served + cost / job_weight(tenant),
-            parked_until = case when wanted = most then again else parked_until end
+    if wanted > 0 then
+        -- A limit keeps the planner from joining all of the tenant's jobs.
+        update job_lane as known set is_ready = false
+        where known.version = flow.version and known.tenant = flow.tenant and known.is_ready and (
+            select true from job
+            where state = 'queued' and not waits and version = known.version and tenant = known.tenant
+              and batch = known.batch and key = known.key
+            limit 1) is null;
+        delete from job_lane
+        where version = flow.version and tenant = flow.tenant and not is_ready and due_at = 'infinity';
+    end if;
+    if wanted < most then
+        update job_flow set served = served + cost / job_weight(tenant)
         where version = flow.version and tenant = flow.tenant;
+    elsif not exists (select from job_lane where version = flow.version and tenant = flow.tenant and is_ready) then
+        update job_flow set is_active = false where version = flow.version and tenant = flow.tenant;
+    elsif not is_busy then
+        again := least(again, (select min(parked_until) from job_lane
+                               where version = flow.version and tenant = flow.tenant and is_ready
+                                 and parked_until > at));
+        update job_flow set parked_until = again
+        where version = flow.version and tenant = flow.tenant and again < 'infinity';
     end if;
 end $$;
 
 -- For each version up to ``counts`` jobs, from the tenants that were served least. ``closed`` has, for each version, the
 -- tenants that may not run there now. A first round takes at most a quarter from each tenant, so that no tenant fills a
 -- runner's window; a second one takes the rest from whom there is.
+-- Plans are kept from when tables were empty: only those that read an index in order stay right.
 create function job_claim(me bigint, versions text[], counts int[], closed jsonb, at double precision) returns setof job
     language plpgsql security definer set search_path = public, pg_temp
-    set enable_seqscan = off set enable_bitmapscan = off as $$
+    set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+    set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
     flows refcursor;
     flow job_flow;
@@ -452,7 +483,8 @@ create function job_unpark(resumed text) returns void language sql
 $$;
 -- Lanes with jobs that are due or late, or whose key was revoked, are brought up to what they hold; due jobs stop waiting.
 create function job_mend(at double precision) returns bigint language plpgsql
-    security definer set search_path = public, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
+    security definer set search_path = public, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
     lane job_lane;
     first_at double precision;
@@ -509,7 +541,8 @@ revoke execute on function job_mend(double precision) from public;
 -- Queued jobs end whose deadline has passed or whose key was revoked. No flow is locked meanwhile: reservations come
 -- first.
 create function job_end_queued(at double precision, most int) returns bigint language plpgsql
-    security definer set search_path = public, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
+    security definer set search_path = public, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
     lane record;
     ended bigint := 0;
@@ -552,10 +585,37 @@ begin
 end $$;
 revoke execute on function job_end_queued(double precision, int) from public;
 
+-- A job ends 20 s after the wish to cancel it, and 10 s after its deadline, whatever its runner does: its seat may be
+-- taken a while longer, its answer changes nothing any more.
+create function job_end_overdue(at double precision) returns bigint language plpgsql
+    security definer set search_path = public, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off as $$
+declare
+    number bigint;
+begin
+    with overdue as (
+        select id from job
+        where state = 'running' and runner > 0
+          and ((cancel_asked_at > 0 and cancel_asked_at < at - 20) or deadline_at < at - 10)
+        order by id
+        for update skip locked
+    )
+    update job
+    set state = case when cancel_asked_at > 0 then 'cancelled' else 'failed' end,
+        reason = case when cancel_asked_at > 0 then 'cancelled' else 'deadline' end,
+        epoch = epoch + 1, ended_at = at, expires_at = case batch when '' then at + keep_s else 0 end
+    from overdue
+    where job.id = overdue.id;
+    get diagnostics number = row_count;
+    return number;
+end $$;
+revoke execute on function job_end_overdue(double precision) from public;
+
 -- Flows and lanes of queued jobs that have none: there are none such, and if ever, they run a minute later. Each lane is
 -- found by one probe of an index, however many jobs it has. Flows that remember nothing any more are dropped.
 create function job_recover() returns bigint language plpgsql
-    security definer set search_path = public, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
+    security definer set search_path = public, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
     number bigint;
 begin
@@ -607,11 +667,12 @@ begin
 end $$;
 revoke execute on function job_recover() from public;
 
--- A runner's end, or its loss: what it held is queued again, each job with its attempt counted; after the last attempt
--- it is a dead letter. Row by row the runner that took over is the one that removed it.
+-- A lost runner's jobs are queued again, each with its attempt counted; after the last one it is a dead letter. Of several
+-- that look, the one that removes the runner's row does it.
 create function job_take_over(dead bigint, at double precision)
     returns table (state text, jobs bigint) language plpgsql
-    security definer set search_path = public, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $$
+    security definer set search_path = public, pg_temp set enable_seqscan = off set enable_bitmapscan = off
+    set enable_sort = off set enable_hashjoin = off set enable_mergejoin = off as $$
 begin
     delete from runner where id = dead;
     if not found then
@@ -632,10 +693,17 @@ begin
                               else 0 end
         from held
         where job.id = held.id
-        returning job.id, job.state, job.attempt, job.request, job.started_at
+        returning job.*
     ), noted as (
         insert into job_attempt (job, attempt, runner, request, began_at, ended_at, error)
-        select lost.id, lost.attempt, dead, lost.request, lost.started_at, at, 'runner_lost' from lost
+        select lost.id, lost.attempt, dead, lost.name || '-' || lost.epoch, lost.started_at, at, 'runner_lost' from lost
+    ), billed as (  -- it delivered nothing, so it is free; the runner's own row may be there already
+        insert into ledger (request, tenant, key, version, digest, api, priority, outcome, prompt_tokens, cached_tokens,
+                            output_tokens, exact, gpu_s, cost, opened_at, closed_at)
+        select lost.name || '-' || lost.epoch, lost.tenant, lost.key, lost.version, coalesce(model_version.digest, ''),
+               lost.api, 'batch', 'internal', 0, 0, 0, false, 0, 0, lost.started_at, at
+        from lost left join model_version on model_version.id = lost.version
+        on conflict (request) do nothing
     )
     select lost.state, count(*) from lost group by lost.state;
 end $$;

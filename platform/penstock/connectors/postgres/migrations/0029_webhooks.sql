@@ -65,13 +65,3 @@ create function tell(in_tenant text, in_type text, in_object text, in_endpoint t
     select event.id, receiver.id, event.created_at, event.created_at from event, receiver
 $$;
 revoke execute on function tell(text, text, text, text) from public;
-
--- What a dead runner was sending is due at once, for the others. Its attempt counts.
-create function release_deliveries(dead bigint) returns bigint language sql as $$
-    with released as (
-        update webhook_delivery set state = 'due', runner = null, next_at = extract(epoch from clock_timestamp())
-        where state = 'sending' and runner = dead
-        returning id
-    )
-    select count(*) from released
-$$;

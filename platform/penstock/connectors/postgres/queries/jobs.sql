@@ -24,17 +24,25 @@ where tenant = $1 and name = $2 and (expires_at = 0 or expires_at > $3)
 select *, job_reason(job, $6) as seen_reason from job
 where tenant = $1 and batch = '' and kind = $2 and ($3 = '' or state = $3) and ($4 = '' or reason = $4)
   and ($5 = '' or model = $5) and (expires_at = 0 or expires_at > $6)
-  and ($7 = '' or id < (select id from job where tenant = $1 and name = $7))
+  and ($7 = '' or id < (select id from job where tenant = $1 and name = $7)) and ($8 = '' or error = $8)
 order by id desc
-limit $8
+limit $9
 
 -- name: page_oldest
 select *, job_reason(job, $6) as seen_reason from job
 where tenant = $1 and batch = '' and kind = $2 and ($3 = '' or state = $3) and ($4 = '' or reason = $4)
   and ($5 = '' or model = $5) and (expires_at = 0 or expires_at > $6)
-  and ($7 = '' or id > (select id from job where tenant = $1 and name = $7))
+  and ($7 = '' or id > (select id from job where tenant = $1 and name = $7)) and ($8 = '' or error = $8)
 order by id
-limit $8
+limit $9
+
+-- name: page_of_all
+select *, job_reason(job, $6) as seen_reason from job
+where $1::text is null and batch = '' and kind = $2 and ($3 = '' or state = $3) and ($4 = '' or reason = $4)
+  and ($5 = '' or model = $5) and (expires_at = 0 or expires_at > $6)
+  and ($7 = '' or id < (select id from job where name = $7)) and ($8 = '' or error = $8)
+order by id desc
+limit $9
 
 -- name: attempts
 select attempt, runner, request, began_at, ended_at, error from job_attempt where job = $1 order by began_at, attempt
@@ -133,19 +141,19 @@ returning job.id
 
 -- name: replay
 update job
-set state = 'queued', reason = '', attempt = 0, epoch = epoch + 1, runner = null, waits = false, not_before = $3,
-    deadline_at = $3 + (deadline_at - created_at), created_at = $3, started_at = 0, ended_at = 0, cancel_asked_at = 0,
+set state = 'queued', reason = '', attempt = 0, epoch = epoch + 1, runner = null, waits = false, not_before = $2,
+    deadline_at = $2 + (deadline_at - created_at), created_at = $2, started_at = 0, ended_at = 0, cancel_asked_at = 0,
     expires_at = 0, status = 0, error = '', request = '', output_object = '', output_at = 0, output_bytes = 0,
     prompt_tokens = 0, output_tokens = 0
-where tenant = $1 and id = any($2::bigint[]) and batch = '' and state in ('failed', 'cancelled') and expires_at > $3
+where id = any($1::bigint[]) and batch = '' and state in ('failed', 'cancelled') and expires_at > $2
 returning id
 
 -- name: to_replay
 select * from job
-where tenant = $1 and batch = '' and kind = $2 and state = $3 and ($4 = '' or reason = $4) and ($5 = '' or model = $5)
-  and expires_at > $6
+where ($1::text is null or tenant = $1) and batch = '' and kind = $2 and state = $3 and ($4 = '' or reason = $4)
+  and ($5 = '' or model = $5) and ($6 = '' or error = $6) and expires_at > $7
 order by id
-limit $7
+limit $8
 for update
 
 -- name: delete
@@ -169,6 +177,9 @@ select job_mend($1)
 -- name: end_queued
 select job_end_queued($1, $2) as ended
 
+-- name: end_overdue
+select job_end_overdue($1) as ended
+
 -- name: recover
 select job_recover()
 
@@ -186,3 +197,8 @@ select *, reason as seen_reason from job where batch = $1 and line > $2 order by
 
 -- name: forget_batch
 delete from job where batch = $1 and state not in ('queued', 'running') returning id
+
+-- name: shape
+select (select coalesce(sum(jobs), 0)::bigint from job_enqueued) as jobs,
+       (select coalesce(min(since), 0) from job_lane where is_ready) as oldest_at,
+       (select coalesce(min(deadline_at), 0) from job_lane where is_ready) as due_at

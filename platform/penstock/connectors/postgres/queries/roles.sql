@@ -40,6 +40,9 @@ grant select, update on webhook_endpoint to penstock_runner;
 grant select, delete on webhook_event to penstock_runner;
 grant execute on function tell(text, text, text, text) to penstock_gateway, penstock_runner, penstock_controller;
 
+-- A runner is a gateway without a listener, and holds jobs.
+grant penstock_gateway to penstock_runner;
+
 -- Both take in jobs, and cancel and pause them; claims are runners' alone, through functions.
 grant select on job_attempt, job_lane, job_pause, job_enqueued, runner to penstock_gateway, penstock_runner;
 grant select, insert, update on job to penstock_gateway, penstock_runner;
@@ -51,12 +54,16 @@ grant insert on job_attempt to penstock_runner;
 grant execute on function job_claim(bigint, text[], int[], jsonb, double precision) to penstock_runner;
 grant execute on function job_mend(double precision) to penstock_runner;
 grant execute on function job_end_queued(double precision, int) to penstock_runner;
+grant execute on function job_end_overdue(double precision) to penstock_runner;
 grant execute on function job_recover() to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
 
 -- Gateways keep and delete files; runners write outputs, and drop rows whose bytes are gone.
 grant select, insert, update on file to penstock_gateway, penstock_runner;
 grant delete on file to penstock_runner;
+
+-- Responses are kept, read and deleted by both; their events are added by runners.
+grant select, insert, delete on stored_response, response_events to penstock_gateway, penstock_runner;
 
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;

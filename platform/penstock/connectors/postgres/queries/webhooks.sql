@@ -56,6 +56,12 @@ returning id
 update webhook_delivery set state = 'failed', last_error = 'endpoint_off', ended_at = extract(epoch from clock_timestamp())
 where endpoint = any($1::text[]) and state = 'due'
 
+-- name: take_over
+-- A runner is alive while it has its row. What a dead one was sending is due at once; its attempt counts.
+update webhook_delivery d set state = 'due', runner = null, next_at = extract(epoch from clock_timestamp())
+where state = 'sending' and not exists (select from runner where id = d.runner)
+returning id
+
 -- name: waiting
 -- One probe of the index for each endpoint with a due row, however long its queue is.
 with recursive flow as (

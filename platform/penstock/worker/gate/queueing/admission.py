@@ -12,6 +12,8 @@ from enum import StrEnum
 from penstock.domain.ids import RequestId, TenantId, VersionId
 from penstock.domain.outage import SHORTEST_WAIT_S
 from penstock.domain.serving.load import FIRST_PACE
+from penstock.domain.serving.slo import TimedPromise
+from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.domain.tokens import OUTPUT_WEIGHT, PROMPT_WEIGHT
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
@@ -24,6 +26,7 @@ from penstock.worker.gate.queueing.forecast import Forecast
 from penstock.worker.gate.queueing.may_enter import MayEnter
 from penstock.worker.gate.queueing.slots import EngineSize, Slots
 from penstock.worker.gate.queueing.work import Fit, Work
+from penstock.worker.gate.queueing.yielding import PROMISED, BatchHeld, Yielding
 
 
 class Shed(StrEnum):
@@ -67,13 +70,15 @@ class AdmissionQueue:
         self.slots, self.adapters = Slots(size), adapters
         self.fair, self.rules = FairQueue(bounds), MayEnter(self.slots)
         self.forecast = Forecast(self.fair, self.rules, ServiceRate(initial=pace), adapters)
-        self.entered = Entered()
+        self.entered, self.yielding = Entered(), Yielding()
         self.look_at: float | None = None
         """The second at which the next choice may differ though nothing has happened; None if it won't."""
         self.look_later: Callable[[float], None] = lambda _: None
         """Have ``look`` called after some seconds: the owner's timer. Without one it goes on at the next event."""
         self._anticipation, self._shared_at, self._timer_at = Anticipation(), 0, math.inf
         self._entries: dict[RequestId, _Entry] = {}
+        self._stops = 0
+        """Slots inside of requests that may stand still: they are no evidence."""
 
     def __len__(self) -> int:
         return len(self.fair)
@@ -112,6 +117,7 @@ class AdmissionQueue:
         for victim in evicted:
             self._send_away(victim.request, Shed.EVICTED, forecast.again_s(victim, now))
         self.entered.came(work)
+        self.yielding.came(work.standing)
         self._entries[work.request] = _Entry(work, admit, reject, work.prompt_tokens)
         self._open(now)
 
@@ -126,10 +132,14 @@ class AdmissionQueue:
         if entry is None:
             return
         self.entered.gone(entry.work)
+        self.yielding.left(entry.work.standing, now)
         if entry.entered_at is None:
             self._take_out(request)
             return
-        self.forecast.stay.learn(now - entry.entered_at, entry.work.cost)
+        if entry.work.stops_until:
+            self._stops -= entry.work.sequences
+        else:
+            self.forecast.stay.learn(now - entry.entered_at, entry.work.cost)
         self.forecast.retries.learn(entry.work, entry.output_tokens)
         self.slots.leave(request)
         unused = entry.work.expected_output_tokens - entry.output_tokens
@@ -160,7 +170,8 @@ class AdmissionQueue:
         entry = self._entries[request]
         done = PROMPT_WEIGHT * entry.prompt_left + OUTPUT_WEIGHT * tokens
         entry.output_tokens += tokens
-        self.forecast.pace.did(done, now, full=len(self.fair) > 0)
+        kept_back = PROMISED if self.slots.batch_slots is not None else Standing.SHADOW
+        self.forecast.pace.did(done, now, full=self.fair.waits_from(kept_back))
         over = entry.output_tokens - entry.work.expected_output_tokens
         if over > 0:
             self.fair.correct(entry.work, OUTPUT_WEIGHT * min(over, tokens))
@@ -169,6 +180,18 @@ class AdmissionQueue:
             entry.prompt_left = 0
             self.slots.prefilled(request)
             self._open(now)
+
+    def first_token(self, promise: TimedPromise, took_s: float, now: float) -> None:
+        """Take a promised request's seconds to its first token, as evidence about batch work beside it."""
+        self.yielding.first_token(promise, took_s, now, self._batch)
+
+    def stepped(self, promise: TimedPromise, took_s: float, at: float) -> None:
+        """Take a step that gave a request a further token; a batch request has no promise."""
+        self.yielding.step(promise, took_s, at, self._batch)
+
+    @property
+    def _batch(self) -> BatchHeld:
+        return BatchHeld(self.slots.held_up_to(Standing.BATCH).slots - self._stops, self.slots.whole.slots)
 
     def counted(self, request: RequestId, prompt_tokens: int) -> None:
         """Lower the prompt's tokens to the engine's count: excess charge and blocks are released."""
@@ -196,12 +219,20 @@ class AdmissionQueue:
             entry = self._entries[work.request]
             entry.entered_at = now
             self.slots.take(work)
+            self._stops += work.sequences if work.stops_until else 0
             self.forecast.pace.busy(now)
             entry.admit()
             self.entered.entered(work)
-        if self.look_at is not None and self.look_at < self._timer_at:
-            self._timer_at = self.look_at
-            self.look_later(max(0.0, self.look_at - now))
+        self._look_at(self.look_at, now)
+        if len(self.fair):
+            for least in (PROMISED, Standing.INTERACTIVE):
+                over_at = self.yielding.about_until(least)
+                self._look_at(over_at if now < over_at < math.inf else None, now)
+
+    def _look_at(self, at: float | None, now: float) -> None:
+        if at is not None and at < self._timer_at:
+            self._timer_at = at
+            self.look_later(max(0.0, at - now))
 
     def _next(self, now: float) -> Work | None:
         work = self._choose(now)
@@ -230,6 +261,7 @@ class AdmissionQueue:
         if not len(self.fair) or self._is_full:
             return None
         self.rules.forget(now)
+        self.slots.batch_slots = self.yielding.slots(now)
         self._share_anew()
 
         def pick(flow: Flow) -> Work:
@@ -244,6 +276,8 @@ class AdmissionQueue:
         return self.fair.pop(lambda work: self._fits(work, now), pick)
 
     def _fits(self, work: Work, now: float) -> Fit:
+        if now < min(work.stops_until, self.yielding.about_until(Standing.INTERACTIVE)):
+            return Fit.AFTER_YOU
         if not self._may_join(work.adapter, work.tenant, now):
             return Fit.NO_SLOT
         fit = self.rules.fits(work, is_owed=self.fair.is_owed(work))
@@ -316,5 +350,6 @@ class AdmissionQueue:
 
     def _send_away(self, request: RequestId, why: Shed, wait_s: float) -> None:
         entry = self._entries.pop(request)
+        self.yielding.left(entry.work.standing)
         entry.reject(why, wait_s)
         self.entered.gone(entry.work)

@@ -77,7 +77,8 @@ MOST_KNOWN = 1024
 HEADROOM = 1.3
 """Factor on the expected wait, since later requests may go first: a waiting request would be late, and a caller that
 honours ``Retry-After`` would return too early. With 1.2, p99 time to first token beside a flood rises from 1.28 to
-1.34 times the value without one (``test_fairness.py``).
+1.34 times the value without one (``test_fairness.py``). Also divides the tolerated late events of promised work: at
+1.0 batch work takes all of them, and what the gateway adds breaks the promise.
 """
 
 STAY_HEADROOM = 2.0
@@ -104,7 +105,9 @@ that tenant as part of the delay. Without it the ratio of C2 rises from 1.08 to 
 """
 
 MOST_ANTICIPATION_S = 4.0
-"""The same in seconds: however long answers take, the flood is not delayed longer."""
+"""The same in seconds: however long answers take, the flood is not delayed longer. For as long a promised tenant counts
+as about after its last request: without it batch work fills the engine in each pause of a reader.
+"""
 
 RESERVE_PART = 0.375
 """Part of the slots that may stay free for anticipation: otherwise requests would wait at half load."""
@@ -112,7 +115,9 @@ RESERVE_PART = 0.375
 # -- estimates -----------------------------------------------------------------------------
 
 LEARNING = 0.1
-"""Weight of the newest observation in a mean: of a tenant's pauses, of adapters' loads, of retries that arrived."""
+"""Weight of the newest observation in a mean: of a tenant's pauses, of adapters' loads, of retries that arrived. Also
+the part of batch work's slots that a late event takes: with less it yields more slowly, with more the slots swing.
+"""
 
 REMEMBERED = 0.98
 """Factor on sums of times and costs at each request: about the last fifty make the average."""

@@ -56,6 +56,9 @@ class FairQueue:
     def waiting_cost(self) -> float:
         return self._cost
 
+    def waits_from(self, least: Standing) -> bool:
+        return any(level.waiting for standing, level in self._levels.items() if standing >= least)
+
     def tenants(self) -> Iterable[tuple[Standing, TenantId, int, float]]:
         for standing, level in self._levels.items():
             for flow in level.flows.values():

@@ -4,11 +4,13 @@ The order by length is lazy: a flow's entry is added when it grows, and correcte
 """
 
 import heapq
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.domain.ids import RequestId, TenantId, VersionId
+from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.constants import MOST_KNOWN
 from penstock.worker.gate.queueing.work import Work
 
@@ -42,6 +44,8 @@ class Flow:
     lines: dict[VersionId, OrderedDict[RequestId, int]] = field(default_factory=dict)
     """The requests by adapter, in order of arrival."""
     came: int = 0
+    due: list[tuple[float, int, RequestId]] = field(default_factory=list)
+    """Batch requests by deadline; an entry of a request that left is outdated."""
 
     @property
     def rank(self) -> float:
@@ -70,6 +74,8 @@ class Flow:
         if line is None:
             line = self.lines[work.adapter] = OrderedDict()
         line[work.request] = self.came
+        if work.standing is Standing.BATCH:
+            heapq.heappush(self.due, (work.deadline_at or math.inf, self.came, work.request))
 
     def take_out(self, work: Work) -> None:
         del self.queue[work.request]
@@ -103,7 +109,18 @@ class Flow:
 
     @property
     def head(self) -> Work:
+        """The next request: of batch work the one with the nearest deadline, else the oldest."""
+        while self.due:
+            if (request := self.due[0][-1]) in self.queue:
+                return self.queue[request]
+            heapq.heappop(self.due)
         return next(iter(self.queue.values()))
+
+    def before(self, work: Work) -> float:
+        """Return the cost of its waiting requests that go before this one."""
+        if not self.due or not work.deadline_at:
+            return self.cost
+        return sum(one.cost for one in self.queue.values() if (one.deadline_at or math.inf) <= work.deadline_at)
 
     @property
     def newest(self) -> Work:

@@ -149,7 +149,7 @@ class PriorityLevel:
     def ahead_of(self, work: Work) -> float:
         """Return the level's tokens of service probably done before the request."""
         flow = self.flows.get(work.tenant)
-        own = flow.cost if flow is not None else 0.0
+        own = flow.before(work) if flow is not None else 0.0
         fresh = self._fresh - (flow.fresh if flow is not None else 0.0)
         others = self._busy_weight - (flow.weight if flow is not None and flow.queue else 0.0)
         return min(self.cost, own + fresh + own * others / work.weight)

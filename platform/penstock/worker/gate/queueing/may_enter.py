@@ -149,8 +149,8 @@ class MayEnter:
         return self._beside_others(left) if work.standing <= Standing.BATCH else left
 
     def _beside_others(self, left: Room) -> Room:
-        """Bound the slots of batch work while other work runs; at least one stays, so that it does not starve."""
-        slots, batch = self.slots, self.slots.held_up_to(Standing.BATCH).slots
-        if slots.batch_slots is None or slots.held.slots <= batch:
+        """Bound the slots of batch work by what ``yielding`` has learned."""
+        slots = self.slots
+        if slots.batch_slots is None:
             return left
-        return Room(min(left.slots, max(1, slots.batch_slots) - batch), left.blocks)
+        return Room(min(left.slots, slots.batch_slots - slots.held_up_to(Standing.BATCH).slots), left.blocks)

@@ -42,6 +42,8 @@ class Work:
     """The most of the engine's KV blocks that its tenant may hold; 0 for no bound."""
     kv_waits: bool = True
     """Whether it waits beyond that part, or is refused."""
+    stops_until: float = 0.0
+    """The second until which it stands still while interactive requests are about; 0 if it doesn't."""
     adapter: VersionId = NO_VERSION
     """The adapter that answers the request; empty for the engine's own version."""
 

@@ -148,21 +148,10 @@ def batch(name: str) -> Work:
     return work(name, "batch", standing=Standing.BATCH)
 
 
-def test_batch_work_beside_other_work_holds_its_slots_alone() -> None:
-    """Two of eight; without other work inside there is no bound, and without a word there is none."""
+def test_batch_work_holds_the_slots_that_yielding_allows() -> None:
+    """Two of eight, whatever else is inside; no bound leaves it its part."""
     for bound, entered in ((2, 2), (None, 5)):
         rules = Rules()
         rules.slots.batch_slots = bound
         assert rules.slot(work("a")) == 1
         assert rules.slot(*(batch(f"b{number}") for number in range(5))) == entered
-    alone = Rules()
-    alone.slots.batch_slots = 2
-    assert alone.slot(*(batch(f"b{number}") for number in range(5))) == 5
-
-
-def test_a_bound_of_nothing_leaves_batch_work_one_slot() -> None:
-    """It does not starve."""
-    rules = Rules()
-    rules.slots.batch_slots = 0
-    assert rules.slot(work("a")) == 1
-    assert rules.slot(batch("b0"), batch("b1")) == 1

@@ -1,0 +1,81 @@
+"""A jobs runner by the settings: its jobs over one process's pipeline."""
+
+from functools import lru_cache
+
+from penstock.apps.gateway import reading
+from penstock.apps.gateway.parts import Parts
+from penstock.apps.settings.deferred import DeferredSettings
+from penstock.apps.stores import open_payloads
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.connectors.postgres.runners import PostgresRunnerLife, PostgresRunners
+from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
+from penstock.domain.ids import KeyId, TenantId, VersionId
+from penstock.domain.tenancy.batch_hours import parsed
+from penstock.gateway.identity.keyring import Keyring
+from penstock.gateway.openai.bounds import TableBounds
+from penstock.gateway.openai.reading import BodyReader
+from penstock.jobs.asking import Asking
+from penstock.jobs.bills import Bills
+from penstock.jobs.ending import Endings
+from penstock.jobs.held import HeldJobs, VersionLoads
+from penstock.jobs.hours import is_open
+from penstock.jobs.response_attempts import ResponseAttempts
+from penstock.jobs.running import Runner
+from penstock.jobs.shown import RunnerMetrics
+
+CONNECTIONS = 4
+"""Of a runner: a claim, a group of ends, a question and an upkeep at a time."""
+_hours = lru_cache(1024)(parsed)
+
+
+def compose(settings: DeferredSettings, parts: Parts, database: Database, dsn: str, bills: Bills) -> Runner:
+    shared, keyring = parts.shared, parts.probes.keys
+    metrics, store, kept = (
+        RunnerMetrics(shared.metrics),
+        PostgresJobs(database),
+        open_payloads(settings, lambda: shared.ticket_keys.platform),
+    )
+    held = HeldJobs(lambda: _loads(parts), shared.clock.monotonic)
+    asking = Asking(
+        ask=parts.pipeline.ask,
+        payloads=kept,
+        reader=BodyReader(shared.offload, task=reading.READ),
+        bounds=TableBounds(shared.table),
+        holder=keyring.holder,
+        clock=shared.clock,
+        responses=ResponseAttempts(
+            rows=PostgresStoredResponses(database, shared.clock), payloads=kept, clock=shared.clock
+        ),
+    )
+    endings = Endings(store=store, payloads=kept, clock=shared.clock, ended=metrics.ended, fenced=metrics.fenced)
+    metrics.watch(held, endings)
+    return Runner(
+        store=store,
+        life=PostgresRunnerLife(dsn, shared.demand.gateway),
+        others=PostgresRunners(database, shared.clock),
+        asking=asking,
+        held=held,
+        endings=endings,
+        bills=bills,
+        closed=lambda _: _closed(keyring, shared.clock.now()),
+        is_revoked=lambda key: _is_revoked(keyring, key),
+        clock=shared.clock,
+        chance=shared.chance,
+        metrics=metrics,
+    )
+
+
+def _loads(parts: Parts) -> dict[VersionId, VersionLoads]:
+    versions = parts.shared.table.view.table.versions
+    return {one.id: VersionLoads(parts.router.loads(one.id), one.max_num_seqs) for one in versions}
+
+
+def _closed(keyring: Keyring, now: float) -> frozenset[TenantId]:
+    """Return the tenants that have hours for batch work, and none at this moment."""
+    plans = ((one.id, one.plan.batch_hours) for one in keyring.ring.tenants if one.plan.batch_hours)
+    return frozenset(tenant for tenant, hours in plans if not is_open(_hours(hours), now))
+
+
+def _is_revoked(keyring: Keyring, key: KeyId) -> bool:
+    return len(keyring) > 0 and keyring.holder(key) is None

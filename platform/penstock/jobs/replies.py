@@ -1,0 +1,69 @@
+"""The reply to which a job's answer is written, and the way in which a runner stops its request."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.domain.jobs.job import Job
+from penstock.gateway.calls.inside import BodyReply
+from penstock.gateway.calls.relay import Reply
+
+
+class AnswerReply(Reply, Protocol):
+    @property
+    def is_fenced(self) -> bool:
+        """Tell whether this attempt was found to hold its job no longer."""
+        ...
+
+    async def close(self) -> bytes:
+        """Return the answer's body; empty if this attempt has none."""
+        ...
+
+
+class Answers(Protocol):
+    """Makes the replies of one kind of jobs, one for each attempt."""
+
+    async def begin(self, job: Job) -> AnswerReply: ...
+
+
+class WholeReply(BodyReply):
+    is_fenced = False
+
+    async def close(self) -> bytes:
+        return self.body
+
+
+class WholeAnswers:
+    async def begin(self, job: Job) -> AnswerReply:
+        del job
+        return WholeReply()
+
+
+def _nothing() -> None: ...
+
+
+class Stoppable:
+    """Passes an answer on to the reply behind it; ``stop`` ends the request, as a client's disconnect does."""
+
+    def __init__(self, behind: Reply) -> None:
+        self._behind = behind
+        self._is_stopped = False
+        self._on_gone: Callable[[], None] = _nothing
+        self.start, self.write, self.finish, self.abort = behind.start, behind.write, behind.finish, behind.abort
+
+    @property
+    def started(self) -> bool:
+        return self._behind.started
+
+    @property
+    def gone(self) -> bool:
+        return self._is_stopped or self._behind.gone
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        self._on_gone()
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        self._on_gone = on_gone
+        self._behind.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)

@@ -1,0 +1,161 @@
+"""What tenants are promised of their jobs, held against memory and a real Postgres."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
+from penstock.domain.ids import Alias
+from penstock.domain.jobs.errors import OverEnqueued
+from penstock.domain.jobs.ids import JobName
+from penstock.domain.jobs.job import (
+    EnqueueLimits,
+    JobFilter,
+    JobState,
+    Reason,
+)
+from tests.support.jobs.stores import ACME, BATCH, BETA, FREE, World, back, ended, lines, new, quota
+
+pytestmark = pytest.mark.usefixtures("consistent")
+
+
+async def test_another_tenants_job_is_not_there(world: World) -> None:
+    """It is neither found, listed, cancelled, replayed nor deleted."""
+    await world.store.submit(new("job_1"), FREE)
+    name = JobName("job_1")
+    assert await world.store.find(BETA, name, 1.0) is None
+    assert await world.store.cancel(BETA, name, 1.0) is None
+    assert await world.store.replay(BETA, name, 1.0, FREE) is None
+    assert await world.store.delete(BETA, name, 1.0) is None
+    assert await world.store.page(BETA, JobFilter(), 1.0, limit=9) == ()
+    found = await world.store.find(ACME, name, 1.0)
+    assert found is not None
+    assert found.state is JobState.QUEUED
+
+
+async def test_a_repeated_submit_makes_one_job(world: World) -> None:
+    """One key and body make one job, also for two at once; another body is refused."""
+    same = {"idempotency": "jobs:k", "fingerprint": "f"}
+    both = await asyncio.gather(*(world.store.submit(new(f"job_{n}", **same), FREE) for n in range(2)))
+    assert sorted(one.is_new for one in both) == [False, True]
+    assert both[0].job.id == both[1].job.id
+    with pytest.raises(IdempotencyMismatch):
+        await world.store.submit(new("job_3", idempotency="jobs:k", fingerprint="g"), FREE)
+    assert (await world.store.submit(new("job_4", tenant=BETA, **same), FREE)).is_new
+    keyed = await world.store.keyed(ACME, "jobs:k")
+    assert keyed is not None
+    assert keyed.id == both[0].job.id
+    assert await world.store.keyed(ACME, "jobs:other") is None
+    assert (await world.store.enqueued(ACME))[Alias("chat")].jobs == 1
+
+
+async def test_limits_are_reserved_at_submit_and_released_at_every_end(world: World) -> None:
+    """Finish, cancel, deadline and dead letter each free what the job reserved; a refused submit reserves nothing."""
+    limits, runner = EnqueueLimits(tokens=250, jobs=2), await world.runner()
+
+    async def fill(name: str, **values: Any) -> None:  # noqa: ANN401  fields of a job
+        await world.store.submit(new(f"{name}_1", max_attempts=1, **values), limits)
+        await world.store.submit(new(f"{name}_2", max_attempts=1, **values), limits)
+        with pytest.raises(OverEnqueued):
+            await world.store.submit(new(f"{name}_3"), limits)
+
+    with pytest.raises(ExceedsLimit):
+        await world.store.submit(new("huge", cost_tokens=251), limits)
+    await fill("done")
+    await world.store.finish([ended(job) for job in await world.store.claim(runner, quota(9), 1.0)])
+    await fill("cancelled")
+    await world.store.cancel(ACME, JobName("cancelled_1"), 1.0)
+    await world.store.cancel(ACME, JobName("cancelled_2"), 1.0)
+    await fill("late", deadline_at=2.0)
+    assert await world.store.tidy(2.0) == 2
+    await fill("dead")
+    await world.store.put_back([back(job) for job in await world.store.claim(runner, quota(9), 1.0)])
+    await fill("lost")
+    await world.store.claim(runner, quota(9), 1.0)
+    assert (await world.lose(runner, 2.0)).dead_letters == 2
+    assert await world.store.enqueued(ACME) == {}
+
+
+async def test_a_batch_beyond_the_limit_is_not_there_at_all(world: World) -> None:
+    """All of its lines or none; twice the same line is a conflict."""
+    jobs = [new(f"line_{n}", batch=BATCH, line=n) for n in range(3)]
+    await world.store.submit(new("job_0"), FREE)
+    with pytest.raises(OverEnqueued):
+        await world.store.submit_many(jobs, EnqueueLimits(jobs=3))
+    assert await world.store.tally(BATCH) == {}
+    await world.store.submit_many(jobs, FREE)
+    with pytest.raises(Conflict):
+        await world.store.submit_many([new("line_9", batch=BATCH, line=2)], FREE)
+    assert await world.store.tally(BATCH) == {JobState.QUEUED: 3}
+    assert [job.line for job in await world.store.lines(BATCH, after_line=0, limit=9)] == [1, 2]
+
+
+async def test_replay_runs_a_failed_job_again(world: World) -> None:
+    """With all attempts, its whole time and a new epoch; what has not failed is a conflict, and limits hold."""
+    runner = await world.runner()
+    await world.store.submit(new("job_1", max_attempts=1, deadline_at=100.0), FREE)
+    (job,) = await world.store.claim(runner, quota(1), 1.0)
+    with pytest.raises(Conflict):
+        await world.store.replay(ACME, job.name, 2.0, FREE)
+    await world.store.put_back([back(job)])
+    await world.store.submit(new("job_2"), FREE)
+    with pytest.raises(OverEnqueued):
+        await world.store.replay(ACME, job.name, 20.0, EnqueueLimits(jobs=1))
+    again = await world.store.replay(ACME, job.name, 20.0, FREE)
+    assert again is not None
+    assert (again.state, again.attempt, again.deadline_at, again.epoch) == (JobState.QUEUED, 0, 120.0, 2)
+    assert await world.store.finish([ended(job)]) == frozenset()
+    claimed = await world.store.claim(runner, quota(2), 21.0)
+    assert [(one.name, one.epoch) for one in claimed] == [("job_1", 3), ("job_2", 1)]
+
+
+async def test_replay_by_filter_takes_what_failed_so(world: World) -> None:
+    """Only failed jobs of the tenant that match; without a tenant, of all."""
+    runner = await world.runner()
+    for name, tenant in (("a", ACME), ("b", ACME), ("c", BETA), ("fine", ACME)):
+        await world.store.submit(new(name, tenant=tenant, max_attempts=1), FREE)
+    jobs = {str(job.name): job for job in await world.store.claim(runner, quota(9), 1.0)}
+    errors = {"a": "engine_error", "b": "worker_lost", "c": "engine_error"}
+    await world.store.put_back([back(jobs[name], error=error) for name, error in errors.items()])
+    await world.store.finish([ended(jobs["fine"])])
+    which = JobFilter(reason=Reason.DEAD_LETTER, error="engine_error")
+    assert [job.name for job in await world.store.page(None, which, 10.0, limit=9)] == ["c", "a"]
+    assert await world.store.replay_all(ACME, which, 10.0, FREE) == 1
+    assert await world.store.replay_all(None, which, 10.0, FREE) == 1
+    assert await world.store.replay_all(None, which, 10.0, FREE) == 0
+    assert {str(job.name) for job in await world.store.claim(runner, quota(9), 11.0)} == {"a", "c"}
+
+
+async def test_pages_go_on_after_a_job(world: World) -> None:
+    """Newest or oldest first, of one state, without lines of batches."""
+    await lines(world, 2)
+    for number in range(5):
+        await world.store.submit(new(f"job_{number}"), FREE)
+    await world.store.cancel(ACME, JobName("job_1"), 1.0)
+
+    async def names(**how: Any) -> list[str]:  # noqa: ANN401  a page's arguments
+        which = JobFilter(state=how.pop("state", None))
+        return [str(job.name) for job in await world.store.page(ACME, which, 2.0, **how)]
+
+    assert await names(limit=2) == ["job_4", "job_3"]
+    assert await names(limit=9, after=JobName("job_3")) == ["job_2", "job_1", "job_0"]
+    assert await names(limit=9, after=JobName("job_3"), newest_first=False) == ["job_4"]
+    assert await names(limit=9, state=JobState.CANCELLED) == ["job_1"]
+
+
+async def test_a_deleted_job_is_found_no_more_and_then_forgotten(world: World) -> None:
+    """An open one is a conflict; rows stay until their payloads are gone."""
+    await world.store.submit(new("job_1", idempotency="k"), FREE)
+    with pytest.raises(Conflict):
+        await world.store.delete(ACME, JobName("job_1"), 1.0)
+    await world.store.cancel(ACME, JobName("job_1"), 1.0)
+    assert await world.store.expired(2.0, 9) == ()
+    deleted = await world.store.delete(ACME, JobName("job_1"), 2.0)
+    assert deleted is not None
+    assert await world.store.find(ACME, JobName("job_1"), 2.0) is None
+    assert await world.store.page(ACME, JobFilter(), 2.0, limit=9) == ()
+    assert [job.id for job in await world.store.expired(2.0, 9)] == [deleted.id]
+    await world.store.forget([deleted.id])
+    assert await world.store.expired(2.0, 9) == ()
+    assert (await world.store.submit(new("job_1", idempotency="k"), FREE)).is_new

@@ -1,0 +1,52 @@
+"""Hours of batch work by the clock on the wall, over both changes of a year."""
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from penstock.domain.tenancy.batch_hours import parsed
+from penstock.jobs.hours import is_open
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NIGHTS = "20:00-06:00 Europe/Berlin"
+
+
+def at(day: str, *, fold: int = 0) -> float:
+    """Return the Unix second of a local time in Berlin; the later one of two with ``fold``."""
+    return datetime.fromisoformat(day).replace(tzinfo=BERLIN, fold=fold).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("hours", "day", "expected"),
+    [
+        ("", "2026-11-25 12:00", True),
+        (NIGHTS, "2026-11-25 19:59", False),
+        (NIGHTS, "2026-11-25 20:00", True),
+        (NIGHTS, "2026-11-26 05:59", True),
+        (NIGHTS, "2026-11-26 06:00", False),
+        ("mon-fri 20:00-06:00 Europe/Berlin", "2026-11-28 05:00", True),
+        ("mon-fri 20:00-06:00 Europe/Berlin", "2026-11-28 21:00", False),
+        ("sat-sun 00:00-24:00 Europe/Berlin", "2026-11-28 00:00", True),
+        ("sat-sun 00:00-24:00 Europe/Berlin", "2026-11-29 23:59", True),
+        ("sat-sun 00:00-24:00 Europe/Berlin", "2026-11-30 00:00", False),
+    ],
+)
+def test_hours_open_and_close(hours: str, day: str, *, expected: bool) -> None:
+    """Open at its first minute, closed at its last; a night belongs to the day on which it begins."""
+    assert is_open(parsed(hours), at(day)) is expected
+
+
+def test_hours_that_summer_time_skips_do_not_open() -> None:
+    """On 29 March 2026 there is no 02:30 in Berlin: hours within it never come, a whole night is an hour shorter."""
+    night = range(int(at("2026-03-28 20:00")), int(at("2026-03-29 06:00")), 60)
+    assert not any(is_open(parsed("02:00-03:00 Europe/Berlin"), second) for second in night)
+    assert sum(is_open(parsed(NIGHTS), second) for second in night) == 9 * 60
+
+
+def test_hours_that_winter_time_repeats_are_open_twice() -> None:
+    """On 25 October 2026 02:30 comes twice in Berlin, and batch work runs both times."""
+    night = range(int(at("2026-10-24 20:00")), int(at("2026-10-25 06:00")), 60)
+    assert sum(is_open(parsed("02:00-03:00 Europe/Berlin"), second) for second in night) == 2 * 60
+    assert is_open(parsed("02:00-03:00 Europe/Berlin"), at("2026-10-25 02:30", fold=1))
+    assert sum(is_open(parsed(NIGHTS), second) for second in night) == 11 * 60
