@@ -147,6 +147,6 @@ def test_another_tenants_file_is_no_input(strangers: Strangers, objects: dict[st
             assert answer.status_code in {400, 404}
             assert answer.json()["error"]["param"] == "input_file_id"
     for endpoint in filter(None, (objects.get("webhooks"), "we_" + "f" * 24)):
-        wish = {"api": "/v1/chat/completions", "request": REQUEST, "webhook": endpoint}
-        answer = strangers.ask(strangers.platform.url, strangers.infer, "POST", "/v1/jobs", wish)
+        later = {"api": "/v1/chat/completions", "request": REQUEST, "webhook": endpoint}
+        answer = strangers.ask(strangers.platform.url, strangers.infer, "POST", "/v1/jobs", later)
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, "webhook")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
-from penstock.cli import deferred as shared
 from penstock.clients.deferred import Caller
 from penstock.domain.command_error import CommandError
 from penstock.local import connections
@@ -100,7 +100,7 @@ def speak(monkeypatch: pytest.MonkeyPatch) -> Speak:
                 yield one
 
         monkeypatch.setattr(connections, "gateway", connected)
-        monkeypatch.setattr(shared.time, "sleep", lambda _: None)
+        monkeypatch.setattr(time, "sleep", lambda _: None)
         return gateway
 
     return made
