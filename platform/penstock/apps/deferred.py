@@ -13,6 +13,7 @@ from penstock.connectors.postgres.batches import PostgresBatchWork
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.retention import PostgresExpiringJobs, PostgresOpenBatches
+from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
 from penstock.connectors.postgres.webhooks import PostgresDeliveries
 from penstock.connectors.webhooks.sender import WebhookSender
 from penstock.domain.ids import KeyId, RequestId, TenantId
@@ -25,6 +26,7 @@ from penstock.jobs.batches import BatchClosing, BatchJudging, BatchParts
 from penstock.jobs.deliveries import Deliveries
 from penstock.jobs.principal import as_batch
 from penstock.jobs.retention import Retention
+from penstock.jobs.shown import BatchMetrics
 from penstock.jobs.upkeep import Upkeep
 from penstock.jobs.validation import Validator
 
@@ -42,7 +44,8 @@ def upkeep(
 
 def retention(settings: DeferredSettings, shared: Shared, database: Database) -> Retention:
     payloads = open_payloads(settings, lambda: shared.ticket_keys.platform)
-    owners = (PostgresFiles(database), PostgresExpiringJobs(database), PostgresOpenBatches(database))
+    responses = PostgresStoredResponses(database, shared.clock)
+    owners = (PostgresFiles(database), PostgresExpiringJobs(database), PostgresOpenBatches(database), responses)
     return Retention(payloads, owners)
 
 
@@ -58,6 +61,7 @@ def batches(
         clock=shared.clock,
         ids=lambda: token_hex(ID_BYTES),
         crashed=lambda error: parts.ledger.crashed(error, RequestId("")),
+        closed=BatchMetrics(shared.metrics).closed,
     )
     validator = Validator(
         names=TableResolver(shared.table),
