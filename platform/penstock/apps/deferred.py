@@ -1,24 +1,66 @@
 """Jobs, batches, files and webhooks by the settings: what a runner does beside jobs."""
 
 from collections.abc import Callable
+from secrets import token_hex
 
+from penstock.apps.gateway import reading
 from penstock.apps.gateway.offered import networks, webhook_keys
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.deferred import DeferredSettings
+from penstock.apps.stores import open_payloads
+from penstock.connectors.postgres.batches import PostgresBatchWork
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.webhooks import PostgresDeliveries
 from penstock.connectors.webhooks.sender import WebhookSender
+from penstock.domain.ids import KeyId, RequestId, TenantId
 from penstock.domain.jobs.ids import RunnerId
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.openai.bounds import TableBounds
+from penstock.gateway.openai.reading import BodyReader
+from penstock.gateway.routing.resolve import TableResolver
+from penstock.jobs.batches import BatchClosing, BatchJudging, BatchParts
 from penstock.jobs.deliveries import Deliveries
+from penstock.jobs.principal import as_batch
 from penstock.jobs.upkeep import Upkeep
+from penstock.jobs.validation import Validator
+
+ID_BYTES = 10
+"""Random bytes of a file's id, and of the stem of a batch's lines."""
 
 
 def upkeep(
     settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], RunnerId | None]
 ) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
-    return (deliveries(settings, parts.shared, database, me),)
+    return (deliveries(settings, parts.shared, database, me), *batches(settings, parts, database, me))
+
+
+def batches(
+    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], RunnerId | None]
+) -> tuple[Upkeep, ...]:
+    """Return the loops that judge files of batches, and write their results."""
+    shared, holder = parts.shared, parts.probes.keys.holder
+    work = BatchParts(
+        store=PostgresBatchWork(database),
+        me=me,
+        payloads=open_payloads(settings, lambda: shared.ticket_keys.platform),
+        clock=shared.clock,
+        ids=lambda: token_hex(ID_BYTES),
+        crashed=lambda error: parts.ledger.crashed(error, RequestId("")),
+    )
+    validator = Validator(
+        names=TableResolver(shared.table),
+        bodies=BodyReader(shared.offload, task=reading.READ),
+        bounds=TableBounds(shared.table),
+        region=shared.settings.region,
+        monotonic=shared.clock.monotonic,
+    )
+
+    def principal(_tenant: TenantId, key: KeyId) -> Principal | None:
+        return None if (found := holder(key)) is None else as_batch(found)
+
+    return BatchJudging(work, validator, principal), BatchClosing(work)
 
 
 def deliveries(

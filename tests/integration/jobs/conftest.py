@@ -7,6 +7,9 @@ import pytest
 from tests.integration.conftest import HomeMaker
 from tests.support.platforms.jobs import Jobs
 from tests.support.platforms.local import Platform
+from tests.support.stores.postgres import database, database_dsn, postgres_dsn, postgres_server
+
+__all__ = ["database", "database_dsn", "jobs", "postgres_dsn", "postgres_server"]
 
 
 @pytest.fixture(scope="package")

@@ -10,7 +10,7 @@ import msgspec
 from asyncpg import Record
 
 from penstock.connectors.postgres.database import Database, Session
-from penstock.connectors.postgres.jobs import enqueue
+from penstock.connectors.postgres.jobs import cancel_lines, enqueue, pause, resume
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import IdempotencyMismatch, OverLimit, UnknownObject
 from penstock.domain.ids import KeyId, TenantId, VersionId
@@ -28,7 +28,7 @@ CANCELLED_WITHIN_S, LATE_S = 20.0, 10.0
 """Seconds after which a running line is ended that its runner does not stop: after a cancel (files follow within 30 s),
 and after its deadline.
 """
-_SQL, _JOBS = load("batches"), load("jobs")
+_SQL = load("batches")
 _LIVE = frozenset({BatchState.IN_PROGRESS, BatchState.FINALIZING, BatchState.CANCELLING})
 _TIMES = msgspec.json.Decoder(dict[BatchState, float])
 _TEXTS = msgspec.json.Decoder(dict[str, str])
@@ -70,8 +70,8 @@ class PostgresBatches:
         """Return the batches after one of the tenant's; None if it has no such batch."""
         if after and await self._database.row(_SQL["find"], after, tenant) is None:
             return None
-        name = "oldest" if is_oldest_first else "newest"
-        rows = await self._database.rows(_SQL[name], tenant, after, limit)
+        sql = _SQL["oldest"] if is_oldest_first else _SQL["newest"]
+        rows = await self._database.rows(sql, tenant, after, limit)
         found = tuple(map(_batch, rows))
         counts = await self._counts([one.id for one in found if one.state in _LIVE])
         return tuple(_with(one, counts.get(one.id)) for one in found)
@@ -79,19 +79,19 @@ class PostgresBatches:
     async def cancel(self, tenant: TenantId, batch: BatchId, now: float) -> Batch:
         async with self._database.transaction() as session:
             found = await _changed(session, tenant, batch, lambda one: batches.cancelling(one, now))
-            await session.run(_JOBS["cancel_batch"], batch, now)
+            await cancel_lines(session, batch, now)
         return await self._counted(found)
 
     async def pause(self, tenant: TenantId, batch: BatchId, now: float) -> Batch:
         async with self._database.transaction() as session:
             found = await _changed(session, tenant, batch, lambda one: batches.paused(one, now))
-            await session.run(_JOBS["pause"], pause_of(batch), now)
+            await pause(session, pause_of(batch), now)
         return await self._counted(found)
 
     async def resume(self, tenant: TenantId, batch: BatchId) -> Batch:
         async with self._database.transaction() as session:
             found = await _changed(session, tenant, batch, batches.resumed)
-            await session.run(_JOBS["resume"], pause_of(batch))
+            await resume(session, pause_of(batch))
         return await self._counted(found)
 
     async def _counted(self, batch: Batch) -> Batch:
@@ -175,7 +175,7 @@ class PostgresBatchWork:
         return tuple(row["output_object"] for row in await self._database.rows(_SQL["segments"], batch))
 
     async def clear(self, batch: BatchId) -> None:
-        """Delete the rows of an ended batch's lines; their stored answers were deleted before."""
+        """Remove the rows of an ended batch's lines; their stored answers were deleted before."""
         while await self._database.rows(_SQL["forget_lines"], batch):
             pass
         await self._database.rows(_SQL["cleared"], batch)
@@ -226,7 +226,7 @@ async def _end(session: Session, batch: Batch) -> None:
     """Save the batch's end with its event; no pause outlives it."""
     await _save(session, batch)
     await session.run(_SQL["let_go"], batch.id)
-    await session.run(_JOBS["resume"], pause_of(batch.id))
+    await resume(session, pause_of(batch.id))
     await session.run(_SQL["tell"], batch.tenant, f"batch.{batch.state}", batch.id)
 
 

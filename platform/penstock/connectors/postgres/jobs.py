@@ -277,6 +277,18 @@ def _over(asked: int, held: int, limit: int, what: str) -> OverEnqueued | Exceed
     return ExceedsLimit(says) if asked > limit else OverEnqueued(says)
 
 
+async def cancel_lines(session: Session, batch: BatchId, now: float) -> None:
+    await session.run(_SQL["cancel_batch"], batch, now)
+
+
+async def pause(session: Session, scope: str, now: float) -> None:
+    await session.run(_SQL["pause"], scope, now)
+
+
+async def resume(session: Session, scope: str) -> None:
+    await session.run(_SQL["resume"], scope)
+
+
 def _values(job: NewJob) -> tuple[object, ...]:
     not_before = min(job.not_before, job.deadline_at)
     waits = not_before > job.created_at
