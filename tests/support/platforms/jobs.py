@@ -71,6 +71,27 @@ class Jobs:
         found: dict[str, object] = json.loads(raw)
         return found
 
+    def ask(self, api: Api, body: dict[str, object]) -> dict[str, object]:
+        """Return what the gateway answers to the same request of a caller."""
+        key = self.platform.demo_key
+        headers = {"authorization": f"Bearer {key}"}
+        answer = httpx.post(f"{self.platform.url}{api.value}", json=body, headers=headers, timeout=120)
+        found: dict[str, object] = answer.raise_for_status().json()
+        return found
+
+    def holder(self, name: JobName) -> int:
+        """Return the process id of the runner that holds a job."""
+        (row,) = self.rows(
+            "select runner.name from job join runner on runner.id = job.runner where job.name = $1", name
+        )
+        processes = self.platform.state["processes"]
+        assert isinstance(processes, dict)
+        return int(processes[f"runner {row['name'].rpartition('-')[2]}"])
+
+    def lost(self, name: JobName) -> int:
+        """Return the number of a job's attempts that did not deliver."""
+        return len(self.rows("select from job_attempt join job on job.id = job_attempt.job where name = $1", name))
+
     def cancel(self, name: JobName, tenant: TenantId = DEMO) -> None:
         self._run(lambda jobs, _: jobs.cancel(tenant, name, time.time()))
 

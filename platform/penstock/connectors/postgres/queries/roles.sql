@@ -25,13 +25,13 @@ revoke create on schema public
     from public, penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
 grant usage on schema public to penstock_gateway, penstock_controller, penstock_runner, penstock_auditors;
 
--- Gateways read what they serve by, and append. Of a row they see what tells that it is there already.
-grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway;
-grant insert, select (request) on ledger to penstock_gateway;
-grant insert on arm_second to penstock_gateway;
-grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway;
-grant execute on function add_agreements(jsonb) to penstock_gateway;
-grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway;
+-- Gateways and runners read what they serve by, and append. Of a row they see what tells that it is there already.
+grant select on routing_table, key_change, api_key, tenant, org, ledger_sum, platform to penstock_gateway, penstock_runner;
+grant insert, select (request) on ledger to penstock_gateway, penstock_runner;
+grant insert on arm_second to penstock_gateway, penstock_runner;
+grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway, penstock_runner;
+grant execute on function add_agreements(jsonb) to penstock_gateway, penstock_runner;
+grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway, penstock_runner;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 grant select, insert, update, delete on webhook_endpoint to penstock_gateway;
 grant select, update, delete on webhook_delivery to penstock_gateway, penstock_runner;
@@ -61,6 +61,9 @@ grant execute on function job_take_over(bigint, double precision) to penstock_ru
 -- Gateways keep and delete files; runners write outputs, and drop rows whose bytes are gone.
 grant select, insert, update on file to penstock_gateway, penstock_runner;
 grant delete on file to penstock_runner;
+
+-- Responses are kept, read and deleted by both; their events are added by runners.
+grant select, insert, delete on stored_response, response_events to penstock_gateway, penstock_runner;
 
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;
