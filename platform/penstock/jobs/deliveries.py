@@ -90,7 +90,7 @@ class Deliveries:
             await self.store.forget()
 
     async def _begin_round(self) -> int:
-        """Begin attempts, and return their number."""
+        """Begin the attempts of one round, and return the number that was claimed."""
         waiting, sending = await self.store.waiting(), self._sending()
         chosen = choose(waiting, sending)
         self._show_late(waiting, sending, chosen)
