@@ -67,15 +67,17 @@ _REPLAY: Json = {
 _SENT, _ONE = {408, 413}, f"{WEBHOOKS}/{{webhook}}"
 
 
+def _optional(body: Json) -> Json:
+    return {"required": False, "content": {"application/json": {"schema": body}}}
+
+
 def paths() -> Json:
     named = in_path("webhook")
     listed = f"{_ONE}/deliveries"
     queries = [parameter(name, {"type": "string"}, "query") for name in sorted(known_at(listed, is_anthropics=False))]
     made = operation("Add a receiver of events.", ref("NewWebhook"), status=201, body=_NEW, more={409, *_SENT})
-    rotated = operation("Exchange the signing secret.", ref("NewWebhook"), body=_ROTATION, more={404, *_SENT})
-    rotated["requestBody"]["required"] = False
-    replayed = operation("Send failed deliveries again.", _REPLAY, status=202, body=_SINCE, more={404, 409, *_SENT})
-    replayed["requestBody"]["required"] = False
+    rotated = operation("Exchange the signing secret.", ref("NewWebhook"), more={404, *_SENT})
+    replayed = operation("Send failed deliveries again.", _REPLAY, status=202, more={404, 409, *_SENT})
     return {
         WEBHOOKS: {"post": made, "get": operation("List webhooks, newest first.", page_of("Webhook"))},
         _ONE: {
@@ -86,14 +88,14 @@ def paths() -> Json:
             },
             "delete": {**operation("Delete a webhook.", ref("Deleted"), more={404}), "parameters": named},
         },
-        f"{_ONE}/rotate": {"post": {**rotated, "parameters": named}},
+        f"{_ONE}/rotate": {"post": {**rotated, "parameters": named, "requestBody": _optional(_ROTATION)}},
         f"{_ONE}/test": {
             "post": {
                 **operation("Send a test event.", ref("Webhook"), status=202, more={404, 409}),
                 "parameters": named,
             }
         },
-        f"{_ONE}/replay": {"post": {**replayed, "parameters": named}},
+        f"{_ONE}/replay": {"post": {**replayed, "parameters": named, "requestBody": _optional(_SINCE)}},
         listed: {
             "get": {
                 **operation("List deliveries, newest first.", page_of("WebhookDelivery"), more={404}),
