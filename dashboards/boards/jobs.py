@@ -125,8 +125,20 @@ WEBHOOKS = Row(
     ),
 )
 
+RESPONSES = Row(
+    title="Stored responses",
+    panels=(
+        lines(
+            "Answers to keep",
+            "A second. Failed: a store was away or full. Dropped: too many waited for it. Neither can be continued.",
+            "ops",
+            query(rate(names.KEPT_RESPONSES, "state"), "{{state}}"),
+        ),
+    ),
+)
+
 BOARD = Board(
     title="Jobs",
     says="Is work that nobody waits for done in time, what becomes of its attempts, and do its owners hear of it?",
-    rows=(NOW, ENDS, ATTEMPTS, WEBHOOKS),
+    rows=(NOW, ENDS, ATTEMPTS, WEBHOOKS, RESPONSES),
 )

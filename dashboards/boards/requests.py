@@ -38,7 +38,7 @@ FAULTS: Mapping[Stage, Faults] = {
             "compressed_body", "headers_too_large", "route_not_found", "rollout_not_found", "method_not_allowed",
             "conflict", "idempotency_mismatch", "request_not_found", "artifact_refused", "table_refused",
             "internal_error", "origin_not_allowed", "unknown_expectation",
-            "object_not_found", "payload_gone", "payload_unreadable", "storage_full",
+            "object_not_found", "payload_gone", "payload_unreadable", "storage_full", "previous_response_not_found",
         )
     ),
     Stage.AUTH: Faults(codes=("invalid_api_key", "forbidden")),

@@ -11,6 +11,8 @@ from penstock.apps.settings.deferred import DeferredSettings
 from penstock.apps.stores import open_payloads
 from penstock.connectors.postgres.batches import PostgresBatchWork
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.files import PostgresFiles
+from penstock.connectors.postgres.retention import PostgresExpiringJobs, PostgresOpenBatches
 from penstock.connectors.postgres.webhooks import PostgresDeliveries
 from penstock.connectors.webhooks.sender import WebhookSender
 from penstock.domain.ids import KeyId, RequestId, TenantId
@@ -22,6 +24,7 @@ from penstock.gateway.routing.resolve import TableResolver
 from penstock.jobs.batches import BatchClosing, BatchJudging, BatchParts
 from penstock.jobs.deliveries import Deliveries
 from penstock.jobs.principal import as_batch
+from penstock.jobs.retention import Retention
 from penstock.jobs.upkeep import Upkeep
 from penstock.jobs.validation import Validator
 
@@ -33,7 +36,14 @@ def upkeep(
     settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], RunnerId | None]
 ) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
-    return (deliveries(settings, parts.shared, database, me), *batches(settings, parts, database, me))
+    loops = (deliveries(settings, parts.shared, database, me), *batches(settings, parts, database, me))
+    return (*loops, retention(settings, parts.shared, database))
+
+
+def retention(settings: DeferredSettings, shared: Shared, database: Database) -> Retention:
+    payloads = open_payloads(settings, lambda: shared.ticket_keys.platform)
+    owners = (PostgresFiles(database), PostgresExpiringJobs(database), PostgresOpenBatches(database))
+    return Retention(payloads, owners)
 
 
 def batches(

@@ -9,6 +9,7 @@ from penstock.apps.stores import open_payloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.runners import PostgresRunnerLife, PostgresRunners
+from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
 from penstock.domain.ids import KeyId, TenantId, VersionId
 from penstock.domain.tenancy.batch_hours import parsed
 from penstock.gateway.identity.keyring import Keyring
@@ -19,6 +20,7 @@ from penstock.jobs.bills import Bills
 from penstock.jobs.ending import Endings
 from penstock.jobs.held import HeldJobs, VersionLoads
 from penstock.jobs.hours import is_open
+from penstock.jobs.response_attempts import ResponseAttempts
 from penstock.jobs.running import Runner
 from penstock.jobs.shown import RunnerMetrics
 
@@ -42,6 +44,9 @@ def compose(settings: DeferredSettings, parts: Parts, database: Database, dsn: s
         bounds=TableBounds(shared.table),
         holder=keyring.holder,
         clock=shared.clock,
+        responses=ResponseAttempts(
+            rows=PostgresStoredResponses(database, shared.clock), payloads=kept, clock=shared.clock
+        ),
     )
     endings = Endings(store=store, payloads=kept, clock=shared.clock, ended=metrics.ended, fenced=metrics.fenced)
     metrics.watch(held, endings)

@@ -130,6 +130,11 @@ IDEMPOTENT_REQUESTS = counter(
     "Requests with an idempotency key: first, replayed, joined one in flight, or conflicting with another body.",
     (Label.STATE,),
 )
+KEPT_RESPONSES = counter(
+    "penstock_kept_responses",
+    "Answers of the Responses API that were to be stored: kept, failed, or dropped because too many waited.",
+    (Label.STATE,),
+)
 TENANT_WEIGHT = gauge(
     "penstock_tenant_weight",
     "A tenant's weight in fair queueing, as of its last request; `other` has the last tenant's.",

@@ -6,6 +6,7 @@ from functools import partial
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.offered import offered
 from penstock.apps.gateway.parts import Parts
+from penstock.apps.gateway.responses import responses_api
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.processes import GatewaySettings
@@ -69,16 +70,19 @@ def front(settings: GatewaySettings, parts: Parts) -> Front:
     reader = BodyReader(shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES)
     turns = StartTurns(shared.clock.monotonic)
     later = offered(settings, parts, reader, turns, _new_id)
+    counting = Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations)
+    stored = responses_api(settings, parts, later, once, counting)
     refusals = Refusals(probes.keys, ledger, keep_early)
     edge = Edge(
         corridor=once,
-        counting=Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations),
+        responses=stored.corridor,
+        counting=stored.counting,
         identity=probes.keys,
         clock=shared.clock,
         limits=limits,
         ids=_new_id,
         observer=ledger,
-        rest=application(refusals, facts, ids=_new_id, origins=origins, deferred=later.routes),
+        rest=application(refusals, facts, ids=_new_id, origins=origins, deferred=(*later.routes, *stored.routes)),
         origins=origins,
         reader=reader,
         bounds=TableBounds(shared.table),

@@ -11,6 +11,7 @@ from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.stores import database_dsn, open_payloads
 from penstock.connectors.postgres.batches import PostgresBatches
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
 from penstock.domain.jobs import callback_url
@@ -19,6 +20,7 @@ from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.deferred.access import Routes
 from penstock.gateway.deferred.batches import add_batches
+from penstock.gateway.deferred.files import add_files
 from penstock.gateway.deferred.jobs import add_jobs
 from penstock.gateway.deferred.submits import Submits
 from penstock.gateway.deferred.webhooks import Webhooks
@@ -27,6 +29,7 @@ from penstock.gateway.openai.reading import BodyReader
 from penstock.intake.turns import StartTurns
 from penstock.jobs.accepting import Accepting
 from penstock.jobs.batch_intake import BatchIntake
+from penstock.jobs.files import TenantFiles
 from penstock.jobs.submitting import Submitting
 
 CONNECTIONS = 8
@@ -75,9 +78,11 @@ def offered(
         clock=shared.clock,
         ids=ids,
     )
+    files = TenantFiles(PostgresFiles(database), stores.payloads, shared.clock)
     batches = BatchIntake(store=PostgresBatches(database), clock=shared.clock, ids=ids)
     routes = (
         partial(add_jobs, jobs=jobs, submits=submits),
+        partial(add_files, files=files),
         partial(add_batches, batches=batches),
         endpoints.routes,
     )

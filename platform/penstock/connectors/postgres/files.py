@@ -66,7 +66,7 @@ class PostgresFiles:
         return _file(row)
 
     async def page(self, tenant: TenantId, wanted: FilePage, now: float) -> tuple[StoredFile, ...]:
-        query = _SQL["oldest" if wanted.is_oldest_first else "newest"]
+        query = _SQL["oldest"] if wanted.is_oldest_first else _SQL["newest"]
         rows = await self._database.rows(query, tenant, wanted.purpose, wanted.after, wanted.limit, now)
         return tuple(map(_file, rows))
 

@@ -9,6 +9,12 @@ class PayloadGone(BadRequest):
     code = "payload_gone"
 
 
+class UnknownPrevious(BadRequest):
+    """There is no such response to continue, or it was deleted or has expired: send the whole conversation as input."""
+
+    code = "previous_response_not_found"
+
+
 class OverEnqueued(OverLimit):
     """The caller's jobs that have not ended reserve all of its plan's enqueued tokens or jobs."""
 

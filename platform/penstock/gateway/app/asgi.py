@@ -20,7 +20,7 @@ from penstock.gateway.oip.rest import InferExchange
 from penstock.gateway.openai import head
 from penstock.gateway.openai.http_exchange import CountExchange, HttpExchange, HttpReply
 from penstock.gateway.openai.parse import COUNTS, check_bounded
-from penstock.gateway.openai.services import Corridor, Services
+from penstock.gateway.openai.services import Corridor, Serve, Services
 from penstock.intake.bodies import Bounded
 from penstock.intake.direct import EXTENSION, DirectReply
 from penstock.intake.plain import PlainReply
@@ -35,6 +35,8 @@ class Edge(Services):
 
     counting: Corridor
     rest: App
+    responses: Corridor | None = None
+    """The corridor of ``/v1/responses`` where answers may be stored; None for the corridor of all."""
     origins: Origins = CLOSED
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,14 +76,15 @@ class Edge(Services):
             return None
         path: str = scope["path"]
         if (api := PATHS.get(path)) is not None:
-            return partial(self._run, api)
+            serve = self._answer if api is not Api.RESPONSES or self.responses is None else self.responses.serve
+            return partial(self._run, api, serve)
         if (api := COUNTS.get(path)) is not None:
             return partial(self._count, api)
         where = oip.target(path)
         return None if where is None else partial(self._infer, where)
 
-    async def _run(self, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
-        await HttpExchange(self, api, scope, receive, reply).run(self._answer)
+    async def _run(self, api: Api, serve: Serve, scope: Scope, receive: Receive, reply: HttpReply) -> None:
+        await HttpExchange(self, api, scope, receive, reply).run(serve)
 
     async def _count(self, api: Api, scope: Scope, receive: Receive, reply: HttpReply) -> None:
         await CountExchange(self, api, scope, receive, reply).run(self.counting.serve)

@@ -9,7 +9,15 @@ from functools import lru_cache
 from penstock import __version__
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import JSON_APIS, Api
-from penstock.gateway.app import openapi_batches, openapi_fields, openapi_jobs, openapi_tensors, queries
+from penstock.gateway.app import (
+    openapi_batches,
+    openapi_fields,
+    openapi_files,
+    openapi_jobs,
+    openapi_responses,
+    openapi_tensors,
+    queries,
+)
 from penstock.gateway.app.openapi_parts import (
     DEGRADED,
     HEADERS,
@@ -33,7 +41,7 @@ from penstock.gateway.app.queries import MODELS
 from penstock.gateway.listener.errors import TABLE
 from penstock.gateway.openai import bounds, parse, tools
 
-DEFERRED = (openapi_jobs, openapi_batches)
+DEFERRED = (openapi_jobs, openapi_files, openapi_batches, openapi_responses)
 """The documents of deferred work."""
 REQUESTS = "/v1/requests"
 """The page on which callers find the records of their requests."""

@@ -20,8 +20,9 @@ from penstock.intake.types import App, Receive, Scope, Send
 GET = "GET"
 MODELS = "/v1/models"
 BETA = "beta"
-REPEATED = "lifecycle[]"
-PAGES = frozenset({"limit", "after_id", "before_id", REPEATED})
+LIFECYCLE = "lifecycle[]"
+REPEATED = frozenset({LIFECYCLE, "include[]"})
+PAGES = frozenset({"limit", "after_id", "before_id", LIFECYCLE})
 _MESSAGES = frozenset({str(Api.MESSAGES), *(path for path, api in COUNTS.items() if api is Api.MESSAGES)})
 
 
@@ -34,7 +35,7 @@ def fault(scope: Scope) -> BadRequest | None:
     for name in _names(scope["query_string"]):
         if name not in known:
             return UnsupportedField("it is no query parameter of this path: leave it out", param=name)
-        if name in seen and name != REPEATED:
+        if name in seen and name not in REPEATED:
             return InvalidField("the query parameter is given twice: give it once", param=name)
         seen.add(name)
     return None

@@ -71,6 +71,8 @@ def application(
     _add_as_vllm(api, facts)
     add_oip(api, lambda request: _caller(request, identity), facts)
     add_docs(api)
+    for path in (*JSON_APIS, *COUNTS):  # only other methods come here
+        api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
     for add in deferred:
         add(api, Access(identity))
 
@@ -96,8 +98,6 @@ def application(
     async def crashed(request: Request, _: Exception) -> Response:
         return refusals.answer(request, PenstockError())
 
-    for path in (*JSON_APIS, *COUNTS):  # only other methods come here
-        api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
     return _Named(Preflights(Asked(api, refusals.answer), origins, refusals.answer), ids)
 
 

@@ -101,19 +101,18 @@ class FormReader:
             if self._parts > MOST_PARTS:
                 raise MalformedBody(f"the form has more than {MOST_PARTS} parts")
             part = _part(self._rest[:at])
-            self._rest, self._at = b"\r\n" + self._rest[at + 4 :], _At.DATA
-            self._skip = 2  # of the line's end, which an empty part shares with its delimiter
+            self._take(at + 4, _At.DATA)
             yield part
 
     def _data(self) -> Iterator[bytes]:
         at = self._rest.find(self._delimiter)
         until = at if at >= 0 else len(self._rest) - len(self._delimiter) + 1
-        if until > self._skip:
-            yield self._rest[self._skip : until]
+        if until > 0:
+            yield self._rest[:until]
         if at >= 0:
             self._take(at + len(self._delimiter), _At.DELIMITER)
         elif until > 0:
-            self._rest, self._skip = self._rest[until:], max(0, self._skip - until)
+            self._take(until, _At.DATA)
 
     def _take(self, size: int, at: _At) -> None:
         self._rest, self._at = self._rest[size:], at

@@ -25,7 +25,7 @@ _EACH_USAGE = {**_LAST_USAGE, "continuous_usage_stats": True}
 _GREEDY_OF_MANY = {"temperature": 1.0, "top_k": 1, "top_p": 1.0, "min_p": 0.0}
 """Greedy decoding expressed as sampling: vLLM 0.32 refuses ``n`` beyond 1 at temperature 0."""
 
-_OURS = ("stream_interval", "service_tier", "prompt_cache_key", "inference_geo")
+_OURS = ("stream_interval", "service_tier", "prompt_cache_key", "inference_geo", "background", "previous_response_id")
 """Fields that the gateway handles itself."""
 
 
@@ -49,6 +49,7 @@ def body_of(request: InferenceRequest, version: VersionEntry, cache_salt: str, *
         body["return_token_ids"] = True
     if request.api is Api.RESPONSES:  # the others take theirs from the header
         body["request_id"] = f"resp_{request.id}"
+        body["store"] = False  # vLLM's default is its own memory
     for name in _OURS:
         body.pop(name, None)
     if request.stream and request.api in _STREAM_USAGE:

@@ -86,6 +86,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.UnknownObject: _NOT_FOUND,
     errors.UnknownRollout: _NOT_FOUND,
     jobs.PayloadGone: _NOT_FOUND,
+    jobs.UnknownPrevious: _INVALID,
     errors.UnknownRoute: _NOT_FOUND,
     errors.MethodNotAllowed: _invalid(405, "UNIMPLEMENTED"),
     errors.RequestTimedOut: _invalid(408, "DEADLINE_EXCEEDED", anthropic="timeout_error", retryable=True),

@@ -27,6 +27,8 @@ MAX_SEQUENCES = 128
 MAX_NAME_CHARS = 256
 """Characters of a cache key or a region: beyond OpenAI's 64, and quick to hash."""
 CACHE_KEY, GEO = "prompt_cache_key", "inference_geo"
+STORE, BACKGROUND, PREVIOUS = "store", "background", "previous_response_id"
+"""Fields of stored responses: read in front of the pipeline, and sent to no engine."""
 PLATFORMS = frozenset({service_tiers.FIELD, CACHE_KEY, GEO})
 """Fields that the gateway handles: no engine gets them."""
 MAX_OUTPUT_TOKENS = 1 << 20
@@ -153,7 +155,8 @@ def _responses_input(body: Body) -> int:
         content, role = item.get("content"), item.get("role")
         if type(content) is list and type(role) is str:
             fields.check_parts(content, fields.RESPONSES_PARTS.get(role), f"input[{number}].content")
-    tool_results.of_responses(given)
+    if body.get(PREVIOUS) is None:  # else they may answer calls that are stored: checked when both are joined
+        tool_results.of_responses(given)
     return 1
 
 

@@ -35,6 +35,13 @@ async def ask(
         return await http.request(method, at, params=query, headers=own, json=body)
 
 
+NAMES = {
+    *("after_id", "before_id", "beta", "lifecycle[]", "limit", "after", "order", "state", "model"),
+    *("stream", "starting_after", "include", "include[]", "include_obfuscation"),
+}
+"""The query parameters of all paths."""
+
+
 def listed(method: str, path: str) -> set[str]:
     operation: Any = document()["paths"]
     return {one["name"] for one in operation[path][method.lower()].get("parameters", ()) if one["in"] == "query"}
@@ -56,7 +63,7 @@ async def test_an_unknown_parameter_is_refused_on_every_path(method: str, path: 
 async def test_a_listed_parameter_is_read(method: str, path: str) -> None:
     """Of those that any path reads, a path takes its own and no other."""
     names = set().union(*(listed(*route) for route in ROUTES))
-    assert names == {"after_id", "before_id", "beta", "lifecycle[]", "limit", "after", "order", "state", "model"}
+    assert names == NAMES
     for name in names:
         answer = await ask(method, path, [(name, "1")], ANTHROPIC)
         refused = answer.status_code == 400 and answer.json().get("error", {}).get("code") == "unsupported_field"

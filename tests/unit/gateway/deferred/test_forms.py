@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import MalformedBody
@@ -33,6 +33,7 @@ NEAR = st.sampled_from(
 )
 
 
+@example(b"--xyz--", 60)
 @given(st.lists(NEAR | st.binary(max_size=30), max_size=12).map(b"".join), st.integers(1, 60))
 def test_bytes_come_as_they_were(content: bytes, step: int) -> None:
     """Whatever a file holds, short of its delimiter, comes out of any cut of the form."""

@@ -40,6 +40,14 @@ def test_an_answer_of_the_responses_api_has_the_requests_id() -> None:
     assert "request_id" not in msgspec.json.decode(wire.body_of(calls.request(), calls.VERSION, "salt"))
 
 
+def test_no_engine_keeps_a_response() -> None:
+    """Its own store is one process's memory; turns before and the background are the platform's."""
+    asked = {"store": True, "background": True, "previous_response_id": "resp_1", "input": "hi"}
+    sent = msgspec.json.decode(wire.body_of(calls.request(api=Api.RESPONSES, body=asked), calls.VERSION, "salt"))
+    assert sent["store"] is False
+    assert not sent.keys() & {"background", "previous_response_id"}
+
+
 def test_usage_with_each_event_is_asked_for() -> None:
     """``continuous_usage_stats`` goes to the engine, with the account at the end."""
     request = calls.request(stream=True, include_usage=True, usage_each=True)

@@ -62,6 +62,9 @@ grant execute on function job_take_over(bigint, double precision) to penstock_ru
 grant select, insert, update on file to penstock_gateway, penstock_runner;
 grant delete on file to penstock_runner;
 
+-- Responses are kept, read and deleted by both; their events are added by runners.
+grant select, insert, delete on stored_response, response_events to penstock_gateway, penstock_runner;
+
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;
 grant insert on model_version, alias_route, auto_alias, version_tenants, audit_event to penstock_controller;

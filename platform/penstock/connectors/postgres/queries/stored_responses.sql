@@ -1,0 +1,45 @@
+-- name: add
+insert into stored_response
+    (id, tenant, object, created_at, expires_at, begin_bytes, input_at, input_bytes, body_at, body_bytes,
+     is_background, keeps_events)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+
+-- name: find
+select * from stored_response where tenant = $1 and id = $2 and expires_at > $3
+
+-- name: delete
+-- Rows of one statement see the same moment: the pieces are named although they go with their response.
+with gone as (delete from stored_response where tenant = $1 and id = $2 returning id, object)
+select object from gone
+union all
+select piece.object from response_events piece join gone on piece.response = gone.id
+
+-- name: expired
+with due as (select id, object from stored_response where expires_at <= $1 order by expires_at limit $2)
+select object as owned, object from due
+union all
+select due.object, piece.object from response_events piece join due on piece.response = due.id
+order by owned
+
+-- name: forget
+delete from stored_response where object = any($1::text[])
+
+-- name: known
+select object from stored_response where object = any($1::text[])
+
+-- name: events
+select * from response_events
+where response = $1 and "last" > $2
+    and (not $3 or epoch = (select max(epoch) from response_events where response = $1))
+order by "first"
+limit $4
+
+-- name: newest
+select "last", items, open from response_events where response = $1 order by "first" desc limit 1
+
+-- name: append
+-- The share lock makes a runner that lost its job wait for the row of the one that has it, and then find no such row.
+with held as (select 1 from job where name = $1 and epoch = $2 and state = 'running' for share)
+insert into response_events (response, epoch, "first", "last", object, items, open)
+select $1, $2, $3, $4, $5, $6, $7::jsonb from held
+returning "first"

@@ -1,0 +1,201 @@
+"""Responses to waiting callers: stored turns before the input, and the answer kept after it was sent.
+
+It stands in front of the pipeline for ``/v1/responses`` alone. Engines never see the fields that it serves, so their
+own stores stay empty. An answer waits for nothing: its last bytes are looked at, and stored in the background.
+"""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import msgspec
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import PenstockError
+from penstock.domain.jobs.payload import PayloadStore
+from penstock.domain.jobs.stored_response import ResponseId, StoredResponse, object_of
+from penstock.domain.outcome import Outcome
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.calls.call import Progress
+from penstock.gateway.calls.relay import Reply
+from penstock.gateway.deferred import response_bodies, turns
+from penstock.gateway.deferred.stored_responses import ResponseStore
+from penstock.gateway.deferred.stored_turns import StoredTurns
+from penstock.gateway.openai.parse import PREVIOUS, STORE
+from penstock.gateway.openai.services import Corridor
+from penstock.gateway.streaming import sse
+from penstock.intake.types import Headers
+
+MOST_PENDING_BYTES = 64 << 20
+"""Bytes of answers that wait to be stored: beyond, the store is too slow, and further answers are dropped."""
+_ENDS = (b"event: response.completed", b"event: response.incomplete")
+_UNNAMED = b'"previous_response_id":null'
+
+
+class KeepOutcome(StrEnum):
+    """What became of an answer to keep; also a metric's label."""
+
+    KEPT = "kept"
+    FAILED = "failed"
+    DROPPED = "dropped"
+
+
+def _uncounted(_: KeepOutcome) -> None: ...
+
+
+@dataclass(slots=True)
+class _Pending:
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptResponses:
+    """A corridor before another; ``spawn`` runs what an answer does not wait for."""
+
+    corridor: Corridor
+    turns: StoredTurns
+    rows: ResponseStore
+    payloads: PayloadStore
+    clock: Clock
+    spawn: Callable[[Coroutine[None, None, None]], object]
+    count: Callable[[KeepOutcome], None] = _uncounted
+    pending: _Pending = field(default_factory=_Pending)
+
+    async def serve(self, progress: Progress, reply: Reply) -> None:
+        call, asked = progress.call, progress.call.request.body
+        previous, keeps = asked.get(PREVIOUS), asked.get(STORE) is not False
+        progress.call = replace(call, request=await self.turns.joined(call))
+        tail = TailReply(reply, is_stream=call.request.stream)
+        way: Reply = tail if keeps else reply
+        if previous is not None:
+            way = NamedReply(way, str(previous), is_stream=call.request.stream)
+        await self.corridor.serve(progress, way)
+        answer = progress.answer
+        if keeps and answer is not None and answer.outcome is Outcome.OK and (body := tail.body()):
+            self._keep(call.principal, turns.context_of(progress.call.request.body), body)
+
+    def _keep(self, who: Principal, context: bytes, body: bytes) -> None:
+        size = len(context) + len(body)
+        if self.pending.size_bytes + size > MOST_PENDING_BYTES:
+            self.count(KeepOutcome.DROPPED)
+            return
+        self.pending.size_bytes += size
+        self.spawn(self._stored(who, context, body))
+
+    async def _stored(self, who: Principal, context: bytes, body: bytes) -> None:
+        now, response = self.clock.now(), ResponseId(response_bodies.id_of(body))
+        stored = StoredResponse(
+            id=response,
+            tenant=who.tenant,
+            object=object_of(response),
+            created_at=now,
+            expires_at=now + who.plan.keep_s,
+            input_bytes=len(context),
+            body_at=len(context),
+            body_bytes=len(body),
+        )
+        try:
+            await self.payloads.put(who.tenant, stored.object, context + body)
+            await self.rows.add(stored)
+        except PenstockError:
+            self.count(KeepOutcome.FAILED)
+        else:
+            self.count(KeepOutcome.KEPT)
+        finally:
+            self.pending.size_bytes -= len(context) + len(body)
+
+
+class PassedReply:
+    """A ``Reply`` over another; what passes is changed or looked at by its subclasses."""
+
+    def __init__(self, reply: Reply, *, is_stream: bool) -> None:
+        self._reply, self._is_stream = reply, is_stream
+
+    @property
+    def started(self) -> bool:
+        return self._reply.started
+
+    @property
+    def gone(self) -> bool:
+        return self._reply.gone
+
+    def start(self, status: int, headers: Headers) -> None:
+        self._reply.start(status, headers)
+
+    def write(self, data: bytes) -> None:
+        self._reply.write(data)
+
+    def finish(self) -> None:
+        self._reply.finish()
+
+    def abort(self) -> None:
+        self._reply.abort()
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)
+
+
+class TailReply(PassedReply):
+    """Keeps a whole answer, or of a stream its last event."""
+
+    def __init__(self, reply: Reply, *, is_stream: bool) -> None:
+        super().__init__(reply, is_stream=is_stream)
+        self._pieces: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self._reply.write(data)
+        if not self._is_stream or self._pieces or any(end in data for end in _ENDS):
+            self._pieces.append(data)
+
+    def body(self) -> bytes:
+        """Return the response object; empty if the answer has none."""
+        whole = b"".join(self._pieces)
+        if not self._is_stream:
+            return whole
+        last = next((event for event in sse.split(whole) if event.startswith(_ENDS)), b"")
+        return response_bodies.response_in(sse.data_of(last)) if last else b""
+
+
+class NamedReply(PassedReply):
+    """Names the response before, which an engine does not know, in the answer's response objects."""
+
+    def __init__(self, reply: Reply, previous: str, *, is_stream: bool) -> None:
+        super().__init__(reply, is_stream=is_stream)
+        self._previous = previous
+        self._head: tuple[int, Headers] | None = None
+        self._pieces: list[bytes] = []
+
+    def start(self, status: int, headers: Headers) -> None:
+        if self._is_stream:
+            self._reply.start(status, headers)
+        else:
+            self._head = status, headers
+
+    def write(self, data: bytes) -> None:
+        if self._is_stream:
+            self._reply.write(self._events(data) if _UNNAMED in data else data)
+        else:
+            self._pieces.append(data)
+
+    def finish(self) -> None:
+        if self._head is not None:
+            (status, headers), body = self._head, b"".join(self._pieces)
+            body = response_bodies.continued(body, self._previous)
+            sized = [pair for pair in headers if pair[0] != b"content-length"]
+            self._reply.start(status, [*sized, (b"content-length", b"%d" % len(body))])
+            self._reply.write(body)
+        self._reply.finish()
+
+    def _events(self, data: bytes) -> bytes:
+        return b"".join(self._event(event) if _UNNAMED in event else event for event in sse.split(data))
+
+    def _event(self, event: bytes) -> bytes:
+        head, mark, _ = event.partition(b"data: ")
+        told = response_bodies.decoded(sse.data_of(event))
+        inside = told.get("response")
+        if not isinstance(inside, dict):
+            return event
+        inside[PREVIOUS] = self._previous
+        return head + mark + msgspec.json.encode(told) + sse.END

@@ -1,0 +1,133 @@
+"""Response objects as no engine writes them: of a background response that waits, failed or was cancelled. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from penstock.domain.jobs.stored_response import ResponseId, ResponseStatus
+from penstock.domain.serving.request import Sealed
+
+Object = dict[str, object]
+
+_ECHOED: Mapping[str, object] = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "prompt_cache_key": None,
+    "reasoning": None,
+    "safety_identifier": None,
+    "service_tier": "auto",
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": None,
+    "top_p": None,
+    "truncation": "disabled",
+    "user": None,
+}
+"""Fields of a request that its response repeats, and their values if they are left out."""
+_LIMITS = frozenset({402, 429})
+FIRST_OF_SERVER = 500
+
+
+def _unsealed(value: object) -> msgspec.Raw:
+    if isinstance(value, Sealed):
+        return msgspec.Raw(value.json)
+    raise NotImplementedError
+
+
+class _StatusFields(msgspec.Struct):
+    """What is read of a response object; every other field is skipped."""
+
+    id: str = ""
+    status: str = ""
+
+
+class _Event(msgspec.Struct):
+    response: msgspec.Raw
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_unsealed)
+_OBJECT = msgspec.json.Decoder(Object)
+_STATUS_FIELDS, _EVENT = msgspec.json.Decoder(_StatusFields), msgspec.json.Decoder(_Event)
+
+
+def decoded(body: bytes) -> Object:
+    return _OBJECT.decode(body)
+
+
+def encoded(value: Mapping[str, object]) -> bytes:
+    return _ENCODER.encode(value)
+
+
+def id_of(body: bytes) -> str:
+    return _STATUS_FIELDS.decode(body).id
+
+
+def status_of(body: bytes) -> str:
+    return _STATUS_FIELDS.decode(body).status
+
+
+def is_answer(body: bytes) -> bool:
+    """Tell whether a model has ended this response, at its end or at a bound."""
+    return status_of(body) in (ResponseStatus.COMPLETED, ResponseStatus.INCOMPLETE)
+
+
+def response_in(event: bytes) -> bytes:
+    """Return the response object of an event's data."""
+    return bytes(_EVENT.decode(event).response)
+
+
+def continued(body: bytes, previous: str) -> bytes:
+    """Return the response object with the one before it named."""
+    return msgspec.json.encode({**decoded(body), "previous_response_id": previous})
+
+
+def own_fields(response: ResponseId, created_at: float, previous: str | None, *, is_background: bool) -> Object:
+    """Return what an engine does not know of a response."""
+    return {
+        "id": response,
+        "created_at": int(created_at),
+        "background": is_background,
+        "previous_response_id": previous,
+        "store": True,
+    }
+
+
+def beginning(model: str, body: Mapping[str, object], own: Object) -> bytes:
+    """Return the object as it is shown until an engine has written another."""
+    echoed = {name: default if body.get(name) is None else body[name] for name, default in _ECHOED.items()}
+    unknown: Object = {"error": None, "incomplete_details": None, "output": [], "usage": None}
+    return _ENCODER.encode(
+        {**own, "object": "response", "status": ResponseStatus.QUEUED, "model": model, **unknown, **echoed}
+    )
+
+
+def with_status(begun: bytes, status: ResponseStatus, error: Object | None = None) -> Object:
+    return {**decoded(begun), "status": status, "error": error}
+
+
+def error_of(status: int, code: str, answer: bytes) -> Object:
+    """Return the error of a failed response: its code among OpenAI's, and the message of the error's own answer."""
+    try:
+        told = decoded(answer).get("error") if answer else None
+    except msgspec.DecodeError:
+        told = None
+    said = told.get("message") if isinstance(told, dict) else None
+    return {"code": _code(status), "message": said or f"the response ended with the error {code or 'server_error'}"}
+
+
+def _code(status: int) -> str:
+    if status in _LIMITS:
+        return "rate_limit_exceeded"
+    return "server_error" if status >= FIRST_OF_SERVER or not status else "invalid_prompt"
+
+
+def completed(final: Object, own: Object, ended_at: float, platforms: object = None) -> bytes:
+    """Return the body to keep of an engine's final object; ``platforms`` is the platform's own field of an answer."""
+    more: Object = {"completed_at": int(ended_at)} if final.get("status") == ResponseStatus.COMPLETED else {}
+    more |= {} if platforms is None else {"penstock": platforms}
+    return msgspec.json.encode({**final, **own, **more})

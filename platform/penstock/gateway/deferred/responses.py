@@ -1,0 +1,155 @@
+"""Stored responses: look at one, follow its events, list its input, cancel it, delete it (OpenAI's Responses API)."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
+
+from penstock.domain.clock import Clock
+from penstock.domain.errors import InvalidField, UnknownObject
+from penstock.domain.ids import TenantId
+from penstock.domain.jobs.errors import PayloadGone
+from penstock.domain.jobs.ids import JobName
+from penstock.domain.jobs.job import Job
+from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.deferred import shapes, turns
+from penstock.gateway.deferred.access import Access
+from penstock.gateway.deferred.response_stream import HEADERS, NOTHING_SEEN, ResponseStream
+from penstock.gateway.deferred.stored_responses import Found, StoredResponses
+
+ONE = f"{Api.RESPONSES}/{{response}}"
+CANCELS_WITHIN_S = 2.0
+"""Seconds that a cancel waits for the running request's end, which comes within one."""
+LOOK_S = 0.05
+_ID = re.compile(r"resp_[A-Za-z0-9_.-]{8,200}")
+MOST_DIGITS = 9
+_SWITCH = {"": False, "false": False, "true": True}
+IGNORED = ("include", "include[]", "include_obfuscation")
+"""Query parameters without effect: an answer has what its request included, and nothing is padded."""
+
+
+class Jobs(Protocol):
+    async def cancel(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
+        """End a queued job, ask a running one's runner to stop it; a job that has ended stays as it is."""
+        ...
+
+    async def delete(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
+        """Raises ``Conflict`` while the job is open."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Responses:
+    stored: StoredResponses
+    jobs: Jobs
+    clock: Clock
+
+    async def find(self, who: Principal, response: str) -> Found:
+        found = await self.stored.find(who.tenant, response) if _ID.fullmatch(response) else None
+        if found is None:
+            raise UnknownObject
+        return found
+
+    async def body(self, found: Found) -> bytes:
+        try:
+            return await self.stored.body(found)
+        except PayloadGone as error:  # deleted in between
+            raise UnknownObject from error
+
+    async def context(self, found: Found) -> bytes:
+        try:
+            return await self.stored.context(found)
+        except PayloadGone as error:
+            raise UnknownObject from error
+
+    async def cancel(self, found: Found) -> Found:
+        """Return the ended response; again and again the same."""
+        if found.job is None:
+            raise InvalidField("only a background response can be cancelled", param="response_id")
+        if found.is_over:
+            return found
+        await self.jobs.cancel(found.stored.tenant, JobName(found.stored.id), self.clock.now())
+        return await self._ended(found)
+
+    async def _ended(self, found: Found) -> Found:
+        until = self.clock.monotonic() + CANCELS_WITHIN_S
+        while not (found := await self._now(found)).is_over and self.clock.monotonic() < until:  # noqa: ASYNC110
+            await asyncio.sleep(LOOK_S)
+        return found
+
+    async def _now(self, found: Found) -> Found:
+        now = await self.stored.again(found)
+        if now is None:
+            raise UnknownObject
+        return now
+
+    async def delete(self, found: Found) -> None:
+        """Delete the response, its events and their bytes; one that runs is cancelled before."""
+        if not found.is_over:
+            found = await self.cancel(found)
+        stored, job = found.stored, found.job
+        objects = list(await self.stored.rows.delete(stored.tenant, stored.id) or ())
+        if job is not None and job.output.object:
+            objects.append(job.output.object)
+        for name in objects:
+            await self.stored.payloads.delete(name)
+        if job is not None and not job.state.is_open:
+            await self.jobs.delete(stored.tenant, JobName(stored.id), self.clock.now())
+
+
+def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
+    @api.get(ONE)
+    async def one(request: Request, response: str) -> Response:
+        found = await responses.find(access.caller(request), response)
+        query = request.query_params
+        if not _is_streamed(query):
+            return Response(await responses.body(found), headers=_ignored(query), media_type="application/json")
+        if not found.stored.keeps_events:
+            says = "events are kept of background responses that were made with stream: leave it out"
+            raise InvalidField(says, param="stream")
+        events = ResponseStream(stored=responses.stored).events(found, _after(query))
+        return StreamingResponse(events, headers={name.decode(): value.decode() for name, value in HEADERS})
+
+    @api.get(f"{ONE}/input_items")
+    async def input_items(request: Request, response: str) -> Response:
+        found = await responses.find(access.caller(request), response)
+        page, has_more = turns.paged(turns.listed(await responses.context(found)), turns.asked(request.query_params))
+        return shapes.listed(page, has_more=has_more)
+
+    @api.post(f"{ONE}/cancel")
+    async def cancel(request: Request, response: str) -> Response:
+        ended = await responses.cancel(await responses.find(access.caller(request), response))
+        return Response(await responses.body(ended), media_type="application/json")
+
+    @api.delete(ONE)
+    async def delete(request: Request, response: str) -> Response:
+        await responses.delete(await responses.find(access.caller(request), response))
+        return shapes.answer({"id": response, "object": "response", "deleted": True})
+
+
+def _is_streamed(query: Mapping[str, str]) -> bool:
+    is_streamed = _SWITCH.get(query.get("stream", "").lower())
+    if is_streamed is None:
+        raise InvalidField("stream is true or false", param="stream")
+    if "starting_after" in query and not is_streamed:
+        raise InvalidField("starting_after is a number in a stream: send stream=true", param="starting_after")
+    return is_streamed
+
+
+def _after(query: Mapping[str, str]) -> int:
+    given = query.get("starting_after")
+    if given is None:
+        return NOTHING_SEEN
+    if not (given.isascii() and given.isdigit() and len(given) <= MOST_DIGITS):
+        raise InvalidField("starting_after is the sequence_number of an event", param="starting_after")
+    return int(given)
+
+
+def _ignored(query: Mapping[str, str]) -> dict[str, str]:
+    found = [name for name in IGNORED if name in query]
+    return {"x-penstock-ignored": ", ".join(found)} if found else {}

@@ -1,0 +1,182 @@
+"""What every store of responses promises, held against memory and a real Postgres."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import pytest
+
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
+from penstock.domain.errors import Conflict
+from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
+from penstock.domain.jobs.ids import JobName
+from penstock.domain.jobs.job import EnqueueLimits, JobKind, NewJob
+from penstock.domain.jobs.payload import Expired, Extent, object_id
+from penstock.domain.jobs.stored_response import KIND, Begun, EventPiece, ResponseId, StoredResponse, object_of
+from penstock.domain.serving.request import Api
+from penstock.jobs.response_attempts import AttemptRows
+from tests.support.clock import ManualClock
+from tests.twins.stored_responses import MemoryStoredResponses
+
+ACME, GLOBEX = TenantId("acme"), TenantId("globex")
+ONE, OTHER = ResponseId("resp_00000000000000000001"), ResponseId("resp_00000000000000000002")
+HELD = "update job set state = 'running', epoch = $2, attempt = attempt + 1 where name = $1"
+
+
+class Rows(AttemptRows, Protocol):
+    kind: str
+
+    async def expired(self, now: float, limit: int) -> Sequence[Expired]: ...
+
+    async def forget(self, owners: Sequence[str], now: float) -> None: ...
+
+    async def known(self, owners: Sequence[str]) -> frozenset[str]: ...
+
+
+class House(NamedTuple):
+    rows: Rows
+    hold: Callable[[ResponseId, int], Awaitable[None]]
+    """Let an attempt hold the response's job."""
+    clock: ManualClock
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
+def house(request: pytest.FixtureRequest) -> House:
+    clock = ManualClock()
+    if request.param == "memory":
+        memory = MemoryStoredResponses(clock)
+
+        async def hold_in_memory(response: ResponseId, epoch: int) -> None:
+            memory.holders[response] = epoch
+
+        return House(memory, hold_in_memory, clock)
+    database: Database = request.getfixturevalue("database")
+
+    async def hold(response: ResponseId, epoch: int) -> None:
+        with_job = await database.rows("select 1 from job where name = $1", response)
+        if not with_job:
+            await PostgresJobs(database).submit(job_of(response, clock), EnqueueLimits())
+        await database.rows(HELD, response, epoch)
+
+    return House(PostgresStoredResponses(database, clock), hold, clock)
+
+
+def job_of(response: ResponseId, clock: ManualClock) -> NewJob:
+    return NewJob(
+        name=JobName(response),
+        tenant=ACME,
+        key=KeyId("k"),
+        kind=JobKind.RESPONSE,
+        api=Api.RESPONSES,
+        model=Alias("m"),
+        version=VersionId("m@1"),
+        cost_tokens=1,
+        created_at=clock.now(),
+        deadline_at=clock.now() + 60.0,
+        keep_s=3600.0,
+        input=Extent(object=object_of(response)),
+    )
+
+
+def stored(response: ResponseId, clock: ManualClock, *, keep_s: float = 60.0) -> StoredResponse:
+    return StoredResponse(
+        id=response,
+        tenant=ACME,
+        object=object_of(response),
+        created_at=clock.now(),
+        expires_at=clock.now() + keep_s,
+        begin_bytes=3,
+        input_at=12,
+        input_bytes=40,
+        body_at=52,
+        body_bytes=100,
+        is_background=True,
+        keeps_events=True,
+    )
+
+
+def piece(
+    first: int, last: int, epoch: int = 1, *, items: int = 0, left: Mapping[int, Mapping[str, object]] | None = None
+) -> EventPiece:
+    name = object_of(ONE, f"{epoch}-{first}")
+    return EventPiece(response=ONE, epoch=epoch, first=first, last=last, object=name, items=items, open=left or {})
+
+
+async def test_a_response_is_its_tenants(house: House) -> None:
+    """It is found as it was stored, by its own tenant, until it expires; its id is taken."""
+    one = stored(ONE, house.clock)
+    await house.rows.add(one)
+    assert await house.rows.find(ACME, ONE) == one
+    assert await house.rows.find(GLOBEX, ONE) is None
+    assert await house.rows.find(ACME, OTHER) is None
+    with pytest.raises(Conflict):
+        await house.rows.add(one)
+    house.clock.advance(60.0)
+    assert await house.rows.find(ACME, ONE) is None
+
+
+async def test_only_the_holder_keeps_events(house: House) -> None:
+    """An attempt that lost its job keeps nothing, and two attempts never keep the same number."""
+    await house.rows.add(stored(ONE, house.clock))
+    assert not await house.rows.append(piece(2, 4))
+    await house.hold(ONE, 1)
+    assert await house.rows.append(piece(2, 4, items=1, left={0: {"type": "message", "id": "msg"}}))
+    await house.hold(ONE, 2)
+    assert not await house.rows.append(piece(5, 6))
+    assert not await house.rows.append(piece(4, 6, epoch=1))
+    assert await house.rows.append(piece(5, 6, epoch=2, items=2))
+    assert not await house.rows.append(piece(5, 9, epoch=2))
+    assert [one.first for one in await house.rows.events(ONE, 0, newest_only=False)] == [2, 5]
+
+
+async def test_the_next_attempt_knows_what_was_left(house: House) -> None:
+    """Numbers go on after the last kept event, with its output items."""
+    await house.rows.add(stored(ONE, house.clock))
+    await house.hold(ONE, 1)
+    assert await house.rows.begun(ONE) == Begun()
+    left = {0: {"type": "message", "id": "msg"}}
+    await house.rows.append(piece(2, 4, items=1, left=left))
+    assert await house.rows.begun(ONE) == Begun(number=5, items=1, open=left)
+
+
+async def test_pieces_are_read_from_a_number_on(house: House) -> None:
+    """A piece that holds a later event comes whole; of the newest attempt alone if that is asked for."""
+    await house.rows.add(stored(ONE, house.clock))
+    for epoch, (first, last) in enumerate([(2, 4), (5, 7)], start=1):
+        await house.hold(ONE, epoch)
+        await house.rows.append(piece(first, last, epoch))
+    assert [one.first for one in await house.rows.events(ONE, 3, newest_only=False)] == [2, 5]
+    assert [one.first for one in await house.rows.events(ONE, 4, newest_only=False)] == [5]
+    assert [one.first for one in await house.rows.events(ONE, 1, newest_only=True)] == [5]
+    assert await house.rows.events(ONE, 7, newest_only=False) == []
+    assert await house.rows.events(OTHER, 0, newest_only=False) == []
+
+
+async def test_deletion_names_all_objects_once(house: House) -> None:
+    """Another tenant's deletion finds nothing; afterwards no attempt keeps an event."""
+    await house.rows.add(stored(ONE, house.clock))
+    await house.hold(ONE, 1)
+    await house.rows.append(piece(2, 4))
+    assert await house.rows.delete(GLOBEX, ONE) is None
+    assert set(await house.rows.delete(ACME, ONE) or ()) == {object_of(ONE), object_of(ONE, "1-2")}
+    assert await house.rows.delete(ACME, ONE) is None
+    assert not await house.rows.append(piece(5, 6))
+    assert await house.rows.events(ONE, 0, newest_only=False) == []
+
+
+async def test_expired_ones_stay_until_their_bytes_are_gone(house: House) -> None:
+    """They are named with all of their objects, oldest first, until they are forgotten."""
+    await house.rows.add(stored(ONE, house.clock, keep_s=1.0))
+    await house.rows.add(stored(OTHER, house.clock, keep_s=30.0))
+    await house.hold(ONE, 1)
+    await house.rows.append(piece(2, 4))
+    now, owner = house.clock.now() + 10.0, ONE[-16:]
+    assert house.rows.kind == KIND
+    (found,) = await house.rows.expired(now, 10)
+    assert (found.owner, set(found.objects)) == (owner, {object_of(ONE), object_of(ONE, "1-2")})
+    assert object_of(ONE) == object_id(KIND, owner)
+    assert await house.rows.known([owner, "none"]) == {owner}
+    await house.rows.forget([owner], now)
+    assert await house.rows.expired(now, 10) == []
+    assert await house.rows.known([owner, OTHER[-16:]]) == {OTHER[-16:]}
