@@ -3,6 +3,7 @@
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.bucket import payloads
 from infra.components.iam import Statement, document
 from infra.components.site import Component, Site
 
@@ -63,6 +64,11 @@ class Boundary(Component):
                 actions=tuple(f"{service}:{verb}*" for service, verbs in CEILING.items() for verb in verbs),
                 everywhere="a boundary grants nothing by itself; each role's own policy names its resources",
                 conditions={"StringEquals": {"aws:PrincipalAccount": environment.account_id}},
+            ),
+            Statement(
+                sid="PayloadsEnd",
+                actions=("s3:DeleteObject",),
+                resources=tuple(f"{payloads(environment, region)}/*" for region in environment.regions),
             ),
         )
         self.policy = aws.iam.Policy(

@@ -7,7 +7,8 @@ import pulumi_aws as aws
 
 from infra.components.iam import Statement, document
 from infra.components.site import Component, Site
-from infra.config.kinds import DataClass
+from infra.config.kinds import DataClass, Purpose
+from infra.config.model import Environment
 
 ABORT_MULTIPART_DAYS = 7
 
@@ -32,6 +33,11 @@ def bucket_name(site: Site, part: str) -> str:
     """A bucket's name, known before it exists, so that stacks need no cycle to refer to each other's."""
     environment = site.environment
     return f"{environment.organization}-{environment.name}-{environment.account_id}-{part}-{site.region}"
+
+
+def payloads(environment: Environment, region: str) -> str:
+    """The ARN of the bucket of sealed requests and results, the one in which objects are deleted."""
+    return f"arn:aws:s3:::{bucket_name(Site(environment=environment, region=region), Purpose.PAYLOADS)}"
 
 
 class Bucket(Component):

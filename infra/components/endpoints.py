@@ -3,6 +3,7 @@
 import pulumi
 import pulumi_aws as aws
 
+from infra.components.bucket import payloads
 from infra.components.iam import Statement, document
 from infra.components.network import Network
 from infra.components.site import Component, Site
@@ -84,7 +85,7 @@ class Endpoints(Component):
     def _s3_policy(self) -> pulumi.Output[str]:
         """Our own buckets, and AWS's bucket of container layers; nothing can be carried off to a stranger's bucket.
 
-        Objects are deleted in one of them: Pulumi's locks, by whoever works from a host of this network.
+        Objects are deleted in two of them: payloads of jobs, and Pulumi's locks, by whoever works from a host here.
         """
         environment = self.site.environment
         own = f"arn:aws:s3:::{environment.organization}-{environment.name}-{environment.account_id}-*"
@@ -104,6 +105,12 @@ class Endpoints(Component):
                 sid="StateLocks",
                 actions=("s3:DeleteObject",),
                 resources=(f"arn:aws:s3:::{environment.state_bucket}/.pulumi/*",),
+                principals="*",
+            ),
+            Statement(
+                sid="PayloadsEnd",
+                actions=("s3:DeleteObject",),
+                resources=(f"{payloads(environment, self.site.region)}/*",),
                 principals="*",
             ),
             Statement(sid="ContainerLayers", actions=("s3:GetObject",), resources=(layers,), principals="*"),

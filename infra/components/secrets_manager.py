@@ -13,6 +13,7 @@ WRITTEN = (
     "database-password",
     "gateway-database-password",
     "controller-database-password",
+    "runner-database-password",
     "database-ca",
     "grafana-admin",
     "platform-key",

@@ -50,10 +50,14 @@ def addon_identities(site: Site, nodes_key_arn: pulumi.Input[str]) -> tuple[Iden
 
 
 def identities(site: Site, granted: Granted) -> tuple[Identity, ...]:
-    """Every other pod identity of a region. Of our processes those have one that read versions."""
-    readers = [process for process in processes().values() if "artifacts" in process.calls]
+    """Every other pod identity of a region. Of our processes those have one that read versions or keep payloads."""
+    rights = {"artifacts": serving.reads_artifacts(granted), "payloads": serving.keeps_payloads(granted)}
+    ours = {
+        (SERVING, name): tuple(one for store in rights.keys() & process.calls.keys() for one in rights[store])
+        for name, process in processes().items()
+    }
     found = {
-        **{(SERVING, one.name): serving.reads_artifacts(granted) for one in readers},
+        **{account: statements for account, statements in ours.items() if statements},
         (AUTOSCALING, "karpenter"): scaling.karpenter(site, granted),
         (AUTOSCALING, "cluster-autoscaler"): scaling.cluster_autoscaler(site),
         ("edge-system", "aws-load-balancer-controller"): cluster.targets(site, granted),

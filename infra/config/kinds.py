@@ -79,6 +79,7 @@ class Purpose(StrEnum):
     CLUSTER = "cluster"
     NODES = "nodes"
     MESSAGES = "messages"
+    PAYLOADS = "payloads"
     REGISTRY = "registry"
     SIGNING = "signing"
     MODELS = "models"

@@ -61,7 +61,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Size and life of the gateway or the controller."""
+    """Size and life of the gateway, the controller or the jobs runner."""
 
     min_replicas: int
     max_replicas: int
@@ -136,6 +136,7 @@ class Environment:
     budgets: Budgets
     gateway: Workload
     controller: Workload
+    runner: Workload
     worker_drain_s: int
     images: dict[str, ContainerImage]
     charts: dict[str, Chart]

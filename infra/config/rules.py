@@ -123,12 +123,17 @@ def _judge_images(environment: Environment) -> list[Problem]:
 
 
 def _judge_sizes(environment: Environment) -> list[Problem]:
-    """Kubernetes runs one pod if no number is given, and no scaler gives the controller one."""
-    size = environment.controller
-    if size.min_replicas == size.max_replicas:
-        return []
-    fault = f"{size.min_replicas} to {size.max_replicas} without a scaler"
-    return [_at("controller.max_replicas", fault, "keep min_replicas and max_replicas the same")]
+    """Kubernetes runs one pod if no number is given, and no scaler gives controllers and runners one."""
+    sizes = {"controller": environment.controller, "runner": environment.runner}
+    return [
+        _at(
+            f"{name}.max_replicas",
+            f"{size.min_replicas} to {size.max_replicas} without a scaler",
+            "keep min_replicas and max_replicas the same",
+        )
+        for name, size in sizes.items()
+        if size.min_replicas != size.max_replicas
+    ]
 
 
 def _at(key: str, fault: str, remedy: str) -> Problem:

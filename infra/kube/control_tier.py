@@ -1,4 +1,4 @@
-"""Gateway and controller: the CPU tier. The gateway drains streams, the controller hands its lock over."""
+"""The CPU tier: the gateway drains streams, the controller hands its lock over, the runner puts its jobs back."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -54,13 +54,18 @@ def artifact_store(bucket: pulumi.Input[str]) -> dict[str, object]:
     return pods.plain("PENSTOCK_ARTIFACT_STORE", pulumi.Output.concat("s3://", bucket, "/models"))
 
 
+def payload_store(bucket: pulumi.Input[str]) -> dict[str, object]:
+    """Where requests and results of jobs are kept, as a variable."""
+    return pods.plain("PENSTOCK_PAYLOADS_URL", pulumi.Output.concat("s3://", bucket, "/payloads"))
+
+
 def controller_url() -> str:
     """Where workers find the controller."""
     return f"https://controller.{SERVING}.svc:{process('controller').ports['api'].number}"
 
 
 def gateway(
-    site: Site, server: object, artifact_bucket: pulumi.Input[str], target_group_arn: object
+    site: Site, server: object, stores: tuple[Mapping[str, object], ...], target_group_arn: object
 ) -> Iterator[Manifest]:
     """Everything of the gateway, registered with the region's load balancer by pod address."""
     size, public = site.environment.gateway, process("gateway").ports["public"]
@@ -73,7 +78,7 @@ def gateway(
             pods.plain("PENSTOCK_DRAIN_GRACE_S", str(size.drain_s)),
             pods.plain("PENSTOCK_GATEWAYS", str(size.min_replicas)),
             pods.plain("PENSTOCK_KEEP_ALIVE_S", str(IDLE_S + KEPT_LONGER_S)),
-            artifact_store(artifact_bucket),
+            *stores,
         ),
         annotations=pods.NOT_AWAITED,  # ready only with a routing table, which comes with the controller
     )
@@ -120,6 +125,20 @@ def controller(site: Site, pools: str, pools_digest: pulumi.Input[str], budgets:
     yield from scaling.way_in()
 
 
+def runner(site: Site, stores: tuple[Mapping[str, object], ...]) -> Iterator[Manifest]:
+    """Everything of the jobs runners: nobody calls them, and the database holds all that they have done."""
+    size = site.environment.runner
+    deployed = Deployed(
+        run=Run(process=process("runner"), site=site),
+        image=_reference(site, site.environment.images["gateway"]),
+        size=size,
+        served=(),
+        told=(pods.plain("PENSTOCK_DRAIN_GRACE_S", str(size.drain_s)), *stores),
+        annotations=pods.NOT_AWAITED,  # ready only with a routing table, which comes with the controller
+    )
+    yield from _workload(deployed, "Deployment", _deployment)
+
+
 def _reference(site: Site, image: ContainerImage) -> str:
     return pods.digest_reference(site.registry, image.repository, image.digest)
 
@@ -139,7 +158,8 @@ def _workload(deployed: Deployed, kind: str, spec: Spec) -> Iterator[Manifest]:
         annotations=deployed.annotations,
         body={"spec": spec(deployed, labels)},
     )
-    yield service(deployed.run.process, *deployed.served)
+    if deployed.served:
+        yield service(deployed.run.process, *deployed.served)
     yield disruption_budget(deployed.name, labels)
 
 

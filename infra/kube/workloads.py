@@ -21,7 +21,12 @@ STORES = {"postgresql": 5432, "redis": 6379}
 """Ports of the region's stores by the contract's names of what is spoken there."""
 API_SERVICE = tuple(f"{ip_network(one)[1]}/32" for one in SERVICE_NETWORKS)
 """The API server's own service: the first address of the one or other network that EKS gives services to."""
-PRIORITIES = {"penstock-gateway": 100000, "penstock-controller": 90000, "penstock-worker": 80000}
+PRIORITIES = {
+    "penstock-gateway": 100000,
+    "penstock-controller": 90000,
+    "penstock-worker": 80000,
+    "penstock-runner": 70000,
+}
 
 
 def labels_of(workload: str, **more: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from infra.config.kinds import StackKind
+from infra.config.kinds import Purpose, StackKind
 from infra.graph.nodes import Node
 from infra.graph.values import UNKNOWN, Json, items, parsed, text
 from infra.policy.invariant import Book, Breach
@@ -135,12 +135,15 @@ def nodes_hold_nothing(view: View) -> Iterator[Breach]:
                 yield policy, f"move {', '.join(touched)} to a pod identity"
 
 
-@book.rule("no-object-deletion", "No policy of ours allows deleting objects or shortening their retention")
+@book.rule(
+    "no-object-deletion",
+    "No policy of ours deletes objects, but for payloads of jobs, or shortens their retention",
+)
 def no_object_deletion(view: View) -> Iterator[Breach]:
     forbidden = ("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObjectRetention", "s3:BypassGovernanceRetention")
     for node, statement in view.statements():
         held = [action for action in allowed_actions(statement) if action in forbidden]
-        if held and not _lets_locks_go(view, node, statement):
+        if held and not _lets_locks_go(view, node, statement) and not _ends_payloads(view, held, statement):
             yield node, f"remove {', '.join(held)} from {text(statement, 'Sid')}"
 
 
@@ -148,6 +151,14 @@ def _lets_locks_go(view: View, node: Node, statement: Json) -> bool:
     """Whether a network's endpoint, which grants nothing itself, lets through that Pulumi ends its own locks."""
     locks = f"arn:aws:s3:::{view.fleet.environment.state_bucket}/.pulumi/*"
     return node.type == "aws:ec2/vpcEndpoint:VpcEndpoint" and items(statement, "Resource") == [locks]
+
+
+def _ends_payloads(view: View, held: list[str], statement: Json) -> bool:
+    """Whether objects are deleted in the buckets of sealed requests and results alone, and no versions of them."""
+    one = view.fleet.environment
+    buckets = f"arn:aws:s3:::{one.organization}-{one.name}-{one.account_id}-{Purpose.PAYLOADS}-"
+    resources = items(statement, "Resource")
+    return held == ["s3:DeleteObject"] and all(str(item).startswith(buckets) for item in resources)
 
 
 @book.rule("keys-closed", "No key policy names everybody, and services use a key only under a condition")

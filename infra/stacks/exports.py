@@ -73,6 +73,7 @@ class RegionExports(Exports):
     balancer_zone_id: pulumi.Input[str]
     artifact_bucket: pulumi.Input[str]
     artifact_bucket_arn: pulumi.Input[str]
+    payload_bucket: pulumi.Input[str]
     alarm_topic_arn: pulumi.Input[str]
     watchdog_topic_arn: pulumi.Input[str]
 

@@ -8,6 +8,7 @@ import pulumi_aws as aws
 from infra.components.addons import Addons, AddonSpec, ContainerLogs
 from infra.components.addresses import Plan
 from infra.components.bucket import Bucket, BucketSpec
+from infra.components.bucket import payloads as arn_of_payloads
 from infra.components.cache import PORT as CACHE_PORT
 from infra.components.cache import Cache, CacheSpec
 from infra.components.cluster import Cluster, ClusterSpec, ExistingCluster, Joined
@@ -32,7 +33,7 @@ from infra.config.zones import pool_zones
 from infra.stacks.exports import GlobalExports, RegionExports, known_later
 from infra.stacks.providers import aws_provider, under
 
-REGIONAL_KEYS = (Purpose.LOGS, Purpose.CLUSTER, Purpose.NODES, Purpose.MESSAGES)
+REGIONAL_KEYS = (Purpose.LOGS, Purpose.CLUSTER, Purpose.NODES, Purpose.MESSAGES, Purpose.PAYLOADS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class _Region:
 def program(fleet: Fleet, region_name: str) -> None:
     """Everything of one region that AWS runs."""
     base = _region(fleet, region_name)
-    artifacts = _artifacts(base)
+    artifacts, payloads = _artifacts(base), _payloads(base)
     _database(base)
     _stores_and_secrets(base)
     signals = Signals("signals", base.site, base.region, base.key(Purpose.MESSAGES), opts=base.options)
@@ -67,7 +68,7 @@ def program(fleet: Fleet, region_name: str) -> None:
     granted = _granted(base, artifacts, signals, balancer, cluster)
     _identities(base, cluster, granted)
     ModelPublisher("models", base.site, granted, opts=base.options)
-    _publish(base, cluster, artifacts, signals, balancer)
+    _publish(base, cluster, (artifacts, payloads), signals, balancer)
 
 
 def _region(fleet: Fleet, region_name: str) -> _Region:
@@ -108,6 +109,13 @@ def _artifacts(base: _Region) -> Bucket:
         noncurrent_days=base.fleet.environment.retention.artifact_noncurrent_days,
     )
     return Bucket("artifacts", base.site, spec, opts=base.options)
+
+
+def _payloads(base: _Region) -> Bucket:
+    """Sealed requests and results of jobs; a deleted one goes after a day, the shortest that S3 knows."""
+    key = base.key(Purpose.PAYLOADS)
+    spec = BucketSpec(part=Purpose.PAYLOADS, key_arn=key, data_class=DataClass.RESTRICTED, noncurrent_days=1)
+    return Bucket("payloads", base.site, spec, opts=base.options)
 
 
 def _database(base: _Region) -> None:
@@ -185,6 +193,8 @@ def _granted(base: _Region, artifacts: Bucket, signals: Signals, balancer: LoadB
     return Granted(
         artifact_bucket_arn=artifacts.arn,
         artifact_key_arn=base.key(Purpose.ARTIFACTS),
+        payload_bucket_arn=arn_of_payloads(base.site.environment, base.site.region),
+        payload_key_arn=base.key(Purpose.PAYLOADS),
         model_signing_key_arn=base.key(Purpose.MODELS),
         data_key_arn=base.key(Purpose.DATA),
         nodes_key_arn=base.key(Purpose.NODES),
@@ -203,7 +213,10 @@ def _identities(base: _Region, cluster: Joined, granted: Granted) -> None:
     PodIdentities("identities", base.site, cluster.cluster.name, wanted, roles.arns, opts=base.options)
 
 
-def _publish(base: _Region, cluster: Joined, artifacts: Bucket, signals: Signals, balancer: LoadBalancer) -> None:
+def _publish(
+    base: _Region, cluster: Joined, buckets: tuple[Bucket, Bucket], signals: Signals, balancer: LoadBalancer
+) -> None:
+    artifacts, payloads = buckets
     profile = aws.iam.InstanceProfile(
         "node",
         name=base.site.named("node"),
@@ -230,6 +243,7 @@ def _publish(base: _Region, cluster: Joined, artifacts: Bucket, signals: Signals
         balancer_zone_id=balancer.alb.zone_id,
         artifact_bucket=artifacts.bucket.id,
         artifact_bucket_arn=artifacts.arn,
+        payload_bucket=payloads.bucket.id,
         alarm_topic_arn=signals.topic.arn,
         watchdog_topic_arn=signals.watchdog.arn,
     ).publish()

@@ -1,4 +1,4 @@
-"""Penstock itself in one region: gateway, and controller, which makes workers in the pools shipped to it."""
+"""Penstock itself in one region: gateway, jobs runner, and controller, which makes workers in the shipped pools."""
 
 import pulumi
 
@@ -12,7 +12,7 @@ from infra.stacks.exports import PlatformExports, RegionExports, ServingExports
 from infra.stacks.platform import Equipment
 from infra.stacks.providers import kubernetes_provider, under
 
-WORKLOADS = ("gateway", "controller", "worker")
+WORKLOADS = ("gateway", "controller", "runner", "worker")
 OPERATOR = "operator"
 """Whoever uses the command line: its certificate is no pod's. Nor is KEDA's, which is the operator's in another
 namespace."""
@@ -37,8 +37,10 @@ def program(fleet: Fleet, region_name: str) -> None:
     after = pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=[base]))
     first = Equipment("first-start", site, first_start.manifests(site), opts=after)
     after = pulumi.ResourceOptions.merge(after, pulumi.ResourceOptions(depends_on=[base, first]))
-    gateway = control_tier.gateway(site, server, below.artifact_bucket, below.target_group_arn)
+    stores = (control_tier.artifact_store(below.artifact_bucket), control_tier.payload_store(below.payload_bucket))
+    gateway = control_tier.gateway(site, server, stores, below.target_group_arn)
     Equipment("gateway", site, gateway, opts=after)
+    Equipment("runner", site, control_tier.runner(site, stores), opts=after)
     pools = workers.pools_file(site, region, below.artifact_bucket, server)
     shipped = Equipment("pools", site, workers.manifests(pools), opts=after)
     Equipment("workers", site, workers.shared(), opts=after)

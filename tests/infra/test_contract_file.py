@@ -25,7 +25,7 @@ def changed(file: Path, **told: object) -> Path:
 
 def test_the_kept_file_is_read(kept: Path) -> None:
     """The layout of the file says nothing, its content does."""
-    assert set(read(changed(kept))) == {"gateway", "controller", "worker", "init"}
+    assert set(read(changed(kept))) == {"gateway", "controller", "runner", "worker", "init"}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ class Granted:
 
     artifact_bucket_arn: pulumi.Input[str]
     artifact_key_arn: pulumi.Input[str]
+    payload_bucket_arn: pulumi.Input[str]
+    payload_key_arn: pulumi.Input[str]
     model_signing_key_arn: pulumi.Input[str]
     data_key_arn: pulumi.Input[str]
     nodes_key_arn: pulumi.Input[str]

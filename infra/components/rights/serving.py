@@ -1,5 +1,5 @@
-"""The rights in AWS of Penstock's own processes: callers of the artifact store read versions, and no process does
-more.
+"""The rights in AWS of Penstock's own processes: callers of the artifact store read versions, and callers of the
+payload store keep sealed requests and results there.
 
 Databases and stores are entered with passwords, so a process that calls nothing else has no rights here at all.
 """
@@ -17,4 +17,17 @@ def reads_artifacts(granted: Granted) -> tuple[Statement, ...]:
         Statement(sid="ListArtifacts", actions=("s3:ListBucket",), resources=(granted.artifact_bucket_arn,)),
         Statement(sid="ReadArtifacts", actions=("s3:GetObject", "s3:GetObjectVersion"), resources=(objects,)),
         Statement(sid="OpenArtifacts", actions=("kms:Decrypt",), resources=(granted.artifact_key_arn,)),
+    )
+
+
+def keeps_payloads(granted: Granted) -> tuple[Statement, ...]:
+    """It writes, reads, lists and deletes what the platform has sealed."""
+    objects = pulumi.Output.concat(granted.payload_bucket_arn, "/*")
+    acts = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
+    return (
+        Statement(sid="ListPayloads", actions=("s3:ListBucket",), resources=(granted.payload_bucket_arn,)),
+        Statement(sid="KeepPayloads", actions=acts, resources=(objects,)),
+        Statement(
+            sid="SealPayloads", actions=("kms:GenerateDataKey", "kms:Decrypt"), resources=(granted.payload_key_arn,)
+        ),
     )

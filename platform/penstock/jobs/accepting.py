@@ -56,7 +56,7 @@ class Accepting:
         if len(raw) > (most := bounds.body_bytes(api)):
             raise BodyTooLarge(f"the request is larger than {most} bytes")
         parsed, _ = await self.reader.read(who.tenant, api, raw, bounds)
-        self.check(who, api, parsed)
+        check(who, api, parsed, self.region)
         now = self.clock.monotonic()
         request = InferenceRequest(
             id=UNNAMED,
@@ -81,15 +81,16 @@ class Accepting:
             cost_micro_usd=price.of(prompt=cost.prompt_tokens, cached=0, output=cost.output_tokens),
         )
 
-    def check(self, who: Principal, api: Api, parsed: Parsed) -> None:
-        """Raise the refusal of what the API's exchange checks beside its parser."""
-        for name, remedy in LATER.items():
-            if parsed.body.get(name):
-                raise InvalidField(remedy, param=name)
-        check_bounded(api, parsed.cost)
-        service_tiers.served(who, parsed.service_tier)
-        if parsed.geo:
-            check_region(parsed.geo, self.region)
+
+def check(who: Principal, api: Api, parsed: Parsed, region: str) -> None:
+    """Raise the refusal of what the API's exchange checks beside its parser, and of what needs a waiting caller."""
+    for name, remedy in LATER.items():
+        if parsed.body.get(name):
+            raise InvalidField(remedy, param=name)
+    check_bounded(api, parsed.cost)
+    service_tiers.served(who, parsed.service_tier)
+    if parsed.geo:
+        check_region(parsed.geo, region)
 
 
 def inside(error: BadRequest, field: str) -> BadRequest:

@@ -26,7 +26,8 @@ from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.deferred import shapes
 from penstock.gateway.openai.bounds import BodyBounds
-from penstock.gateway.openai.parse import Parsed, check_bounded
+from penstock.gateway.openai.parse import Parsed
+from penstock.jobs.accepting import check
 from penstock.jobs.lines import Line, LineReader
 
 MOST_FAULTS = 100
@@ -174,11 +175,7 @@ class _Judging:
             raise LineRefused("duplicate_custom_id", f"line {first} has this custom_id already", "custom_id")
 
     def _check(self, parsed: Parsed) -> None:
-        if parsed.stream:
-            raise LineRefused("stream_not_supported", "nobody reads a stream of a batch: leave it out", "body.stream")
-        if parsed.geo not in ("", "global", self._by.region):
-            raise InvalidField(f"this batch runs in {self._by.region}", param="inference_geo")
-        check_bounded(self._api, parsed.cost)
+        check(self._who, self._api, parsed, self._by.region)
         if self._api is Api.EMBEDDINGS:
             self._inputs += parsed.cost.prompts
             if self._inputs > MOST_INPUTS:

@@ -10,14 +10,19 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.domain.ids import RequestId
 from penstock.domain.models.steps import Batch, StepModel, pairs_of
+from penstock.domain.tenancy.standing import Standing
+from penstock.worker.engines.standstill import Standstill
 from penstock.worker.engines.stepping import EVERYBODY, Inside, Stepping, Turnout
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate.queueing.work import cost as cost_of
-from penstock.worker.meter import REPORT_EVERY
+from penstock.worker.meter import REPORT_EVERY, Stops
+
+IDLE_STEP_S = 0.001
+"""Seconds until an engine whose requests all stand still looks again, as in vLLM."""
 
 CHUNK_TOKENS = 512
 """The most tokens of a step where nothing else is said: as a version's settings."""
@@ -65,9 +70,12 @@ class Step:
 
 @dataclass(slots=True)
 class _Group:
-    """Sequences that take part in the same steps: one tenant's, or all; ``step`` counts the steps."""
+    """Sequences that take part in the same steps: one tenant's, a request's that may be stopped, or all; ``step``
+    counts the steps.
+    """
 
     weight: float
+    stops: Stops
     step: int = 0
     width: int = 0
     prompts: int = 0
@@ -90,6 +98,7 @@ class EngineModel:
     model: StepModel
     max_seqs: int = 10**9
     stepping: Stepping | None = None
+    standstill: Standstill = field(default_factory=Standstill)
     chunk_tokens: int = CHUNK_TOKENS
     """The most tokens of a step."""
     _waiting: deque[Sequence] = field(default_factory=deque)
@@ -103,7 +112,8 @@ class EngineModel:
     def enter(self, work: Work, output_tokens: int) -> None:
         sequence = Sequence(work, output_tokens, work.prompt_tokens, work.sequences, next(self._numbers))
         self._waiting.append(sequence)
-        group = self._groups.setdefault(self._name(work), _Group(work.weight))
+        stops = Stops(is_awaited=work.standing is Standing.INTERACTIVE, until=work.stops_until)
+        group = self._groups.setdefault(self._name(work), _Group(work.weight, stops))
         group.width += sequence.width
         group.prompts += 1
 
@@ -152,7 +162,7 @@ class EngineModel:
         done += [sequence for sequence in first if sequence.output_tokens <= 1]
         for sequence in done:
             self._end(sequence)
-        seconds = self.model.of(batch)
+        seconds = self.model.of(batch) if batch.decoding or batch.prompt else IDLE_STEP_S
         self._seconds += seconds
         return Step(seconds=seconds, first=first, told=told, done=done)
 
@@ -160,7 +170,9 @@ class EngineModel:
         if self.stepping is None:
             return EVERYBODY
         here = [Inside(name, one.weight, one.width, one.prompts) for name, one in self._groups.items()]
-        return self.stepping.next(here, self._seconds)
+        turnout = self.stepping.next(here, self._seconds)
+        stopped = self.standstill.next(((name, one.stops) for name, one in self._groups.items()), self._seconds)
+        return replace(turnout, still=turnout.still | stopped)
 
     def _work(self, groups: Mapping[str, _Group], turnout: Turnout) -> tuple[Batch, list[Sequence]]:
         """Decode and prefill participating sequences; return the step's work, and finished prompts."""
@@ -231,7 +243,9 @@ class EngineModel:
         return self._groups[self._name(sequence.work)]
 
     def _name(self, work: Work) -> str:
-        return work.tenant if self.stepping is not None else ""
+        if self.stepping is None:
+            return ""
+        return work.request if work.stops_until else work.tenant
 
 
 def _expect(group: _Group, sequence: Sequence) -> None:

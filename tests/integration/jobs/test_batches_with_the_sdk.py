@@ -87,7 +87,7 @@ def test_a_wrong_file_names_its_lines(client: OpenAI) -> None:
         (2, "duplicate_custom_id", "custom_id"),
         (3, "model_not_found", "body.model"),
         (4, "invalid_json_line", None),
-        (5, "stream_not_supported", "body.stream"),
+        (5, "invalid_field", "body.stream"),
     ]
 
 

@@ -114,7 +114,9 @@ FAULTS = {
         "malformed_body",
         "body",
     ),
-    "a stream": (line(2, body={"stream": True}), "stream_not_supported", "body.stream"),
+    "a stream": (line(2, body={"stream": True}), "invalid_field", "body.stream"),
+    "a service tier": (line(2, body={"service_tier": "priority"}), "invalid_field", "body.service_tier"),
+    "another region": (line(2, body={"inference_geo": "us"}), "unsupported_field", "body.inference_geo"),
     "a line of 20 MB": (line(2, body={"user": "x" * 20_000_000}), "line_too_large", ""),
 }
 

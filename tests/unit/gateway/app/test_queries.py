@@ -36,7 +36,7 @@ async def ask(
 
 
 NAMES = {
-    *("after_id", "before_id", "beta", "lifecycle[]", "limit", "after", "order", "state", "model"),
+    *("after_id", "before_id", "beta", "lifecycle[]", "limit", "after", "order", "state", "model", "purpose"),
     *("stream", "starting_after", "include", "include[]", "include_obfuscation"),
 }
 """The query parameters of all paths."""

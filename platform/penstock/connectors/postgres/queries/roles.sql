@@ -40,9 +40,6 @@ grant select, update on webhook_endpoint to penstock_runner;
 grant select, delete on webhook_event to penstock_runner;
 grant execute on function tell(text, text, text, text) to penstock_gateway, penstock_runner, penstock_controller;
 
--- A runner is a gateway without a listener, and holds jobs.
-grant penstock_gateway to penstock_runner;
-
 -- Both take in jobs, and cancel and pause them; claims are runners' alone, through functions.
 grant select on job_attempt, job_lane, job_pause, job_enqueued, runner to penstock_gateway, penstock_runner;
 grant select, insert, update on job to penstock_gateway, penstock_runner;
