@@ -180,3 +180,26 @@ async def test_expired_ones_stay_until_their_bytes_are_gone(house: House) -> Non
     await house.rows.forget([owner], now)
     assert await house.rows.expired(now, 10) == []
     assert await house.rows.known([owner, OTHER[-16:]]) == {OTHER[-16:]}
+
+
+ENDED = "update job set state = 'succeeded', expires_at = $2, output_object = $3 where name = $1"
+
+
+@pytest.mark.integration
+async def test_jobs_go_with_their_responses(database: Database) -> None:
+    """An expired response names its job's answer, and so does a job whose response was deleted before; both go."""
+    clock = ManualClock()
+    rows, jobs = PostgresStoredResponses(database, clock), PostgresJobs(database)
+    for response in (ONE, OTHER):
+        await rows.add(stored(response, clock, keep_s=1.0))
+        await jobs.submit(job_of(response, clock), EnqueueLimits())
+        await database.rows(HELD, response, 1)
+        await database.rows(ENDED, response, clock.now() + 1.0, f"job/{response}/answer-1")
+    await rows.delete(ACME, OTHER)
+    now = clock.now() + 10.0
+    found = {one.owner: one.objects for one in await rows.expired(now, 10)}
+    assert set(found[ONE[-16:]]) == {object_of(ONE), f"job/{ONE}/answer-1"}
+    assert found[OTHER[-16:]] == (f"job/{OTHER}/answer-1",)
+    await rows.forget(list(found), now)
+    assert await database.rows("select name from job") == []
+    assert await rows.expired(now, 10) == []

@@ -29,4 +29,4 @@ class MemoryActs:
 def _copied(value: Any) -> Any:  # noqa: ANN401  whatever a store holds
     if isinstance(value, dict):
         return {name: _copied(one) for name, one in value.items()}
-    return list(value) if isinstance(value, list) else value
+    return value.copy() if isinstance(value, list | set) else value

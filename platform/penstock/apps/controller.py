@@ -180,7 +180,7 @@ def _compose(
         tenancy=PostgresTenancy(database),
         tables=tables,
         audit=PostgresAudit(database),
-        pauses=PostgresJobs(database),
+        jobs=PostgresJobs(database),
         heartbeats=heartbeats,
         orders=orders,
         decisions=decisions,

@@ -13,6 +13,7 @@ from penstock.connectors.postgres.batches import PostgresBatchWork
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.retention import PostgresExpiringJobs, PostgresOpenBatches
+from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
 from penstock.connectors.postgres.webhooks import PostgresDeliveries
 from penstock.connectors.webhooks.sender import WebhookSender
 from penstock.domain.ids import KeyId, RequestId, TenantId
@@ -42,7 +43,8 @@ def upkeep(
 
 def retention(settings: DeferredSettings, shared: Shared, database: Database) -> Retention:
     payloads = open_payloads(settings, lambda: shared.ticket_keys.platform)
-    owners = (PostgresFiles(database), PostgresExpiringJobs(database), PostgresOpenBatches(database))
+    responses = PostgresStoredResponses(database, shared.clock)
+    owners = (PostgresFiles(database), PostgresExpiringJobs(database), PostgresOpenBatches(database), responses)
     return Retention(payloads, owners)
 
 

@@ -1,21 +1,28 @@
-"""`penstock jobs …`: requests that are answered later."""
+"""`penstock jobs …`: requests that are answered later; for operators, dead letters and the pause of all batch work."""
 
 import json
 import sys
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlencode
 
 import typer
 
+from penstock.apps.settings import load
 from penstock.cli import arguments, screen
+from penstock.cli.caller import as_caller
 from penstock.cli.deferred import Gateway, Key, Most, caller, query
 from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
+from penstock.local.connections import operator
 from penstock.views import deferred as views
+from penstock.views.elements import line
 
 app = typer.Typer(no_args_is_help=True, help="Jobs: requests that are answered later, behind all other traffic.")
 Id = Annotated[str, typer.Argument(help="A job's id, as `job_…`.")]
 Model = Annotated[str, typer.Option(help="Only jobs for this model, as it was asked for.", show_default="all")]
+Tenant = Annotated[str, typer.Option(help="Only jobs of this tenant.", show_default="all")]
+Error = Annotated[str, typer.Option(help="Only jobs with this last error.", show_default="all")]
 WAIT_S = 0.5
 """Seconds between looks at a job that is waited for."""
 
@@ -129,6 +136,44 @@ def delete_job(job: Id, *, key: Key = "", gateway: Gateway = "") -> None:
     with caller(key, gateway) as asks:
         asks.delete(f"/v1/jobs/{job}")
     out.print(f"{job} is deleted.", highlight=False)
+
+
+@app.command("dead")
+@as_caller
+def list_dead(
+    tenant: Tenant = "", model: Model = "", error: Error = "", most: Most = 50, *, as_json: AsJson = False
+) -> None:
+    """List jobs that failed at each attempt, of all tenants. For operators."""
+    asked = urlencode({**query(tenant=tenant, model=model, error=error), "limit": most})
+    found = operator(load()).get(f"/batch-work/dead?{asked}")
+    screen.tell(found, lambda: views.dead(found["jobs"]), as_json=as_json)
+
+
+@app.command("replay-dead")
+@as_caller
+def replay_dead(tenant: Tenant = "", model: Model = "", error: Error = "", *, as_json: AsJson = False) -> None:
+    """Queue dead jobs again by filter, at most a thousand, with a row in the audit log. For operators.
+
+    For example: `penstock jobs replay-dead --tenant shop --error engine_error`
+    """
+    found = operator(load()).post("/batch-work/dead/replay", query(tenant=tenant, model=model, error=error))
+    screen.tell(found, lambda: line(f"{found['jobs']} jobs are queued again."), as_json=as_json)
+
+
+@app.command("pause")
+@as_caller
+def pause_all() -> None:
+    """Pause all jobs and batches: none starts until they are resumed. For operators."""
+    operator(load()).put("/batch-work/pause", {})
+    out.print("All jobs and batches are paused; their deadlines stay.")
+
+
+@app.command("resume")
+@as_caller
+def resume_all() -> None:
+    """Resume all jobs and batches. For operators."""
+    operator(load()).delete("/batch-work/pause")
+    out.print("Jobs and batches run again.")
 
 
 def _json(path: Path) -> object:

@@ -14,9 +14,11 @@ from penstock.domain.errors import Conflict, PenstockError, StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.errors import StorageFull
 from penstock.domain.jobs.ids import BatchId, ObjectId, RunnerId
-from penstock.domain.jobs.job import End, Job, JobState, PutBack
+from penstock.domain.jobs.job import End, Job, JobKind, JobState, PutBack
 from penstock.domain.jobs.payload import NO_EXTENT, Extent, PayloadStore, object_id
+from penstock.domain.jobs.stored_response import ResponseStatus
 from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.gateway.deferred import response_bodies
 from penstock.gateway.listener.errors import response_of
 from penstock.jobs.asking import Answered, request_id
 from penstock.jobs.attempts import Next
@@ -31,6 +33,8 @@ MOST = 500
 """Ends of one transaction."""
 AGAIN_S = 0.5
 OK = 200
+CUT = "max_output_tokens"
+"""The error of a response whose answer ended at its bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,8 +66,17 @@ class Done:
         return status, body
 
     @property
-    def end(self) -> End:
+    def code(self) -> str:
+        """Return the error's code; of a response that was cut, the bound: its event names the difference."""
         error = self.answered.error
+        if error is not None:
+            return error.code
+        is_response = self.job.kind is JobKind.RESPONSE
+        is_cut = is_response and response_bodies.status_of(self.answered.body) == ResponseStatus.INCOMPLETE
+        return CUT if is_cut else ""
+
+    @property
+    def end(self) -> End:
         return End(
             id=self.job.id,
             epoch=self.job.epoch,
@@ -71,7 +84,7 @@ class Done:
             at=self.at,
             reason=self.next.reason,
             status=self.said[0] if self.output is not NO_EXTENT else 0,
-            error=error.code if error is not None else "",
+            error=self.code,
             request=request_id(self.job),
             output=self.output,
             prompt_tokens=self.answered.prompt_tokens,

@@ -10,7 +10,6 @@ from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.batch_hours import BatchHours, Span, parsed
 from penstock.domain.tenancy.tenant import Tenant
 
-
 LOOK_S = 1.0
 """Seconds for which an answer stands: hours are of minutes, and claims come many times a second."""
 

@@ -21,8 +21,8 @@ from penstock.gateway.deferred.response_bodies import Object
 from penstock.gateway.deferred.response_events import AttemptEvents
 from penstock.gateway.deferred.stored_responses import ResponseStore
 
-KEEP_EVERY_S = 0.2
-"""Seconds between two pieces: each is one object and one row."""
+KEEP_EVERY_S, KEEP_LATER_S, FIRST_PIECES = 0.2, 1.0, 50
+"""Seconds between two pieces, each one object and one row: the first fifty, ten seconds of an answer, come quickly."""
 TRIES, AGAIN_S = 10, 1.0
 """A store that is away gets a piece again for some seconds, as long as its restart takes; then the attempt fails."""
 _OWN = ("id", "created_at", "background", "previous_response_id", "store")
@@ -144,12 +144,14 @@ class AttemptReply:
         return response_bodies.completed(final, self._own, self._clock.now(), self._reader.platforms)
 
     async def _keep(self, pieces: _Pieces) -> None:
+        kept = 0
         while not self._ended.is_set():
             await self._news.wait()
             self._news.clear()
             await self._flush(pieces)
+            kept += 1
             with suppress(TimeoutError):
-                async with asyncio.timeout(KEEP_EVERY_S):
+                async with asyncio.timeout(KEEP_EVERY_S if kept < FIRST_PIECES else KEEP_LATER_S):
                     await self._ended.wait()
         await self._flush(pieces)
 

@@ -21,6 +21,11 @@ def jobs(found: Sequence[Record]) -> Listing:
     return table("Jobs", found, columns, note=_why)
 
 
+def dead(found: Sequence[Record]) -> Listing:
+    plain = {"id": "id", "tenant": "tenant", "model": "model", "error": "error", "tries": "attempt"}
+    return table("Dead letters", found, {**plain, "ended (UTC)": of(_when, "ended_at")})
+
+
 def job(found: Record) -> Iterator[Line | Listing]:
     yield line((found["id"], Style.STRONG), " is ", (_state(found), _style(found["state"])))
     yield line(f"{found['api']} of {found['model']}, answered by {found['version']}")

@@ -124,6 +124,7 @@ def acts(world: World) -> list[tuple[str, str, str, Body]]:
         ("DELETE", "/scale/{version}/override", override, None),
         ("PUT", "/batch-work/pause", "/batch-work/pause", None),
         ("DELETE", "/batch-work/pause", "/batch-work/pause", None),
+        ("POST", "/batch-work/dead/replay", "/batch-work/dead/replay", {}),
         ("POST", "/orgs", "/orgs", {"id": "more"}),
         ("PATCH", "/orgs/{org}/plan", "/orgs/retail/plan", {"requests_per_min": 5}),
         ("POST", "/tenants", "/tenants", {"id": "beta"}),

@@ -162,10 +162,10 @@ def test_a_stream_is_left_and_found_again(client: Client) -> None:
 def test_a_stream_goes_on_after_its_runner_was_killed(client: Client, platform: Platform) -> None:
     """The next attempt's events follow the lost one's, whose item ends as incomplete; there is one end."""
     seen: list[Any] = []
-    with ask(client(), background=True, stream=True, max_output_tokens=400, extra_body={"ignore_eos": True}) as events:
+    with ask(client(), background=True, stream=True, max_output_tokens=100, extra_body={"ignore_eos": True}) as events:
         for event in events:
             seen.append(event)
-            if len(seen) == 12:
+            if len(seen) == 8:
                 platform.kill("runner", signal.SIGKILL)
     numbers = [one.sequence_number for one in seen]
     assert numbers == sorted(set(numbers))

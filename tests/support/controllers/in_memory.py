@@ -48,10 +48,10 @@ from tests.twins.acts import MemoryActs
 from tests.twins.arms import MemoryArms
 from tests.twins.audit import MemoryAudit
 from tests.twins.decisions import MemoryDecisions
+from tests.twins.jobs import MemoryJobs
 from tests.twins.leadership import LeaderLock, MemoryLeadership
 from tests.twins.leases import MemoryLeases
 from tests.twins.ledger import MemoryLedger
-from tests.twins.pauses import MemoryPauses
 from tests.twins.registry import MemoryRegistry
 from tests.twins.rollouts import MemoryRollouts
 from tests.twins.scaling import MemoryScaleRecords
@@ -97,7 +97,7 @@ class Room:
         self.registry = MemoryRegistry(self.audit)
         self.tenancy = MemoryTenancy(self.audit)
         self.tables = MemoryTables()
-        self.pauses = MemoryPauses()
+        self.jobs = MemoryJobs()
         self.leases = MemoryLeases()
         self.ledger = MemoryLedger()
         self.arms = MemoryArms(clock)
@@ -121,12 +121,12 @@ class Room:
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
         self.control = Control(
             clock=clock,
-            acts=MemoryActs(self.audit, self.registry, self.tenancy, self.tables, self.rollouts, self.pauses).act,
+            acts=MemoryActs(self.audit, self.registry, self.tenancy, self.tables, self.rollouts, self.jobs).act,
             registry=self.rules,
             tenancy=self.tenancy,
             tables=self.tables,
             audit=self.audit,
-            pauses=self.pauses,
+            jobs=self.jobs,
             heartbeats=self.heartbeats,
             orders=self.orders,
             decisions=self.decisions,

@@ -56,7 +56,10 @@ def test_hours_that_winter_time_repeats_are_open_twice() -> None:
 
 def test_a_tenants_hours_close_its_claims() -> None:
     """Of many tenants only those with closed hours are left out; a new plan counts at once."""
-    night, day = Tenant(id=TenantId("night"), name="", plan=Plan(batch_hours=NIGHTS)), Tenant(id=TenantId("day"), name="")
+    night, day = (
+        Tenant(id=TenantId("night"), name="", plan=Plan(batch_hours=NIGHTS)),
+        Tenant(id=TenantId("day"), name=""),
+    )
     tenants, closed = (night, day), ClosedTenants()
     assert closed.at(at("2026-11-25 12:00"), tenants) == {"night"}
     assert closed.at(at("2026-11-25 20:00"), tenants) == set()

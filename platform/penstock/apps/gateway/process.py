@@ -15,7 +15,7 @@ import uvloop
 
 from penstock.apps import keys, ownership
 from penstock.apps.gateway.front import front
-from penstock.apps.gateway.parts import Parts, compose
+from penstock.apps.gateway.parts import BILLS_WITHIN_S, Parts, compose
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
@@ -59,6 +59,7 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
         parts.background.keep("demand", parts.telling.run)
         async with served.database:
             await served.server.serve([listener])
+            await parts.background.end(BILLS_WITHIN_S)  # responses of the last seconds are still being kept
         await served.rpc.ended()
         logs.logger().info("gateway_ended")
         ownership.refuse_foreign(owner)

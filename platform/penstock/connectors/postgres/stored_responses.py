@@ -49,8 +49,7 @@ class PostgresStoredResponses:
         return [Expired(owner, tuple(_objects(of_owner))) for owner, of_owner in owned]
 
     async def forget(self, owners: Collection[str], now: float) -> None:
-        del now
-        await self._database.rows(_SQL["forget"], [object_id(KIND, owner) for owner in owners])
+        await self._database.rows(_SQL["forget"], [object_id(KIND, owner) for owner in owners], now)
 
     async def known(self, owners: Collection[str]) -> frozenset[str]:
         rows = await self._database.rows(_SQL["known"], [object_id(KIND, owner) for owner in owners])
@@ -78,4 +77,4 @@ class PostgresStoredResponses:
 
 
 def _objects(rows: Iterable[Record]) -> list[ObjectId]:
-    return [ObjectId(row["object"]) for row in rows]
+    return [ObjectId(row["object"]) for row in rows if row["object"]]

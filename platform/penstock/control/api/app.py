@@ -16,6 +16,7 @@ from penstock.control.api import (
     autos,
     batch_work,
     bounds,
+    dead_letters,
     fleet,
     internal,
     keys,
@@ -49,6 +50,7 @@ _ROUTERS = (
     fleet.router,
     scale.router,
     batch_work.router,
+    dead_letters.router,
 )
 health = APIRouter(tags=["health"], route_class=JsonRoute)
 

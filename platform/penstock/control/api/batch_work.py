@@ -21,14 +21,14 @@ class BatchWorkShown:
 @router.get("/batch-work")
 async def shown(control: Controlled, _: Overseer) -> BatchWorkShown:
     """Tell whether all batch work is paused; pauses of single batches are their tenants'."""
-    return BatchWorkShown(is_paused=PAUSE_ALL in await control.pauses.paused())
+    return BatchWorkShown(is_paused=PAUSE_ALL in await control.jobs.paused())
 
 
 @router.put("/batch-work/pause")
 async def pause(control: Controlled, caller: Operator) -> BatchWorkShown:
     """Start no job and no line of a batch until resumed; what runs is stopped, and queued again."""
     act = control.act(caller, "batch_work.pause")
-    await control.pauses.pause(PAUSE_ALL, act.at)
+    await control.jobs.pause(PAUSE_ALL, act.at)
     await control.audit.note(act)
     return BatchWorkShown(is_paused=True)
 
@@ -36,6 +36,6 @@ async def pause(control: Controlled, caller: Operator) -> BatchWorkShown:
 @router.delete("/batch-work/pause")
 async def resume(control: Controlled, caller: Operator) -> BatchWorkShown:
     """Let jobs and batches run again."""
-    await control.pauses.resume(PAUSE_ALL)
+    await control.jobs.resume(PAUSE_ALL)
     await control.audit.note(control.act(caller, "batch_work.resume"))
     return BatchWorkShown(is_paused=False)

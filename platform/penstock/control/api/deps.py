@@ -10,7 +10,7 @@ from fastapi import Depends, Header, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from penstock.control.api.access import AdminCaller
-from penstock.control.api.ports import AuditLog, Pauses, TableHistory, TenancyStore
+from penstock.control.api.ports import AuditLog, DeferredWork, TableHistory, TenancyStore
 from penstock.control.api.wire import check_address
 from penstock.control.autoscaler.autoscaler import Autoscaler
 from penstock.control.decisions import Decisions
@@ -65,8 +65,7 @@ class Control:
     tenancy: TenancyStore
     tables: TableHistory
     audit: AuditLog
-    pauses: Pauses
-    """Pauses of batch work."""
+    jobs: DeferredWork
     ledger: LedgerReader
     meters: SpentStore | None
     """The limits that all gateways share; None if each gateway has its own."""

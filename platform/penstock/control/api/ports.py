@@ -1,10 +1,11 @@
-"""Stores of the operators' API beside the registry: tenants and keys, table history, the audit log."""
+"""Stores of the operators' API beside the registry: tenants and keys, table history, jobs, the audit log."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.ids import KeyId, OrgId, TenantId
+from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter
 from penstock.domain.tenancy.audit import ALL, Act, Selection
 from penstock.domain.tenancy.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 
@@ -66,7 +67,13 @@ class TableHistory(Protocol):
     async def history(self, limit: int) -> tuple[RoutingTable, ...]: ...
 
 
-class Pauses(Protocol):
+class DeferredWork(Protocol):
+    """Jobs of all tenants: their pause, and those that failed at each attempt."""
+
+    async def page(self, tenant: TenantId | None, which: JobFilter, now: float, *, limit: int) -> tuple[Job, ...]: ...
+
+    async def replay_all(self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits) -> int: ...
+
     async def pause(self, scope: str, now: float) -> None: ...
 
     async def resume(self, scope: str) -> None: ...

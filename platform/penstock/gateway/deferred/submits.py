@@ -14,7 +14,7 @@ from penstock.intake.share import SharedRoom
 from penstock.intake.turns import StartTurns
 
 MOST_AT_ONCE = 32
-"""Submits in progress: each takes milliseconds of the loop, and waits for two disks. One tenant may have a half."""
+"""Submits in progress: each takes milliseconds of the loop, and waits for two disks. One tenant alone has a half."""
 USUAL_S = 0.02
 """The first estimate of a submit's length."""
 FADES = 0.1
@@ -22,11 +22,11 @@ FADES = 0.1
 
 
 class Submits:
-    """Submits in progress; ``clock`` is monotonic in the retry hint's mean length."""
+    """Submits in progress; the wait that a refusal tells is their mean length."""
 
     def __init__(self, turns: StartTurns, clock: Clock, most: int = MOST_AT_ONCE) -> None:
         self._turns, self._clock = turns, clock
-        self._room, self._most = SharedRoom(2 * most), most
+        self._room = SharedRoom(most)
         self._mean_s = USUAL_S
 
     @asynccontextmanager

@@ -11,7 +11,7 @@ async def test_a_pause_stands_in_the_audit_log(room: Room) -> None:
     """Pausing and resuming are acts of an operator, and shown to auditors."""
     async with room.client(await room.key(Role.ADMIN)) as operator:
         assert (await operator.put(f"{WORK}/pause")).json() == {"is_paused": True}
-        assert PAUSE_ALL in await room.pauses.paused()
+        assert PAUSE_ALL in await room.jobs.paused()
         assert (await operator.delete(f"{WORK}/pause")).json() == {"is_paused": False}
     async with room.client(await room.key(Role.AUDITOR)) as auditor:
         assert (await auditor.get(WORK)).json() == {"is_paused": False}

@@ -15,14 +15,26 @@ union all
 select piece.object from response_events piece join gone on piece.response = gone.id
 
 -- name: expired
+-- Of a response that was deleted its job may be left.
 with due as (select id, object from stored_response where expires_at <= $1 order by expires_at limit $2)
 select object as owned, object from due
 union all
 select due.object, piece.object from response_events piece join due on piece.response = due.id
+union all
+select due.object, job.output_object from job join due on job.name = due.id where job.output_object <> ''
+union all
+(select 'response/' || right(name, 16), output_object
+ from job
+ where kind = 'response' and expires_at > 0 and expires_at <= $1
+     and not exists (select from stored_response where id = job.name)
+ order by expires_at limit $2)
 order by owned
 
 -- name: forget
-delete from stored_response where object = any($1::text[])
+with gone as (delete from stored_response where object = any($1::text[]) returning id),
+    of_them as (delete from job using gone where job.name = gone.id returning job.name)
+delete from job
+where kind = 'response' and expires_at > 0 and expires_at <= $2 and 'response/' || right(name, 16) = any($1::text[])
 
 -- name: known
 select object from stored_response where object = any($1::text[])
