@@ -15,7 +15,7 @@ LOOK_S = 1.0
 
 
 class ClosedTenants:
-    """Tells which tenants' hours are closed."""
+    """Remembers for a second which tenants have no open hours for batch work."""
 
     def __init__(self) -> None:
         self._tenants: Sequence[Tenant] = ()
@@ -23,7 +23,7 @@ class ClosedTenants:
         self._closed, self._until = frozenset[TenantId](), 0.0
 
     def at(self, now: float, tenants: Sequence[Tenant]) -> frozenset[TenantId]:
-        """Return the tenants whose plan has hours, and none at Unix second ``now``."""
+        """Return the tenants with hours in their plan, and none of them open at Unix second ``now``."""
         if tenants is not self._tenants:
             self._tenants, self._until = tenants, 0.0
             self._hours = [(one.id, parsed(one.plan.batch_hours)) for one in tenants if one.plan.batch_hours]
