@@ -65,8 +65,7 @@ def test_a_frozen_runner_is_fenced(jobs: Jobs) -> None:
     "process",
     [
         "postgres",
-        "engine",
-        *(pytest.param(one, marks=pytest.mark.drill) for one in ("gateway", "controller", "worker")),
+        *(pytest.param(one, marks=pytest.mark.drill) for one in ("engine", "gateway", "controller", "worker")),
     ],
 )
 def test_another_process_is_killed(jobs: Jobs, process: str) -> None:
