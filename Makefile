@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ alert-mutants: setup observability ## Flip each threshold, window, comparison an
 drill: models observability ## One alert's drill, ALERT=LimitsStoreAway: its fault on real processes, its runbook, and the seconds
 	@[ -n "$(ALERT)" ] || { echo "drill: name an alert that pages: make drill ALERT=LimitsStoreAway"; exit 1; }
 	@$(BIN)/pytest -m "drill or observe" tests/integration/drills -k "[$(ALERT)]" $(PYTEST_ARGS)
+
+jobs-matrix: models ## Each process killed while jobs run, with every variant: no job lost, doubled or billed twice
+	@$(BIN)/pytest --durations=10 tests/integration/jobs $(PYTEST_ARGS)
 
 drills: models observability ## A drill of each alert that pages, and further variants of the fault tests: processes, signals, seeds
 	@HISTORY_SEEDS="$${HISTORY_SEEDS:-1 2 3 4}" $(BIN)/pytest -m "drill" --durations=10 $(PYTEST_ARGS)

@@ -22,6 +22,7 @@ from penstock.domain.fleet.versions import Deployment
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import Alias, WorkerId
 from penstock.domain.rollout.rollout import Rollout
+from penstock.jobs.shown import RunnerMetrics
 from penstock.local.restarts import Restarts
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.agent.status import WorkerMetrics
@@ -71,6 +72,13 @@ def controller() -> str:
     return metrics.exposition().decode()
 
 
+def runner() -> str:
+    """Return the page of a jobs runner that has claimed nothing."""
+    metrics = Metrics()
+    RunnerMetrics(metrics)
+    return metrics.exposition().decode()
+
+
 def supervisor() -> str:
     """Return the page of a supervisor of a database."""
     restarts = Restarts(SystemClock())
@@ -92,7 +100,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[st
     """Return all samples of all fresh pages."""
     return [
         (sample.name, sample.labels, sample.value)
-        for page in (gateway(tmp_path_factory.mktemp("home")), controller(), worker(), supervisor())
+        for page in (gateway(tmp_path_factory.mktemp("home")), controller(), worker(), runner(), supervisor())
         for family in text_string_to_metric_families(page)
         for sample in family.samples
     ]

@@ -1,7 +1,5 @@
 """A jobs runner by the settings: its jobs over one process's pipeline."""
 
-from functools import lru_cache
-
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.settings.deferred import DeferredSettings
@@ -10,8 +8,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.runners import PostgresRunnerLife, PostgresRunners
 from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
-from penstock.domain.ids import KeyId, TenantId, VersionId
-from penstock.domain.tenancy.batch_hours import parsed
+from penstock.domain.ids import KeyId, VersionId
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.openai.bounds import TableBounds
 from penstock.gateway.openai.reading import BodyReader
@@ -19,14 +16,13 @@ from penstock.jobs.asking import Asking
 from penstock.jobs.bills import Bills
 from penstock.jobs.ending import Endings
 from penstock.jobs.held import HeldJobs, VersionLoads
-from penstock.jobs.hours import is_open
+from penstock.jobs.hours import ClosedTenants
 from penstock.jobs.response_attempts import ResponseAttempts
 from penstock.jobs.running import Runner
 from penstock.jobs.shown import RunnerMetrics
 
 CONNECTIONS = 4
 """Of a runner: a claim, a group of ends, a question and an upkeep at a time."""
-_hours = lru_cache(1024)(parsed)
 
 
 def compose(settings: DeferredSettings, parts: Parts, database: Database, dsn: str, bills: Bills) -> Runner:
@@ -36,7 +32,7 @@ def compose(settings: DeferredSettings, parts: Parts, database: Database, dsn: s
         PostgresJobs(database),
         open_payloads(settings, lambda: shared.ticket_keys.platform),
     )
-    held = HeldJobs(lambda: _loads(parts), shared.clock.monotonic)
+    held, closed = HeldJobs(lambda: _loads(parts), shared.clock.monotonic), ClosedTenants()
     asking = Asking(
         ask=parts.pipeline.ask,
         payloads=kept,
@@ -58,7 +54,7 @@ def compose(settings: DeferredSettings, parts: Parts, database: Database, dsn: s
         held=held,
         endings=endings,
         bills=bills,
-        closed=lambda _: _closed(keyring, shared.clock.now()),
+        closed=lambda now: closed.at(now, keyring.ring.tenants),
         is_revoked=lambda key: _is_revoked(keyring, key),
         clock=shared.clock,
         chance=shared.chance,
@@ -69,12 +65,6 @@ def compose(settings: DeferredSettings, parts: Parts, database: Database, dsn: s
 def _loads(parts: Parts) -> dict[VersionId, VersionLoads]:
     versions = parts.shared.table.view.table.versions
     return {one.id: VersionLoads(parts.router.loads(one.id), one.max_num_seqs) for one in versions}
-
-
-def _closed(keyring: Keyring, now: float) -> frozenset[TenantId]:
-    """Return the tenants that have hours for batch work, and none at this moment."""
-    plans = ((one.id, one.plan.batch_hours) for one in keyring.ring.tenants if one.plan.batch_hours)
-    return frozenset(tenant for tenant, hours in plans if not is_open(_hours(hours), now))
 
 
 def _is_revoked(keyring: Keyring, key: KeyId) -> bool:

@@ -3,9 +3,34 @@
 Hours that a change to summer time skips do not open; those that it repeats are open twice.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from penstock.domain.tenancy.batch_hours import BatchHours, Span
+from penstock.domain.ids import TenantId
+from penstock.domain.tenancy.batch_hours import BatchHours, Span, parsed
+from penstock.domain.tenancy.tenant import Tenant
+
+LOOK_S = 1.0
+"""Seconds for which an answer stands: hours are of minutes, and claims come many times a second."""
+
+
+class ClosedTenants:
+    """Remembers for a second which tenants have no open hours for batch work."""
+
+    def __init__(self) -> None:
+        self._tenants: Sequence[Tenant] = ()
+        self._hours: list[tuple[TenantId, BatchHours | None]] = []
+        self._closed, self._until = frozenset[TenantId](), 0.0
+
+    def at(self, now: float, tenants: Sequence[Tenant]) -> frozenset[TenantId]:
+        """Return the tenants with hours in their plan, and none of them open at Unix second ``now``."""
+        if tenants is not self._tenants:
+            self._tenants, self._until = tenants, 0.0
+            self._hours = [(one.id, parsed(one.plan.batch_hours)) for one in tenants if one.plan.batch_hours]
+        if not self._until - LOOK_S <= now < self._until:
+            self._until = now + LOOK_S
+            self._closed = frozenset([tenant for tenant, hours in self._hours if not is_open(hours, now)])
+        return self._closed
 
 
 def is_open(hours: BatchHours | None, at: float) -> bool:

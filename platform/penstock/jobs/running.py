@@ -9,13 +9,13 @@ changes nothing any more.
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError, StoreUnavailable
-from penstock.domain.ids import KeyId, TenantId, VersionId
+from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.jobs.job import ClaimQuota, Job, JobState
 from penstock.domain.money import FREE
@@ -52,8 +52,8 @@ class Runner:
     held: HeldJobs
     endings: Endings
     bills: Bills
-    closed: Callable[[VersionId], Collection[TenantId]]
-    """Tenants whose jobs may not begin at a version now."""
+    closed: Callable[[float], frozenset[TenantId]]
+    """Returns the tenants whose jobs may not begin at a Unix second."""
     is_revoked: Callable[[KeyId], bool]
     clock: Clock
     chance: random.Random
@@ -82,8 +82,7 @@ class Runner:
             claimed: tuple[Job, ...] = ()
             self.held.news.clear()
             try:
-                self.me = await self.life.confirm()
-                self.metrics.confirmed(self.clock.now())
+                self._live_as(await self.life.confirm())
                 if wants := self._wants():
                     began = self.clock.monotonic()
                     claimed = await self.store.claim(self.me, wants, self.clock.now())
@@ -100,8 +99,16 @@ class Runner:
         """Return the room by version; none while ends wait that could not be stored."""
         if len(self.endings) >= window.MOST_HELD:
             return []
-        rooms = window.rooms(self.held.lanes())
-        return [ClaimQuota(version=one, jobs=room, closed=frozenset(self.closed(one))) for one, room in rooms.items()]
+        rooms, closed = window.rooms(self.held.lanes()), self.closed(self.clock.now())
+        return [ClaimQuota(version=version, jobs=room, closed=closed) for version, room in rooms.items()]
+
+    def _live_as(self, me: RunnerId) -> None:
+        """Note the confirmed life; a new one means that the jobs of the old one are other runners' by now."""
+        if me != self.me:
+            for held in self.held:
+                held.stop(Stopped.DRAINED)
+        self.me = me
+        self.metrics.confirmed(self.clock.now())
 
     def _begin(self, held: Held) -> None:
         task = asyncio.get_running_loop().create_task(self._safely(held))

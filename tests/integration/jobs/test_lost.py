@@ -61,7 +61,13 @@ def test_a_frozen_runner_is_fenced(jobs: Jobs) -> None:
     jobs.until(lambda: jobs.counted("penstock_job_attempts")["fenced"] > before, within_s=20)
 
 
-@pytest.mark.parametrize("process", ["gateway", "controller", "postgres", "engine"])
+@pytest.mark.parametrize(
+    "process",
+    [
+        "postgres",
+        *(pytest.param(one, marks=pytest.mark.drill) for one in ("engine", "gateway", "controller", "worker")),
+    ],
+)
 def test_another_process_is_killed(jobs: Jobs, process: str) -> None:
     """Whatever else ends, no job is lost, doubled or billed twice."""
     names = begun(jobs)
@@ -69,6 +75,7 @@ def test_another_process_is_killed(jobs: Jobs, process: str) -> None:
     check(jobs, names)
 
 
+@pytest.mark.drill
 def test_a_drain_gives_back_what_has_not_begun(jobs: Jobs) -> None:
     """A rolling restart of the runners loses nothing and costs no attempt."""
     names = begun(jobs)

@@ -9,6 +9,7 @@ from penstock.domain.jobs.job import PAUSE_ALL, JobState, Reason
 from penstock.domain.serving.request import Api
 from tests.support.platforms.jobs import Jobs, chat
 
+TOOL = {"type": "function", "function": {"name": "paint", "parameters": {"type": "object"}}}
 LONG = 400
 """Tokens of an answer that takes tens of seconds here."""
 
@@ -17,7 +18,7 @@ LONG = 400
     ("api", "body"),
     [
         (Api.CHAT, chat("Name three colours.", 8)),
-        (Api.CHAT, chat("Name three colours.", 8, n=2)),
+        (Api.CHAT, chat("Name three colours.", 8, tools=[TOOL], tool_choice="none")),
         (Api.COMPLETIONS, {"model": "smollm2", "prompt": "One, two,", "max_tokens": 8, "temperature": 0}),
     ],
     ids=["streamed inside", "not streamed inside", "completion"],

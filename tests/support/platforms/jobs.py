@@ -5,7 +5,7 @@ import json
 import secrets
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -18,6 +18,7 @@ from penstock.connectors.payloads.store import SealedPayloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.embedded import dsn_of
 from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
 from penstock.domain.jobs.ids import NO_BATCH, BatchId, JobName
 from penstock.domain.jobs.job import EnqueueLimits, Job, JobKind, JobState, NewJob
@@ -31,6 +32,7 @@ T = TypeVar("T")
 DEMO = TenantId("demo")
 MODEL = "smollm2"
 DAY_S = 86_400.0
+AWAY_S = 90.0
 
 
 def chat(words: str = "Tell a story.", tokens: int = 16, **more: object) -> dict[str, object]:
@@ -109,7 +111,7 @@ class Jobs:
             finally:
                 await connection.close()
 
-        return asyncio.run(ask())
+        return _patiently(ask)
 
     def billed(self, name: JobName) -> list[asyncpg.Record]:
         """Return the ledger's rows of a job's attempts, in their order."""
@@ -186,7 +188,19 @@ class Jobs:
             async with Database(self._dsn, max_connections=1) as database:
                 return await work(PostgresJobs(database), kept)
 
-        return asyncio.run(run())
+        return _patiently(run)
+
+
+def _patiently(ask: Callable[[], Coroutine[None, None, T]]) -> T:
+    """Ask again while the database is away: a test may just have killed it."""
+    ends_at = time.monotonic() + AWAY_S
+    while True:
+        try:
+            return asyncio.run(ask())
+        except (StoreUnavailable, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            if time.monotonic() > ends_at:
+                raise
+            time.sleep(0.2)
 
 
 def _replaced(job: NewJob, over: dict[str, object]) -> NewJob:

@@ -5,8 +5,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.batch_hours import parsed
-from penstock.jobs.hours import is_open
+from penstock.domain.tenancy.tenant import Plan, Tenant
+from penstock.jobs.hours import ClosedTenants, is_open
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHTS = "20:00-06:00 Europe/Berlin"
@@ -50,3 +52,16 @@ def test_hours_that_winter_time_repeats_are_open_twice() -> None:
     assert sum(is_open(parsed("02:00-03:00 Europe/Berlin"), second) for second in night) == 2 * 60
     assert is_open(parsed("02:00-03:00 Europe/Berlin"), at("2026-10-25 02:30", fold=1))
     assert sum(is_open(parsed(NIGHTS), second) for second in night) == 11 * 60
+
+
+def test_a_tenants_hours_close_its_claims() -> None:
+    """Of many tenants only those with closed hours are left out; a new plan counts at once."""
+    night, day = (
+        Tenant(id=TenantId("night"), name="", plan=Plan(batch_hours=NIGHTS)),
+        Tenant(id=TenantId("day"), name=""),
+    )
+    tenants, closed = (night, day), ClosedTenants()
+    assert closed.at(at("2026-11-25 12:00"), tenants) == {"night"}
+    assert closed.at(at("2026-11-25 20:00"), tenants) == set()
+    assert closed.at(at("2026-11-25 12:00"), tenants) == {"night"}
+    assert closed.at(at("2026-11-25 12:00"), (day,)) == set()

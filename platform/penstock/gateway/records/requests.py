@@ -37,6 +37,10 @@ Trace = Callable[[Call, Answer], None]
 Exemplar = dict[str, str] | None
 
 
+_ASKED_AGAIN = frozenset({Outcome.NO_CAPACITY, Outcome.EVICTED, Outcome.OVER_BUDGET})
+"""Ends after which a job goes back to its queue."""
+
+
 class RequestLedger:
     """Implements the pipeline's ``Ledger`` and the edge's ``ErrorObserver``; ``clock`` is monotonic."""
 
@@ -69,6 +73,8 @@ class RequestLedger:
         if call.copy is not None:
             self._copied(call, answer, model)
             return
+        if call.principal.answers_only and answer.outcome in _ASKED_AGAIN:
+            return  # it never ran: the attempt that does is the request
         tier = call.principal.tier.slo or (version.tier if version else _TIERS.get(call.request.api, Tier.CHAT))
         tenant = self._tenants.of(call.principal.tenant, self._dropped)
         children = self._children(model, tier.value, tenant, call.request.api.value)

@@ -24,6 +24,8 @@ from penstock.telemetry.metrics import Metrics
 
 Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
 Took = Callable[[Iterable[Opening]], Awaitable[Mapping[RequestId, Usage]]]
+RECOUNT_S = 30.0
+"""Seconds after which a process that counts for itself learns what others have spent of the same budgets."""
 ROUND_S = 1.0
 """Interval of renewing holds, writing progress and delivering rows."""
 
@@ -60,6 +62,7 @@ class Accounting:
     """Queries the usage of a dead gateway's requests."""
     _ring: KeyRing = field(default_factory=KeyRing)
     _wants_count: bool = False
+    _counted_at: float = 0.0
 
     def keys_changed(self, ring: KeyRing) -> None:
         """Count budgets from the ledger in the next round: a budget may be new, or this process."""
@@ -123,21 +126,27 @@ class Accounting:
             raise
 
     async def _count_the_past(self, ledger: LedgerStore) -> None:
-        """Raise budget counters to the ledger's sums after a start, a new budget, or the store's data loss."""
-        forgot = self.parts.shared is not None and self.parts.shared.wants_count
-        if not (self._wants_count or forgot):
+        """Raise budget counters to the ledger's sums after a start, a new budget, or the store's data loss.
+
+        Without a shared store also every ``RECOUNT_S``: a gateway and a jobs runner spend the same budgets, and each
+        overshoots by at most what the other spends meanwhile.
+        """
+        now, shared = self.parts.clock.monotonic(), self.parts.shared
+        is_old = 0.0 < self._counted_at <= now - RECOUNT_S
+        is_due = is_old if shared is None else shared.wants_count
+        if not (self._wants_count or is_due):
             return
-        self._wants_count, ring = False, self._ring
-        if self.parts.shared is not None:
-            self.parts.shared.counting()
+        self._wants_count, self._counted_at, ring = False, now, self._ring
+        if shared is not None:
+            shared.counting()
         try:
             await self.parts.reservations.flush()  # what is settled after the ledger was read would be counted twice
             await rebuild(ledger, self.parts.meters, ring, self.parts.clock.now())
         except BaseException:
             self._wants_count = True
             raise
-        if self.parts.shared is not None:
-            self.parts.shared.counted()
+        if shared is not None:
+            shared.counted()
 
     async def _last(self, ledger: LedgerStore) -> None:
         with suppress(StoreUnavailable, OSError, asyncio.CancelledError):

@@ -72,6 +72,19 @@ def test_a_shadow_copy_is_nobodys_request(log: io.StringIO, clock: ManualClock) 
     assert (kept, json.loads(log.getvalue())["request_id"]) == (["req-1"], "req-1")
 
 
+@pytest.mark.parametrize("outcome", [Outcome.NO_CAPACITY, Outcome.EVICTED, Outcome.OVER_BUDGET, Outcome.ENGINE_ERROR])
+def test_a_job_that_goes_back_is_no_request_yet(log: io.StringIO, clock: ManualClock, outcome: Outcome) -> None:
+    """A refusal before it ran is asked again, and breaks no promise; an attempt that ran counts like any request."""
+    metrics = Metrics()
+    ledger = RequestLedger(metrics, clock.monotonic)
+    before = metrics.exposition().decode().splitlines()
+    call = calls.call(stream=True)
+    call = replace(call, principal=replace(call.principal, answers_only=True))
+    ledger.record(call, replace(OK, outcome=outcome))
+    changed = [line for line in metrics.exposition().decode().splitlines() if line not in before]
+    assert bool(changed) is (outcome is Outcome.ENGINE_ERROR)
+
+
 def test_a_slow_upload_is_no_latency(log: io.StringIO, clock: ManualClock) -> None:
     """What the caller took to send its body stands in its own stage, and counts against no objective."""
     metrics = Metrics()

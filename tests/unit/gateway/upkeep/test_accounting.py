@@ -74,7 +74,7 @@ class Counting(Reservations):
 async def test_what_ended_is_settled_before_the_past_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ledger has its row already: settled afterwards, it would count twice."""
+    """The ledger has its row already: settled afterwards, it would count twice. A process alone counts again later."""
     clock, done = SystemClock(), list[str]()
     store, spool = MemoryLimits(clock), Spool(tmp_path, clock)
 
@@ -107,6 +107,9 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
     await money._round(ledger)
     await money._round(ledger)
     assert done == ["settled", "counted"]
+    monkeypatch.setattr(gateway_accounting, "RECOUNT_S", 0.0)
+    await money._round(ledger)
+    assert done == ["settled", "counted"] * 2
 
 
 async def test_what_a_budget_is_to_forgive_outlives_a_database_that_is_away(tmp_path: Path) -> None:
