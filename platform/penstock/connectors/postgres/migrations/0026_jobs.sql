@@ -422,7 +422,6 @@ declare
     flow job_flow;
     one job;
     wanted int;
-    is_alone boolean;
 begin
     perform from runner where id = me for key share;
     if not found or exists (select from job_pause where scope = 'all') then
@@ -432,7 +431,6 @@ begin
         wanted := counts[i];
         for round in 1 .. 2 loop
             exit when wanted <= 0;
-            is_alone := true;
             open flows for
                 select known.* from job_flow as known
                 where known.version = versions[i] and known.is_active and known.parked_until <= at
@@ -443,7 +441,6 @@ begin
                 exit when wanted <= 0;
                 fetch flows into flow;
                 exit when not found;
-                is_alone := false;
                 for one in
                     select * from job_claim_flow(
                         me, flow, case round when 1 then least(wanted, (counts[i] + 3) / 4) else wanted end, at)
@@ -453,15 +450,6 @@ begin
                 end loop;
             end loop;
             close flows;
-            -- Every flow is in somebody's hands, and none in ours: wait for one instead of going away without work.
-            if is_alone and round = 1 and i = 1 then
-                perform from job_flow as known
-                where known.version = versions[i] and known.is_active and known.parked_until <= at
-                  and not coalesce(closed -> (i - 1) ? known.tenant, false)
-                order by known.served
-                limit 1
-                for update;
-            end if;
         end loop;
     end loop;
 end $$;
