@@ -150,6 +150,9 @@ class PostgresJobs:
         return tuple(map(_job, await self._database.rows(_SQL["claim"], runner, versions, counts, closed, now)))
 
     async def finish(self, ends: Sequence[End]) -> frozenset[JobId]:
+        if not any(end.row for end in ends):
+            rows = await self._database.rows(_SQL["finish"], *_columns(map(_end_values, ends), 13))
+            return frozenset(row["id"] for row in rows)
         async with self._database.transaction() as session:
             rows = await session.rows(_SQL["finish"], *_columns(map(_end_values, ends), 13))
             held = frozenset(row["id"] for row in rows)

@@ -156,15 +156,6 @@ create function job_reserve(tenants text[], models text[], tokens bigint[], jobs
         set tokens = known.tokens + excluded.tokens, jobs = known.jobs + excluded.jobs
 $$;
 
-create function job_inserted() returns trigger language plpgsql
-    security definer set search_path = public, pg_temp as $$
-begin
-    perform job_reserve(array_agg(tenant), array_agg(model), array_agg(tokens), array_agg(jobs))
-    from (select tenant, model, sum(cost_tokens)::bigint as tokens, count(*) as jobs
-          from new_rows where state in ('queued', 'running') group by tenant, model) as opened;
-    return null;
-end $$;
-
 create function job_deleted() returns trigger language plpgsql
     security definer set search_path = public, pg_temp as $$
 begin
@@ -174,51 +165,50 @@ begin
     return null;
 end $$;
 
-create function job_updated() returns trigger language plpgsql
+create function job_changed() returns trigger language plpgsql
     security definer set search_path = public, pg_temp as $$
 begin
-    if not exists (select from new_rows where state <> 'running') then
-        return null;
+    if tg_op = 'INSERT' then
+        perform job_reserve(array_agg(tenant), array_agg(model), array_agg(tokens), array_agg(jobs))
+        from (select tenant, model, sum(cost_tokens)::bigint as tokens, count(*) as jobs
+              from new_rows where state in ('queued', 'running') group by tenant, model) as opened;
+    elsif not exists (select from new_rows where state <> 'running') then
+        return null;    -- a claim
+    else
+        perform job_reserve(array_agg(tenant), array_agg(model), array_agg(tokens), array_agg(jobs))
+        from (select tenant, model, -cost_tokens as tokens, -1::bigint as jobs
+              from old_rows where state in ('queued', 'running')
+              union all
+              select tenant, model, cost_tokens, 1 from new_rows where state in ('queued', 'running')) as changes;
+        perform from job_flow
+        where (version, tenant) in (select version, tenant from old_rows where state = 'running')
+        order by version, tenant
+        for update;
+        -- A claim charges the most that a job can use; what it used replaces that, and what never ran is given back.
+        update job_flow as flow
+        set served = flow.served + used.tokens / job_weight(flow.tenant)
+        from (select now.version, now.tenant, sum(case
+                  when now.state = 'queued' and now.attempt < earlier.attempt then -earlier.cost_tokens
+                  when now.state = 'succeeded' or now.reason = 'refused' or now.prompt_tokens + now.output_tokens > 0
+                      then now.prompt_tokens + now.output_tokens - earlier.cost_tokens
+                  else 0 end) as tokens
+              from new_rows as now join old_rows as earlier using (id)
+              where earlier.state = 'running' and now.state <> 'running'
+              group by now.version, now.tenant) as used
+        where flow.version = used.version and flow.tenant = used.tenant and used.tokens <> 0;
+        -- A batch tells of itself, its lines tell nothing.
+        perform tell(now.tenant, case
+            when now.kind = 'job' then 'job.' || now.state
+            when now.state <> 'succeeded' then 'response.' || now.state
+            when now.error = '' then 'response.completed'
+            else 'response.incomplete' end, now.name, now.webhook)
+        from new_rows as now join old_rows as earlier using (id)
+        where now.kind <> 'line' and earlier.state in ('queued', 'running') and now.state not in ('queued', 'running');
     end if;
-    perform job_reserve(array_agg(tenant), array_agg(model), array_agg(tokens), array_agg(jobs))
-    from (select tenant, model, -cost_tokens as tokens, -1::bigint as jobs
-          from old_rows where state in ('queued', 'running')
-          union all
-          select tenant, model, cost_tokens, 1 from new_rows where state in ('queued', 'running')) as changes;
-    -- A claim charges the most that a job can use; what it used replaces that, and what never ran is given back.
-    perform from job_flow
-    where (version, tenant) in (select version, tenant from old_rows where state = 'running')
-    order by version, tenant
-    for update;
-    update job_flow as flow
-    set served = flow.served + used.tokens / job_weight(flow.tenant)
-    from (select now.version, now.tenant, sum(case
-              when now.state = 'queued' and now.attempt < earlier.attempt then -earlier.cost_tokens
-              when now.state = 'succeeded' or now.reason = 'refused' or now.prompt_tokens + now.output_tokens > 0
-                  then now.prompt_tokens + now.output_tokens - earlier.cost_tokens
-              else 0 end) as tokens
-          from new_rows as now join old_rows as earlier using (id)
-          where earlier.state = 'running' and now.state <> 'running'
-          group by now.version, now.tenant) as used
-    where flow.version = used.version and flow.tenant = used.tenant and used.tokens <> 0;
-    -- A batch tells of itself, its lines tell nothing.
-    perform tell(now.tenant, case
-        when now.kind = 'job' then 'job.' || now.state
-        when now.state <> 'succeeded' then 'response.' || now.state
-        when now.error = '' then 'response.completed'
-        else 'response.incomplete' end, now.name, now.webhook)
-    from new_rows as now join old_rows as earlier using (id)
-    where now.kind <> 'line' and earlier.state in ('queued', 'running') and now.state not in ('queued', 'running');
-    return null;
-end $$;
-
--- ``do update`` waits for a claim that is closing the lane; ``do nothing`` would lose the job.
-create function job_queued() returns trigger language plpgsql
-    security definer set search_path = public, pg_temp as $$
-begin
     if not exists (select from new_rows where state = 'queued') then
         return null;
     end if;
+    -- ``do update`` waits for a claim that is closing the lane; ``do nothing`` would lose the job.
     -- A flow that was idle begins at the virtual time: idling earns nothing, and forgets nothing.
     insert into job_flow as known (version, tenant, served, is_active)
     select version, tenant, coalesce(
@@ -243,16 +233,16 @@ begin
     return null;
 end $$;
 
-create trigger job_1_inserted after insert on job referencing new table as new_rows
-    for each statement execute function job_inserted();
-create trigger job_1_updated after update on job referencing old table as old_rows new table as new_rows
-    for each statement execute function job_updated();
-create trigger job_1_deleted after delete on job referencing old table as old_rows
+create trigger job_inserted after insert on job referencing new table as new_rows
+    for each statement execute function job_changed();
+create trigger job_updated after update on job referencing old table as old_rows new table as new_rows
+    for each statement execute function job_changed();
+create trigger job_deleted after delete on job referencing old table as old_rows
     for each statement execute function job_deleted();
-create trigger job_2_inserted after insert on job referencing new table as new_rows
-    for each statement execute function job_queued();
-create trigger job_2_updated after update on job referencing new table as new_rows
-    for each statement execute function job_queued();
+
+create function job_is_capped(plan jsonb) returns boolean language sql immutable as $$
+    select coalesce((plan ->> 'spend_per_day')::bigint, 0) > 0 or coalesce((plan ->> 'spend_per_month')::bigint, 0) > 0
+$$;
 
 -- What is left of the tightest budget over a job of this key: null for no budget, less than nothing while another claim
 -- of the tenant or organisation is deciding. Spent is the ledger's, of all processes; held is what runs.
@@ -307,7 +297,14 @@ declare
     passed text[] := '{}';      -- lanes that give nothing more to this claim
     again double precision := 'infinity';
     is_busy boolean := false;
+    payer record;
+    holder record;
 begin
+    select coalesce((tenant.plan ->> 'weight')::double precision, 1) as weight,
+           job_is_capped(tenant.plan) or job_is_capped(org.plan) as is_capped
+    into payer
+    from tenant left join org on org.id = tenant.org
+    where tenant.id = flow.tenant;
     while wanted > 0 loop
         select near.*, head.deadline_at as head_at, lead(head.deadline_at) over (order by head.deadline_at) as next_at
         into lane
@@ -326,11 +323,15 @@ begin
         exit when not found;
         had := wanted;
         room := null;
-        if exists (select from job_pause where lane.batch <> '' and scope = 'batch:' || lane.batch)
-           or exists (select from api_key where id = lane.key and revoked_at > 0) then
+        select revoked_at > 0 as is_revoked, job_is_capped(plan) as is_capped into holder
+        from api_key where id = lane.key;
+        if holder.is_revoked
+           or (lane.batch <> '' and exists (select from job_pause where scope = 'batch:' || lane.batch)) then
             again := least(again, at + 2);
         else
-            room := job_room(lane.tenant, lane.key, at);
+            if payer.is_capped or holder.is_capped then
+                room := job_room(lane.tenant, lane.key, at);
+            end if;
             for one in
                 with picked as materialized (
                     select id, deadline_at, cost_micro_usd
@@ -395,7 +396,7 @@ begin
         where version = flow.version and tenant = flow.tenant and not is_ready and due_at = 'infinity';
     end if;
     if wanted < most then
-        update job_flow set served = served + cost / job_weight(tenant)
+        update job_flow set served = served + cost / greatest(coalesce(payer.weight, 1), 1)
         where version = flow.version and tenant = flow.tenant;
     elsif not exists (select from job_lane where version = flow.version and tenant = flow.tenant and is_ready) then
         update job_flow set is_active = false where version = flow.version and tenant = flow.tenant;

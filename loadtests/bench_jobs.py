@@ -1,0 +1,201 @@
+"""What the job store does: claims and ends beside procrastinate's, fairness, a deep queue, and what rows take.
+
+Run: ``make bench-jobs``. One embedded Postgres as ``penstock up`` has it, both engines in this run: trust the ratios.
+Ends with 1 if a bound is broken.
+"""
+
+import argparse
+import asyncio
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from loadtests.environments import environment
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.embedded import EmbeddedPostgres
+from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.connectors.postgres.migrations import migrate
+from penstock.domain.ids import TenantId
+from penstock.domain.jobs.ids import BatchId, RunnerId
+from penstock.domain.jobs.job import End, EnqueueLimits, Job, JobState, NewJob
+from tests.support.jobs.stores import PostgresWorld, new, quota
+
+RUNNERS, WINDOW = 4, 16
+FREE = EnqueueLimits()
+LEAST_RATIO, MOST_CLAIM_S, MOST_SHARE_OFF, MOST_GROWTH = 30.0, 0.015, 0.02, 1.3
+LASTS_S = 1e9
+
+
+def jobs_of(number: int, tenants: int, batch: str, half: bool = False) -> list[NewJob]:  # noqa: FBT001, FBT002  a plain switch
+    """Return jobs of many tenants in turn; ``half``: every second one is the first tenant's."""
+    return [
+        new(
+            f"{batch}_{n}",
+            tenant=TenantId(f"t{0 if half and n % 2 else n % tenants}"),
+            batch=BatchId(batch),
+            line=n,
+            deadline_at=LASTS_S,
+        )
+        for n in range(number)
+    ]
+
+
+def ends(jobs: Sequence[Job]) -> list[End]:
+    plain = End(
+        id=jobs[0].id, epoch=0, state=JobState.SUCCEEDED, at=2.0, status=200, prompt_tokens=40, output_tokens=60
+    )
+    return [replace(plain, id=job.id, epoch=job.epoch) for job in jobs]
+
+
+class Bench:
+    def __init__(self, database: Database) -> None:
+        self.database, self.store = database, PostgresJobs(database)
+        self.world = PostgresWorld(database)
+        self.claim_s: list[float] = []
+        self.tenants: Counter[TenantId] = Counter()
+
+    async def submit(self, jobs: Sequence[NewJob]) -> float:
+        begin = time.perf_counter()
+        for at in range(0, len(jobs), 10_000):
+            await self.store.submit_many(jobs[at : at + 10_000], FREE)
+        return len(jobs) / (time.perf_counter() - begin)
+
+    async def drain(self, most: int) -> float:
+        """Let runners claim and end jobs until there is none or enough; return jobs per second."""
+        self.claim_s.clear()
+        self.tenants.clear()
+        runners = [await self.world.runner() for _ in range(RUNNERS)]
+        begin = time.perf_counter()
+        await asyncio.gather(*(self._run(me, most) for me in runners))
+        return self.tenants.total() / (time.perf_counter() - begin)
+
+    async def _run(self, me: RunnerId, most: int) -> None:
+        while self.tenants.total() < most:
+            begin = time.perf_counter()
+            jobs = await self.store.claim(me, quota(WINDOW), 1.0)
+            self.claim_s.append(time.perf_counter() - begin)
+            self.tenants.update(job.tenant for job in jobs)
+            if not jobs:
+                return
+            await self.store.finish(ends(jobs))
+
+    async def sizes(self) -> dict[str, int]:
+        rows = await self.database.rows(
+            "select relname, pg_relation_size(oid) as heap, pg_indexes_size(oid) as indexes from pg_class "
+            "where relname in ('job', 'job_flow', 'job_lane', 'job_enqueued')"
+        )
+        return {f"{row['relname']} {kind}": row[kind] for row in rows for kind in ("heap", "indexes")}
+
+    async def row_bytes(self) -> float:
+        (row,) = await self.database.rows("select avg(pg_column_size(job.*))::double precision as bytes from job")
+        return float(row["bytes"])
+
+    async def forget(self, batch: str) -> None:
+        await self.database.rows("delete from job where batch = $1", batch)
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
+def peer(dsn: str, jobs: int) -> dict[int, float]:
+    python = environment("peers", "procrastinate") / "bin/python"
+    program = Path(__file__).parent / "jobs_peer.py"
+    return {
+        concurrency: float(
+            subprocess.run(
+                [python, program, dsn, str(jobs), str(concurrency)], check=True, capture_output=True, text=True
+            ).stdout.split()[-1]
+        )
+        for concurrency in (1, 16)
+    }
+
+
+async def speed(bench: Bench) -> tuple[float, float]:
+    """Return jobs per second over 100 tenants, and the distance of the largest tenant's share from a fair one."""
+    per_s = await bench.submit(jobs_of(20_000, 100, "fair", half=True))
+    done = await bench.drain(8_000)
+    share = bench.tenants[TenantId("t0")] / bench.tenants.total()
+    print(f"queued {per_s:,.0f} jobs/s; claimed and ended {done:,.0f} jobs/s of 100 tenants, {RUNNERS} runners")
+    print(f"a tenant with half of all jobs had {share:.2%} of the service, 1 % is fair")
+    await bench.drain(1 << 30)
+    await bench.forget("fair")
+    return done, abs(share - 0.01)
+
+
+async def deep(bench: Bench) -> float:
+    await bench.submit(jobs_of(50_000, 1000, "deep"))
+    await bench.drain(4_000)
+    p50, p99 = statistics.median(bench.claim_s), quantile(bench.claim_s, 0.99)
+    print(f"claim of {WINDOW} among 50,000 jobs of 1,000 tenants: p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms")
+    await bench.drain(1 << 30)
+    await bench.forget("deep")
+    return p99
+
+
+async def flat(bench: Bench, lines: int, batches: int) -> float:
+    """Return by how much all tables and indexes together grew from the second batch to the last."""
+    totals = []
+    for number in range(batches):
+        name = f"batch{number}"
+        await bench.submit(jobs_of(lines, 10, name))
+        if number == 1:
+            indexes = (await bench.sizes())["job indexes"] / lines
+            print(f"a queued line takes {await bench.row_bytes():,.0f} bytes, and {indexes:,.0f} of indexes")
+        await bench.drain(1 << 30)
+        await bench.forget(name)
+        sizes = await bench.sizes()
+        totals.append(sum(sizes.values()))
+        print(f"after batch {number + 1}: " + ", ".join(f"{one} {size / 1e6:.1f} MB" for one, size in sizes.items()))
+    return totals[-1] / totals[min(1, batches - 1)]
+
+
+async def ours(dsn: str, lines: int, batches: int) -> tuple[float, float, float, float]:
+    async with Database(dsn, max_connections=2 * RUNNERS, slower=20.0) as database:
+        await migrate(database)
+        bench = Bench(database)
+        done, off = await speed(bench)
+        return done, off, await deep(bench), await flat(bench, lines, batches)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lines", type=int, default=50_000)
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--peer-jobs", type=int, default=2_000)
+    asked = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+    server = EmbeddedPostgres(home / "postgres", home / "logs" / "postgres.log")
+    server.start()
+    try:
+        theirs = peer(server.dsn, asked.peer_jobs)
+        print(
+            "procrastinate: " + ", ".join(f"{n:,.0f} jobs/s with {c} at a time" for c, n in theirs.items()), flush=True
+        )
+        done, off, p99, growth = asyncio.run(ours(server.dsn, asked.lines, asked.batches))
+    finally:
+        server.stop()
+    ratio = done / max(theirs.values())
+    print(f"{ratio:.0f} times procrastinate's; sizes grew {growth:.2f} times from the second batch to the last")
+    broken = [
+        name
+        for name, is_broken in {
+            "speed": ratio < LEAST_RATIO,
+            "claim": p99 > MOST_CLAIM_S,
+            "fairness": off > MOST_SHARE_OFF,
+            "sizes": growth > MOST_GROWTH,
+        }.items()
+        if is_broken
+    ]
+    print(f"broken: {', '.join(broken)}" if broken else "all bounds hold")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
