@@ -5,12 +5,15 @@ A route of an object without a maker here fails, so each new kind of object come
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from penstock.gateway.app.openapi import document
+from tests.integration.conftest import HomeMaker
+from tests.support.patience import until
+from tests.support.platforms.local import Platform
 from tests.support.platforms.tenants import FORGED, Strangers
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -19,6 +22,7 @@ ROOM = re.compile(r"/v1/(jobs|files|batches|responses|webhooks)\b")
 NAMED = re.compile(r"\{\w+\}")
 REQUEST = {"model": "smollm2", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
 LATER_S = 3600.0
+OK = 200
 LINE = (
     '{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": '
     '{"model": "smollm2", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}}\n'
@@ -78,6 +82,19 @@ ROUTES = [
 ROUTES.remove(("POST", "/v1/responses/input_tokens"))
 OF_OBJECTS = [(method, path) for method, path in ROUTES if NAMED.search(path)]
 LISTS = [path for method, path in ROUTES if method == "GET" and not NAMED.search(path)]
+
+
+@pytest.fixture(scope="module")
+def strangers(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Strangers]:
+    """Yield a victim and strangers of a platform with a jobs runner: without one there are no such routes."""
+    settings = {**shared_settings, "job_runners": "1"}
+    with Platform(home=new_home("deferred"), models="smollm2", settings=settings) as platform:
+        made = Strangers(platform=platform, name=f"t{time.time_ns():x}")
+        made.prepare()
+        with platform.http(made.infer) as http:
+            until("the new keys have reached the gateway", lambda: http.get("/v1/models").status_code == OK, within_s=5)
+        yield made
+        made.leave()
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,8 @@ from tests.support.patience import until
 from tests.support.platforms.local import Platform
 
 ADMIN = "/admin/v1"
+NEVER = "f" * 24
+"""The end of an id that no object has; deferred work has its own matrix."""
 FORGED = "psk_000000000000_" + "0" * 49
 
 
@@ -92,6 +94,13 @@ class Strangers:
             "kind": "tenant",
             "name": self.victim,
             "request_id": self.use(),
+            "job": f"job_{NEVER}",
+            "file": f"file-{NEVER}",
+            "batch": f"batch_{NEVER}",
+            "response": f"resp_{NEVER}",
+            "webhook": f"we_{NEVER}",
+            "named": f"we_{NEVER}",
+            "delivery": f"whd_{NEVER}",
             "rollout": "ro-0123456789",
             "move": "abort",
             "worker": self.act("GET", "/workers")["workers"][0]["id"],

@@ -37,9 +37,11 @@ def get(
 def operation(
     summary: str, schema: Json, *, status: int = 200, body: Json | None = None, more: Iterable[int] = ()
 ) -> Json:
-    """Return an operation on the caller's own objects, with its body and further statuses."""
+    """Return an operation on the caller's own objects, with its body and further statuses; without jobs runners it is
+    not there.
+    """
     asked: Json = {} if body is None else {"requestBody": {"required": True, "content": {JSON: {"schema": body}}}}
-    refusals = errors({*_ANY_ROUTE, 401, 403, *more}, "Error")
+    refusals = errors({*_ANY_ROUTE, 401, 403, 404, *more}, "Error")
     done = answer("Done.", {JSON: {"schema": schema}}, REPLAYED if status == ACCEPTED else None)
     return {"summary": summary, **SECURITY, **asked, "responses": {str(status): done, **refusals}}
 
