@@ -133,7 +133,7 @@ class PostgresDeliveries:
         await self._database.rows(_SQL["give_back"], [one.id for one in held], [one.epoch for one in held])
 
     async def forget(self) -> int:
-        """Delete some of the deliveries that ended ``KEPT_S`` ago; return their number."""
+        """Remove some of the deliveries that ended ``KEPT_S`` ago; return their number."""
         row = await self._database.row(_SQL["forget"], KEPT_S, _FORGOTTEN_AT_ONCE)
         return int(row["gone"]) if row else 0
 
