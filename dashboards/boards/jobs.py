@@ -40,6 +40,12 @@ ENDS = Row(
             "ops",
             query(rate(names.JOBS_ENDED, "outcome"), "{{outcome}}"),
         ),
+        parts(
+            "Lines of batches",
+            "Of batches that have ended; stopped: by a cancel or the deadline.",
+            "short",
+            query(increase(names.JOB_LINES, "outcome", window="1h"), "{{outcome}}"),
+        ),
         lines(
             "Turnaround",
             "From submission to end, in parts of the time until the deadline: above 1 it is late.",

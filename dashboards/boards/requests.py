@@ -37,7 +37,7 @@ FAULTS: Mapping[Stage, Faults] = {
             "invalid_request", "malformed_body", "invalid_field", "unsupported_field", "body_too_large",
             "compressed_body", "headers_too_large", "route_not_found", "rollout_not_found", "method_not_allowed",
             "conflict", "idempotency_mismatch", "request_not_found", "artifact_refused", "table_refused",
-            "internal_error", "origin_not_allowed", "unknown_expectation",
+            "internal_error", "origin_not_allowed", "unknown_expectation", "window_not_offered",
             "object_not_found", "payload_gone", "payload_unreadable", "storage_full", "previous_response_not_found",
         )
     ),

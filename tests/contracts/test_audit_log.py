@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.connectors.postgres.audit import PostgresAudit
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.webhooks import PostgresEndpoints
 from penstock.control.api.ports import AuditLog
+from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.audit import Selection
 from tests.support.samples import control_plane as things
 from tests.twins.audit import MemoryAudit
@@ -60,3 +63,19 @@ async def test_other_acts_may_repeat(log: AuditLog) -> None:
     for _ in range(2):
         await log.note(things.act("key.plan", target="key:k"))
     assert len(await log.newest(99)) == 2
+
+
+@pytest.mark.integration
+async def test_an_alarm_is_told_to_the_tenants_webhooks_once(database: Database) -> None:
+    """With the alarm's row: again after a restart, or by another controller, nothing is told."""
+    endpoints = PostgresEndpoints(database, lambda: [b"k" * 32])
+    alarm = replace(ALARM, tenant=TenantId("shop"))
+    for tenant in (alarm.tenant, TenantId("other")):
+        await endpoints.create(tenant, "https://example.com/", ["budget.threshold"], b"s" * 32)
+    for _ in range(3):
+        await PostgresAudit(database).note_threshold(alarm)
+    told = await database.rows(
+        "select e.tenant, v.type, v.object from webhook_delivery d "
+        "join webhook_event v on v.id = d.event join webhook_endpoint e on e.id = d.endpoint"
+    )
+    assert [tuple(row.values()) for row in told] == [("shop", "budget.threshold", ALARM.target)]

@@ -26,6 +26,7 @@ from penstock.jobs.batches import BatchClosing, BatchJudging, BatchParts
 from penstock.jobs.deliveries import Deliveries
 from penstock.jobs.principal import as_batch
 from penstock.jobs.retention import Retention
+from penstock.jobs.shown import BatchMetrics
 from penstock.jobs.upkeep import Upkeep
 from penstock.jobs.validation import Validator
 
@@ -60,6 +61,7 @@ def batches(
         clock=shared.clock,
         ids=lambda: token_hex(ID_BYTES),
         crashed=lambda error: parts.ledger.crashed(error, RequestId("")),
+        closed=BatchMetrics(shared.metrics).closed,
     )
     validator = Validator(
         names=TableResolver(shared.table),

@@ -86,6 +86,8 @@ class BatchParts:
     clock: Clock
     ids: Callable[[], str]
     crashed: Callable[[BaseException], None]
+    closed: Callable[[Counts], None]
+    """Called with the counts of each batch whose files were written."""
 
 
 Work = Callable[[Batch], Coroutine[object, object, None]]
@@ -197,7 +199,7 @@ class BatchClosing:
 
     def __init__(self, parts: BatchParts, *, kept_s: float = KEPT_S) -> None:
         self._store, self._payloads, self._clock, self._ids = parts.store, parts.payloads, parts.clock, parts.ids
-        self._kept_s = kept_s
+        self._kept_s, self._closed = kept_s, parts.closed
         self._claims = _Claims(parts, BatchState.FINALIZING, BatchState.CANCELLING)
 
     async def step(self, now: float) -> None:
@@ -223,6 +225,8 @@ class BatchClosing:
         finally:
             if not is_closed:
                 await self._remove(files)
+        if is_closed:
+            self._closed(done.counts)
 
     def _file_id(self, now: float) -> FileId:
         return file_id(now, bytes.fromhex(self._ids()))

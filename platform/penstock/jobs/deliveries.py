@@ -21,7 +21,7 @@ from penstock.domain.jobs.webhook import (
     Verdict,
     WaitingEndpoint,
 )
-from penstock.jobs.receivers import SLOW_S, Sending, choose
+from penstock.jobs.receivers import MOST_AT_ONCE, SLOW_S, Sending, choose
 from penstock.jobs.schedule import after
 from penstock.jobs.signing import body_of, headers_of
 from penstock.telemetry import names
@@ -83,18 +83,25 @@ class Deliveries:
     async def step(self, now: float) -> None:
         await self._note_ends()
         await self.store.take_over()
-        waiting = await self.store.waiting()
-        sending = self._sending()
-        chosen = choose(waiting, sending)
-        self._show_late(waiting, sending, chosen)
-        runner = self.me()
-        if chosen and runner is not None and not self._is_ending:
-            failing = {one.endpoint for one in waiting if one.is_failing}
-            for delivery in await self.store.claim(runner, chosen):
-                self._begin(delivery, is_failing=delivery.endpoint in failing)
+        while await self._begin_round() >= MOST_AT_ONCE:
+            await self._note_ends()
         if now - self._forgot_at >= FORGET_EVERY_S:
             self._forgot_at = now
             await self.store.forget()
+
+    async def _begin_round(self) -> int:
+        """Begin the attempts of one round, and return the number that was claimed."""
+        waiting, sending = await self.store.waiting(), self._sending()
+        chosen = choose(waiting, sending)
+        self._show_late(waiting, sending, chosen)
+        runner = self.me()
+        if not chosen or runner is None or self._is_ending:
+            return 0
+        failing = {one.endpoint for one in waiting if one.is_failing}
+        claimed = await self.store.claim(runner, chosen)
+        for delivery in claimed:
+            self._begin(delivery, is_failing=delivery.endpoint in failing)
+        return len(claimed)
 
     async def end(self) -> None:
         """Let open attempts end for a moment; what is left is due for other runners, the same attempt again."""

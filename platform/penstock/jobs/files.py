@@ -129,7 +129,8 @@ class _Upload:
         self._digest, self._touched_at, self._is_kept = _Digest(), file.created_at, False
 
     async def write(self, data: bytes) -> None:
-        self._digest.add(data)
+        if self._file.idempotency:
+            self._digest.add(data)
         await self.writer.write(data)
         now = self._files.clock.now()
         if now - self._touched_at > TOUCH_S:

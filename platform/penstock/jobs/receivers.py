@@ -7,7 +7,7 @@ Trade-off: an endpoint with a long queue is served at 16 deliveries a round at m
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +25,8 @@ MOST_PER_ENDPOINT: Final = 16
 """Connections of an endpoint that answers: few receivers stand more at once."""
 MOST_MORE_PER_TENANT: Final = 64
 """Connections beyond the first of a tenant's endpoints together: an eighth of all of them."""
+MOST_AT_ONCE: Final = 128
+"""Deliveries begun in one round: each costs a millisecond of CPU, and who comes meanwhile is looked at between."""
 SLOW_S: Final = 1.0
 """Seconds of an unanswered attempt after which its endpoint gets no second connection."""
 
@@ -40,38 +42,41 @@ class Sending:
 
 
 def choose(waiting: Sequence[WaitingEndpoint], sending: Mapping[EndpointId, Sending]) -> dict[EndpointId, int]:
-    """Return the number of deliveries to begin by endpoint; those that failed last come last."""
-    chosen = _firsts(waiting, sending)
-    free, by_tenant = _more(sending.values())
-    for one in waiting:
-        has = sending.get(one.endpoint)
-        is_slow = one.is_failing or (has is not None and (has.is_slow or has.is_failing))
-        open_now = (has.count if has else 0) + chosen.get(one.endpoint, 0)
-        if is_slow or not open_now:
+    """Return the number of deliveries to begin by endpoint, at most ``MOST_AT_ONCE``.
+
+    First connections come first, those of failing endpoints after the others, and each in the order of lateness.
+    """
+    ordered = sorted(waiting, key=lambda one: -one.late_s)
+    answering = [one for one in ordered if not one.is_failing]
+    free = min(MOST_FIRST - len(sending), MOST_AT_ONCE)
+    chosen = _firsts(answering, sending, free)
+    failing_now = sum(one.is_failing for one in sending.values())
+    failing = [one for one in ordered if one.is_failing]
+    chosen |= _firsts(failing, sending, min(free - len(chosen), MOST_FAILING - failing_now))
+    _add_more(chosen, answering, sending)
+    return chosen
+
+
+def _firsts(
+    waiting: Sequence[WaitingEndpoint], sending: Mapping[EndpointId, Sending], most: int
+) -> dict[EndpointId, int]:
+    return {one.endpoint: 1 for one in [one for one in waiting if one.endpoint not in sending][: max(0, most)]}
+
+
+def _add_more(
+    chosen: dict[EndpointId, int], answering: Sequence[WaitingEndpoint], sending: Mapping[EndpointId, Sending]
+) -> None:
+    by_tenant: Counter[TenantId] = Counter()
+    for held in sending.values():
+        by_tenant[held.tenant] += held.count - 1
+    free = min(MOST_MORE - by_tenant.total(), MOST_AT_ONCE - len(chosen))
+    for one in answering:
+        has, first = sending.get(one.endpoint), chosen.get(one.endpoint, 0)
+        if (has is None and not first) or (has is not None and (has.is_slow or has.is_failing)):
             continue
+        open_now = first + (has.count if has else 0)
         more = min(MOST_PER_ENDPOINT - open_now, free, MOST_MORE_PER_TENANT - by_tenant[one.tenant])
         if more > 0:
-            chosen[one.endpoint] = chosen.get(one.endpoint, 0) + more
+            chosen[one.endpoint] = first + more
             by_tenant[one.tenant] += more
             free -= more
-    return chosen
-
-
-def _firsts(waiting: Sequence[WaitingEndpoint], sending: Mapping[EndpointId, Sending]) -> dict[EndpointId, int]:
-    free = MOST_FIRST - len(sending)
-    failing = MOST_FAILING - sum(one.is_failing for one in sending.values())
-    chosen: dict[EndpointId, int] = {}
-    for one in sorted(waiting, key=lambda one: (one.is_failing, -one.late_s)):
-        if one.endpoint in sending or free <= 0 or (one.is_failing and failing <= 0):
-            continue
-        chosen[one.endpoint] = 1
-        free -= 1
-        failing -= one.is_failing
-    return chosen
-
-
-def _more(sending: Iterable[Sending]) -> tuple[int, Counter[TenantId]]:
-    by_tenant: Counter[TenantId] = Counter()
-    for one in sending:
-        by_tenant[one.tenant] += one.count - 1
-    return MOST_MORE - by_tenant.total(), by_tenant

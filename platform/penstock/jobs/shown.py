@@ -5,6 +5,7 @@ from collections.abc import Sequence, Sized
 from enum import StrEnum
 from pathlib import Path
 
+from penstock.domain.jobs.batch import Counts
 from penstock.domain.jobs.job import Job, JobState, QueueShape, Reason, TakenOver
 from penstock.jobs.ending import Done
 from penstock.telemetry import logs, names
@@ -33,6 +34,12 @@ class Ended(StrEnum):
     CANCELLED = "cancelled"
     LATE = "late"
     DEAD_LETTER = "dead_letter"
+
+
+class LineEnd(StrEnum):
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
 
 
 _ENDED = {
@@ -123,3 +130,14 @@ def _followed(done: Done) -> Followed:
         JobState.CANCELLED: Followed.CANCELLED,
         JobState.FAILED: Followed.FAILED,
     }[state]
+
+
+class BatchMetrics:
+    def __init__(self, metrics: Metrics) -> None:
+        self._lines = metrics.counter(names.JOB_LINES)
+        begin_at_zero(self._lines, LineEnd)
+
+    def closed(self, counts: Counts) -> None:
+        stopped = counts.total - counts.completed - counts.failed
+        for end, lines in zip(LineEnd, (counts.completed, counts.failed, stopped), strict=True):
+            self._lines.labels(outcome=end).inc(lines)

@@ -15,6 +15,11 @@ JOBS_ENDED = counter(
     "Jobs ended, by whether their promise was kept: done, refused (their own fault), cancelled, late, dead_letter.",
     (Label.OUTCOME,),
 )
+JOB_LINES = counter(
+    "penstock_job_lines",
+    "Lines of batches that have ended: completed, failed, or stopped by a cancel or the deadline.",
+    (Label.OUTCOME,),
+)
 JOBS_TAKEN_OVER = counter("penstock_jobs_taken_over", "Jobs queued again because their runner was lost.")
 JOB_RUN_ERRORS = counter("penstock_job_run_errors", "Attempts ended by an error of the runner's own code.")
 JOBS_RUNNING = gauge("penstock_jobs_running", "Jobs that this runner holds.")

@@ -43,8 +43,16 @@ WORK = {
         "arms": "tell ask",
         "jobs": "submit submitted alone enqueued find page_newest page_oldest page_of_all attempts cancel cancel_batch "
         "replay to_replay delete pause resume paused tally lines",
+        "files": "alone used begin touch free_key finish keyed find newest oldest lock user delete abandon",
     },
-    RUNNER: {"jobs": "", "runners": "", "sources": "", "ledger": "append spent_in forgive"},
+    RUNNER: {
+        "jobs": "",
+        "runners": "",
+        "files": "",
+        "retention": "",
+        "sources": "",
+        "ledger": "append spent_in forgive",
+    },
     CONTROLLER: {
         "fleet": "",
         "leadership": "",
@@ -108,6 +116,7 @@ REFUSED = {
         "select job_claim(1, '{}', '{}', '[]', 0)",
         "select job_take_over(1, 0)",
         "delete from job",
+        "delete from file",
         "update job_enqueued set tokens = 0",
         "update job_flow set served = 0",
         "insert into runner (name, started_at, seen_at) values ('mine', 0, 0)",

@@ -50,6 +50,7 @@ async def test_from_file_to_results(site: BatchSite) -> None:
     assert {one["response"]["status_code"] for one in output} == {200}
     assert {(one["response"]["status_code"], one["error"]) for one in errors} == {(400, None)}
     assert (done.tokens.prompt, done.tokens.output) == (12, 16)
+    assert site.closed == [done.counts]
     assert set(done.times) == {BatchState.IN_PROGRESS, BatchState.FINALIZING, BatchState.COMPLETED}
     assert await site.reserved() == 0
 

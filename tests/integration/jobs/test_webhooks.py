@@ -16,12 +16,13 @@ from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import RunnerId
 from penstock.jobs.schedule import DELAYS_S, JITTER
 from tests.support.patience import patient, until
-from tests.support.webhooks.deliverer import attempted, deliveries, pass_time
+from tests.support.webhooks.deliverer import attempted, deliveries, forever, pass_time
 
 pytestmark = pytest.mark.integration
 KEY, SECRET = b"k" * 32, b"s" * 32
 SHOP = TenantId("shop")
 MINUTE_S = 60.0
+HANGING, TENANTS, OTHERS = 1_000, 64, 100
 
 
 @contextmanager
@@ -68,6 +69,36 @@ async def tell(database: Database, tenant: str, count: int = 1) -> None:
     await database.rows(
         "select tell($1, 'job.succeeded', 'job_' || n, '') from generate_series(1, $2) as n", tenant, count
     )
+
+
+async def test_a_thousand_receivers_that_hang_delay_nobody(
+    database: Database, endpoints: PostgresEndpoints, received: tuple[int, list[list[str]]]
+) -> None:
+    """Others' first attempts end within a second (p99), of endpoints never seen before, last in every order."""
+    port, seen = received
+    for number in range(HANGING):
+        tenant = TenantId(f"a{number % TENANTS:03}")
+        await endpoints.create(tenant, f"http://127.0.0.1:{port}/hang/{number}", ["*"], SECRET)
+    for number in range(OTHERS):
+        await endpoints.create(TenantId(f"z{number}"), f"http://127.0.0.1:{port}/ok/{number}", ["*"], SECRET)
+    work = deliveries(database, KEY, RunnerId(1))
+    running = asyncio.create_task(forever(work))
+    for number in range(TENANTS):
+        await tell(database, f"a{number:03}", 8)
+    await asyncio.to_thread(until, "all hang", lambda: sum("/hang/" in one[0] for one in seen) >= HANGING)
+    for number in range(OTHERS):
+        await tell(database, f"z{number}")
+        await asyncio.sleep(0.03)
+    await asyncio.to_thread(until, "others are told", lambda: sum("/ok/" in one[0] for one in seen) >= OTHERS)
+    await asyncio.sleep(patient(3 * work.every_s))
+    running.cancel()
+    rows = await database.rows(
+        "select d.ended_at - d.created_at as seconds from webhook_delivery d join webhook_endpoint e "
+        "on e.id = d.endpoint where e.tenant like 'z%' order by 1"
+    )
+    late = [row["seconds"] for row in rows]
+    assert min(late) > 0
+    assert late[98] <= patient(1.0), f"p50 {late[49]:.2f} s, p99 {late[98]:.2f} s"
 
 
 async def test_three_days_of_a_receiver_that_fails(

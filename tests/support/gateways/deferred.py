@@ -83,6 +83,7 @@ class DeferredGateway:
         self.store = PostgresJobs(self.database)
         self.payloads = SealedPayloads(FolderObjects(self.folder), lambda: SEALING)
         self.secrets, keys = self._keys()
+        self.keys = keys
         counter = itertools.count(1)
         resolver = TableResolver(self.table)
         self.service = Submitting(

@@ -17,7 +17,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.domain.fleet.table import Route, RoutingTable, Share
 from penstock.domain.ids import Alias, KeyId, RequestId, TenantId
-from penstock.domain.jobs.batch import Batch, BatchState
+from penstock.domain.jobs.batch import Batch, Counts
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import BatchId, FileId, RunnerId
 from penstock.domain.jobs.job import ClaimQuota, End, Job, JobState, PutBack, Reason
@@ -56,6 +56,7 @@ class BatchSite:
     tenant: TenantId = ACME
     revoked: bool = False
     crashes: list[BaseException] = field(default_factory=list)
+    closed: list[Counts] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._numbers = count(1)
@@ -136,6 +137,7 @@ class BatchSite:
             clock=self.clock,
             ids=self.name,
             crashed=self.crashes.append,
+            closed=self.closed.append,
         )
 
     async def step(self, runner: RunnerId) -> None:
@@ -201,6 +203,3 @@ class BatchSite:
     async def reserved(self) -> int:
         rows = await self.database.rows("select tokens from job_enqueued where tenant = $1", self.tenant)
         return sum(row["tokens"] for row in rows)
-
-
-OVER = frozenset(state for state in BatchState if state.is_over)

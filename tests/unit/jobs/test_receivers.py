@@ -9,6 +9,7 @@ from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import EndpointId
 from penstock.domain.jobs.webhook import WaitingEndpoint
 from penstock.jobs.receivers import (
+    MOST_AT_ONCE,
     MOST_FAILING,
     MOST_FIRST,
     MOST_MORE,
@@ -27,6 +28,15 @@ def sending(count: int = 1, *, tenant: str = "t", is_failing: bool = False, is_s
     return Sending(tenant=TenantId(tenant), count=count, is_failing=is_failing, is_slow=is_slow)
 
 
+def rounds(queues: list[WaitingEndpoint]) -> list[EndpointId]:
+    """Return the endpoints in the order in which they get their first connection, if none ends."""
+    open_now: dict[EndpointId, Sending] = {}
+    while chosen := choose([one for one in queues if one.endpoint not in open_now], open_now):
+        failing = {one.endpoint: one.is_failing for one in queues}
+        open_now |= {name: sending(is_failing=failing[name], is_slow=True) for name in chosen}
+    return list(open_now)
+
+
 def test_a_new_endpoint_comes_in_beside_a_thousand_that_hang() -> None:
     """All of them with an open attempt, known to fail or not."""
     for is_failing in (False, True):
@@ -39,9 +49,18 @@ def test_a_new_endpoint_comes_in_beside_a_thousand_that_hang() -> None:
 def test_known_failures_never_take_all_connections() -> None:
     """Of two thousand failing endpoints, all due, a bounded part is tried at once, and after those that answer."""
     queues = [waiting(f"f{i}", is_failing=True, late_s=99.0) for i in range(2_000)]
-    chosen = choose([*queues, *(waiting(f"g{i}") for i in range(400))], {})
-    assert sum(name.startswith("f") for name in chosen) == MOST_FAILING
-    assert sum(name.startswith("g") for name in chosen) == 400
+    begun = rounds([*queues, *(waiting(f"g{i}") for i in range(400))])
+    assert sum(name.startswith("f") for name in begun) == MOST_FAILING
+    assert all(name.startswith("g") for name in begun[:400])
+
+
+def test_a_round_is_short_and_queues_come_last() -> None:
+    """A burst is begun in parts, each endpoint's first delivery before any other's second."""
+    queues = [waiting(f"e{i}", tenant=f"t{i}", late_s=float(i)) for i in range(MOST_AT_ONCE + 1)]
+    chosen = choose(queues, {})
+    assert len(chosen) == sum(chosen.values()) == MOST_AT_ONCE
+    assert "e0" not in chosen
+    assert sum(choose(queues[:3], {}).values()) == 3 * MOST_PER_ENDPOINT
 
 
 def test_an_endpoint_that_does_not_answer_gets_no_second_connection() -> None:
@@ -78,6 +97,7 @@ def test_no_bound_is_passed(
         after[f"{int(name) % tenants}"] += extra
         more += extra
         assert count + (busy[name].count if name in busy else 0) <= MOST_PER_ENDPOINT
+    assert sum(chosen.values()) <= MOST_AT_ONCE
     assert len(busy) + sum(name not in busy for name in chosen) <= MOST_FIRST
     assert more <= max(MOST_MORE, before.total())
     assert all(count <= max(MOST_MORE_PER_TENANT, before[tenant]) for tenant, count in after.items())

@@ -16,6 +16,7 @@ from penstock.gateway.app import (
     openapi_jobs,
     openapi_responses,
     openapi_tensors,
+    openapi_webhooks,
     queries,
 )
 from penstock.gateway.app.openapi_parts import (
@@ -41,7 +42,7 @@ from penstock.gateway.app.queries import MODELS
 from penstock.gateway.listener.errors import TABLE
 from penstock.gateway.openai import bounds, parse, tools
 
-DEFERRED = (openapi_jobs, openapi_files, openapi_batches, openapi_responses)
+DEFERRED = (openapi_jobs, openapi_files, openapi_batches, openapi_responses, openapi_webhooks)
 """The documents of deferred work."""
 REQUESTS = "/v1/requests"
 """The page on which callers find the records of their requests."""

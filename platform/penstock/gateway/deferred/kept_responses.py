@@ -28,7 +28,7 @@ from penstock.intake.types import Headers
 
 MOST_PENDING_BYTES = 64 << 20
 """Bytes of answers that wait to be stored: beyond, the store is too slow, and further answers are dropped."""
-_ENDS = (b"event: response.completed", b"event: response.incomplete")
+_COMPLETED, _INCOMPLETE = _ENDS = (b"event: response.completed", b"event: response.incomplete")
 _UNNAMED = b'"previous_response_id":null'
 
 
@@ -146,7 +146,7 @@ class TailReply(PassedReply):
 
     def write(self, data: bytes) -> None:
         self._reply.write(data)
-        if not self._is_stream or self._pieces or any(end in data for end in _ENDS):
+        if not self._is_stream or self._pieces or _COMPLETED in data or _INCOMPLETE in data:
             self._pieces.append(data)
 
     def body(self) -> bytes:
