@@ -11,13 +11,14 @@ from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.serving.report import Report, Used
-from penstock.domain.serving.slo import TimedPromise
+from penstock.domain.serving.slo import NO_PROMISE, TimedPromise
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import COMMENT, decode, encode
 from penstock.telemetry import names
 from penstock.worker import meter as meter_module
+from penstock.worker.gate import corridor, in_flight
 from penstock.worker.gate.corridor import Gate
 from penstock.worker.gate.queueing.work import Work
 from penstock.worker.gate_config import GateConfig
@@ -249,6 +250,26 @@ async def test_one_prompt_and_the_platform_have_no_share(changes: dict[str, Any]
     assert shares == [None]
 
 
+BATCH = Work(
+    request=RequestId("b"),
+    tenant=TenantId("b"),
+    standing=Standing.BATCH,
+    weight=1.0,
+    prompt_tokens=1,
+    expected_output_tokens=9,
+    sequences=8,
+)
+
+
+class Ran:
+    """Stands for the time in which this process ran."""
+
+    at = 0.0
+
+    def seconds(self) -> float:
+        return self.at
+
+
 class Stepping:
     """Makes a token at each of some seconds."""
 
@@ -268,16 +289,7 @@ class Stepping:
 
 async def beside_batch(clock: ManualClock, engine: Stepping, ticket: Ticket) -> Gate:
     gate = Gate(engine, replace(CONFIG, max_num_seqs=16), clock)
-    batch = Work(
-        request=RequestId("b"),
-        tenant=TenantId("b"),
-        standing=Standing.BATCH,
-        weight=1.0,
-        prompt_tokens=1,
-        expected_output_tokens=9,
-        sequences=8,
-    )
-    gate.queue.arrive(batch, clock.monotonic(), lambda: None, lambda *_: None)
+    gate.queue.arrive(BATCH, clock.monotonic(), lambda: None, lambda *_: None)
     await ask(gate, "/v1/chat/completions", ticket)
     return gate
 
@@ -315,3 +327,34 @@ async def test_the_page_of_metrics_shows_the_bounds(clock: ManualClock) -> None:
     assert (shown("ttft"), shown("autoscaler")) == (16, 16)
     gate.queue.yielding.told = 3
     assert shown("autoscaler") == 3
+
+
+class Lagging:
+    """Makes its first token after five seconds of the machine's clock, of which this process ran in some."""
+
+    def __init__(self, clock: ManualClock, ran: Ran, ran_s: float) -> None:
+        self.clock, self.ran, self.ran_s = clock, ran, ran_s
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        meter = current.get()
+        assert meter is not None
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        self.clock.advance(5.0)
+        self.ran.at += self.ran_s
+        meter.made(1)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+@pytest.mark.parametrize(("ran_s", "is_late"), [(5.0, True), (0.2, False)])
+async def test_own_lag_is_no_evidence_against_batch_work(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch, ran_s: float, *, is_late: bool
+) -> None:
+    """A first token counts as late by the seconds in which this process ran."""
+    ran = Ran()
+    for module in (corridor, in_flight):
+        monkeypatch.setattr(module, "awake_time", lambda: ran)
+    gate = Gate(Lagging(clock, ran, ran_s), replace(CONFIG, max_num_seqs=16), clock)
+    gate.queue.arrive(BATCH, clock.monotonic(), lambda: None, lambda *_: None)
+    gate.queue.stepped(NO_PROMISE, 0.01, clock.monotonic() - 1)
+    await ask(gate, "/v1/chat/completions", PROMISED)
+    assert (gate.queue.yielding.first.slots < 16) == is_late
