@@ -14,6 +14,7 @@ from penstock.apps.gateway.front import front
 from penstock.apps.gateway.parts import compose
 from penstock.apps.keys import Keys
 from penstock.apps.settings.processes import GatewaySettings
+from penstock.connectors.postgres.database import Database
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.pool.shown import PoolMetrics
 from penstock.control.rollout.shown import RolloutMetrics
@@ -21,6 +22,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.versions import Deployment
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import Alias, WorkerId
+from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.rollout.rollout import Rollout
 from penstock.jobs.shown import RunnerMetrics
 from penstock.local.restarts import Restarts
@@ -38,6 +40,7 @@ from penstock.worker.gate_config import GateConfig
 from tests.support.monitoring import runbooks
 from tests.support.monitoring.alert_rules import RULES
 from tests.support.samples import control_plane
+from tests.support.webhooks.deliverer import deliveries
 
 VERSION = control_plane.TINY
 CONFIG = GateConfig(worker=WorkerId("w"), version=VERSION, ticket_key="00", max_num_seqs=4)
@@ -95,12 +98,22 @@ def worker() -> str:
     return WorkerMetrics(VERSION, WorkerId("w1"), "a").metrics.exposition().decode() + gate + engine
 
 
+def runner() -> str:
+    """Return the page of the deliveries of a runner that has no database yet."""
+    work = deliveries(Database("postgresql://nobody@/none"), b"k" * 32, RunnerId(1))
+    return work.metrics.exposition().decode()
+
+
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[str, str], float]]:
     """Return all samples of all fresh pages."""
     return [
         (sample.name, sample.labels, sample.value)
+<<<<<<< HEAD
         for page in (gateway(tmp_path_factory.mktemp("home")), controller(), worker(), runner(), supervisor())
+=======
+        for page in (gateway(tmp_path_factory.mktemp("home")), controller(), worker(), supervisor(), runner())
+>>>>>>> HOOKS
         for family in text_string_to_metric_families(page)
         for sample in family.samples
     ]

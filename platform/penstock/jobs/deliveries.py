@@ -16,6 +16,7 @@ from penstock.domain.jobs.webhook import (
     ClaimedDelivery,
     DeliveryId,
     EndedAttempt,
+    OffReason,
     SendError,
     TurnedOff,
     Verdict,
@@ -26,7 +27,7 @@ from penstock.jobs.schedule import after
 from penstock.jobs.signing import body_of, headers_of
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
-from penstock.telemetry.metrics import Metrics
+from penstock.telemetry.metrics import Metrics, begin_at_zero
 
 EVERY_S = 0.25
 """Seconds between two looks for due deliveries: an event's first attempt begins within half a second."""
@@ -75,6 +76,10 @@ class Deliveries:
     _ended: list[EndedAttempt] = field(default_factory=list)
     _forgot_at: float = 0.0
     _is_ending: bool = False
+
+    def __post_init__(self) -> None:
+        begin_at_zero(self.metrics.counter(names.WEBHOOK_ATTEMPTS), OUTCOMES)
+        begin_at_zero(self.metrics.counter(names.WEBHOOKS_TURNED_OFF), (OffReason.GONE.value, OffReason.FAILING.value))
 
     @property
     def is_busy(self) -> bool:

@@ -44,12 +44,14 @@ WORK = {
         "jobs": "submit submitted alone enqueued find page_newest page_oldest page_of_all attempts cancel cancel_batch "
         "replay to_replay delete pause resume paused tally lines",
         "files": "alone used begin touch free_key finish keyed find newest oldest lock user delete abandon",
+        "webhooks": "alone create of_tenant one change rotate delete test deliveries replay end_due",
     },
     RUNNER: {
         "jobs": "",
         "runners": "",
         "files": "",
         "retention": "",
+        "webhooks": "take_over waiting claim reseal hold end learn end_due disabled give_back forget",
         "sources": "",
         "ledger": "append spent_in forgive",
     },

@@ -74,7 +74,7 @@ class Counting(Reservations):
 async def test_what_ended_is_settled_before_the_past_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ledger has its row already: settled afterwards, it would count twice. A process alone counts again later."""
+    """The ledger has its row already, so that a settlement after the count would count it twice."""
     clock, done = SystemClock(), list[str]()
     store, spool = MemoryLimits(clock), Spool(tmp_path, clock)
 
