@@ -98,7 +98,7 @@ def worker() -> str:
     return WorkerMetrics(VERSION, WorkerId("w1"), "a").metrics.exposition().decode() + gate + engine
 
 
-def runner() -> str:
+def deliverer() -> str:
     """Return the page of the deliveries of a runner that has no database yet."""
     work = deliveries(Database("postgresql://nobody@/none"), b"k" * 32, RunnerId(1))
     return work.metrics.exposition().decode()
@@ -109,11 +109,14 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, dict[st
     """Return all samples of all fresh pages."""
     return [
         (sample.name, sample.labels, sample.value)
-<<<<<<< HEAD
-        for page in (gateway(tmp_path_factory.mktemp("home")), controller(), worker(), runner(), supervisor())
-=======
-        for page in (gateway(tmp_path_factory.mktemp("home")), controller(), worker(), supervisor(), runner())
->>>>>>> HOOKS
+        for page in (
+            gateway(tmp_path_factory.mktemp("home")),
+            controller(),
+            worker(),
+            runner(),
+            deliverer(),
+            supervisor(),
+        )
         for family in text_string_to_metric_families(page)
         for sample in family.samples
     ]
