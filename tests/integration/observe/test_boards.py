@@ -27,6 +27,8 @@ EMPTY = {
     "penstock_worker_lost": "engines end here, and no worker",
     "penstock_job": "no runner of jobs belongs to this platform: tests/integration/jobs has some",
     "penstock_webhook": "no runner of this platform sends webhooks: tests/integration/jobs has some",
+    "penstock_runner_": "no runner of jobs belongs to this platform: tests/integration/jobs has some",
+    "penstock_kept_responses": "a platform without a runner keeps no responses: tests/integration/jobs has some",
     "penstock_scale_": "no version scales: tests/integration/scaling has some",
 }
 """Queries that have no answer on either platform, by a part of their text, with the reason."""
