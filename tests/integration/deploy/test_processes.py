@@ -23,7 +23,8 @@ async def test_a_platform_starts_from_outside_settings_alone(place: Place) -> No
 def _whole(place: Place) -> None:
     assert place.start("init").wait(60) == 0, place.log("init")
     nowhere = f"https://127.0.0.1:{free_port()}"
-    controller, gateway = (place.start(name) for name in ("controller", "gateway"))
+    controller, gateway, runner = (place.start(name) for name in ("controller", "gateway", "runner"))
+    place.answers("runner", "live", 200, runner)
     worker = place.start("worker", PENSTOCK_CONTROLLER_URL=nowhere)
     place.answers("controller", "live", 200, controller)
     assert place.answers("controller", "ready", 200, controller)["leader"]
@@ -39,7 +40,7 @@ def _whole(place: Place) -> None:
     _public(place)
     _end(place, {"worker": worker})
     _reports(place)
-    _end(place, {"controller": controller, "gateway": gateway})
+    _end(place, {"runner": runner, "controller": controller, "gateway": gateway})
     assert list((place.root / "read-only").iterdir()) == []
 
 

@@ -81,6 +81,8 @@ class Place:
             "PENSTOCK_CONTROLLER_URL": self.url("controller", "api"),
             "PENSTOCK_ARTIFACT_STORE": "s3://models/of-nobody",
             "PENSTOCK_ARTIFACT_ENDPOINT": f"http://127.0.0.1:{self.silent.getsockname()[1]}",
+            "PENSTOCK_PAYLOADS_URL": "s3://payloads/of-nobody",
+            "PENSTOCK_PAYLOADS_ENDPOINT": f"http://127.0.0.1:{self.silent.getsockname()[1]}",
             "PENSTOCK_LIMITS_URL": "redis://127.0.0.1:1/0",
             "PENSTOCK_ANSWERS_URL": "redis://127.0.0.1:1/1",
         }
@@ -166,7 +168,7 @@ def deployed(root: Path, dsn: str) -> Iterator[Place]:
         place = Place(root, dsn, silent)
         place.mount("platform-key", KEY)
         place.mount("api-key-pepper", PEPPER)
-        for name in ("gateway", "controller"):
+        for name in ("gateway", "controller", "runner"):
             place.mount(f"{name}-database-password", f"of-{name}")
         place.mount("worker-key", worker_key(KEY))
         place.mount("signing-public-key", "x")

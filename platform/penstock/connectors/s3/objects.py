@@ -42,9 +42,9 @@ class S3Objects:
             endpoint_url=endpoint or None,
             region_name=region or None,
             config=Config(
-                retries={"mode": "standard", "max_attempts": 4},
+                retries={"mode": "standard", "max_attempts": 2},
                 connect_timeout=5,
-                read_timeout=30,
+                read_timeout=10,  # a thread that waits for S3 holds the end of its process
                 max_pool_connections=16,
             ),
         )
