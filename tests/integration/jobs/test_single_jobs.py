@@ -216,7 +216,7 @@ async def test_an_idempotency_key_makes_one_job(site: DeferredGateway) -> None:
 
 async def test_two_submits_at_once_under_one_key_make_one_job(site: DeferredGateway) -> None:
     """Each gets the one job, and the request is stored once."""
-    answers = await asyncio.gather(*(site.ask("POST", "/v1/jobs", WISH, headers=KEY) for _ in range(6)))
+    answers = await asyncio.gather(*(site.ask("POST", "/v1/jobs", WISH, headers=KEY) for _ in range(4)))
     assert {answer.status_code for answer in answers} == {202}
     assert len({answer.json()["id"] for answer in answers}) == 1
     assert sum("idempotency-replayed" not in answer.headers for answer in answers) == 1
