@@ -184,6 +184,7 @@ def _stores(
         "database-password": "not asked for over a socket",
         "gateway-database-password": "of-gateways",
         "controller-database-password": "of-controllers",
+        "runner-database-password": "of-runners",
         "limits-password": PASSWORD,
         "answers-password": PASSWORD,
         "limits-ca": trust.file.read_text(),
