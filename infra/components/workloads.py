@@ -53,7 +53,7 @@ def identities(site: Site, granted: Granted) -> tuple[Identity, ...]:
     """Every other pod identity of a region. Of our processes those have one that read versions or keep payloads."""
     rights = {"artifacts": serving.reads_artifacts(granted), "payloads": serving.keeps_payloads(granted)}
     ours = {
-        (SERVING, name): tuple(one for store in rights.keys() & process.calls.keys() for one in rights[store])
+        (SERVING, name): tuple(one for store in rights if store in process.calls for one in rights[store])
         for name, process in processes().items()
     }
     found = {
