@@ -24,10 +24,6 @@ from penstock.domain.serving.request import Api
 
 MOST_OPEN = 2_000
 """Batches of one tenant that have not ended: OpenAI's bound for an hour."""
-CANCELLED_WITHIN_S, LATE_S = 20.0, 10.0
-"""Seconds after which a running line is ended that its runner does not stop: after a cancel (files follow within 30 s),
-and after its deadline.
-"""
 _SQL = load("batches")
 _LIVE = frozenset({BatchState.IN_PROGRESS, BatchState.FINALIZING, BatchState.CANCELLING})
 _TIMES = msgspec.json.Decoder(dict[BatchState, float])
@@ -112,8 +108,7 @@ class PostgresBatchWork:
         self._database = database
 
     async def advance(self, now: float) -> None:
-        """Move batches after their last line has ended; end lines that their runner does not stop."""
-        await self._database.rows(_SQL["end_deaf"], now - CANCELLED_WITHIN_S, now - LATE_S, now)
+        """Move batches after their last line has ended."""
         async with self._database.transaction() as session:
             for row in await session.rows(_SQL["ended_lines"]):
                 await _save(session, batches.lines_ended(_batch(row), now, is_late=row["has_late"]))

@@ -63,20 +63,6 @@ where ended_at = 0 and state = 'in_progress' and not batch_has_open_lines(b)
 limit 100
 for update skip locked
 
--- name: end_deaf
--- A new epoch fences what the runner may still say.
-with deaf as (
-    select id from job
-    where state = 'running' and batch <> '' and (cancel_asked_at > 0 and cancel_asked_at <= $1 or deadline_at <= $2)
-    order by id
-    for update
-)
-update job
-set state = case when cancel_asked_at > 0 then 'cancelled' else 'failed' end,
-    reason = case when cancel_asked_at > 0 then 'cancelled' else 'deadline' end,
-    epoch = epoch + 1, ended_at = $3
-from deaf where job.id = deaf.id
-
 -- name: claim
 -- Tenants take turns: the oldest batch of each comes before the second one of any.
 update batch set runner = $1, epoch = epoch + 1, tries = tries + 1
