@@ -8,7 +8,6 @@ from penstock.apps.gateway.offered import networks, webhook_keys
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.deferred import DeferredSettings
-from penstock.apps.stores import open_payloads
 from penstock.connectors.postgres.batches import PostgresBatchWork
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
@@ -18,6 +17,7 @@ from penstock.connectors.postgres.webhooks import PostgresDeliveries
 from penstock.connectors.webhooks.sender import WebhookSender
 from penstock.domain.ids import KeyId, RequestId, TenantId
 from penstock.domain.jobs.ids import RunnerId
+from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.openai.bounds import TableBounds
 from penstock.gateway.openai.reading import BodyReader
@@ -35,29 +35,32 @@ ID_BYTES = 10
 
 
 def upkeep(
-    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], RunnerId | None]
+    settings: DeferredSettings,
+    parts: Parts,
+    database: Database,
+    payloads: PayloadStore,
+    me: Callable[[], RunnerId | None],
 ) -> tuple[Upkeep, ...]:
     """Return a runner's loops beside its jobs."""
-    loops = (deliveries(settings, parts.shared, database, me), *batches(settings, parts, database, me))
-    return (*loops, retention(settings, parts.shared, database))
+    loops = (deliveries(settings, parts.shared, database, me), *batches(parts, database, payloads, me))
+    return (*loops, retention(parts.shared, database, payloads))
 
 
-def retention(settings: DeferredSettings, shared: Shared, database: Database) -> Retention:
-    payloads = open_payloads(settings, lambda: shared.ticket_keys.platform)
+def retention(shared: Shared, database: Database, payloads: PayloadStore) -> Retention:
     responses = PostgresStoredResponses(database, shared.clock)
     owners = (PostgresFiles(database), PostgresExpiringJobs(database), PostgresOpenBatches(database), responses)
     return Retention(payloads, owners)
 
 
 def batches(
-    settings: DeferredSettings, parts: Parts, database: Database, me: Callable[[], RunnerId | None]
+    parts: Parts, database: Database, payloads: PayloadStore, me: Callable[[], RunnerId | None]
 ) -> tuple[Upkeep, ...]:
     """Return the loops that judge files of batches, and write their results."""
     shared, holder = parts.shared, parts.probes.keys.holder
     work = BatchParts(
         store=PostgresBatchWork(database),
         me=me,
-        payloads=open_payloads(settings, lambda: shared.ticket_keys.platform),
+        payloads=payloads,
         clock=shared.clock,
         ids=lambda: token_hex(ID_BYTES),
         crashed=lambda error: parts.ledger.crashed(error, RequestId("")),

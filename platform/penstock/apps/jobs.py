@@ -2,13 +2,12 @@
 
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.parts import Parts
-from penstock.apps.settings.deferred import DeferredSettings
-from penstock.apps.stores import open_payloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.runners import PostgresRunnerLife, PostgresRunners
 from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
 from penstock.domain.ids import KeyId, VersionId
+from penstock.domain.jobs.payload import PayloadStore
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.openai.bounds import TableBounds
 from penstock.gateway.openai.reading import BodyReader
@@ -25,26 +24,22 @@ CONNECTIONS = 4
 """Of a runner: a claim, a group of ends, a question and an upkeep at a time."""
 
 
-def compose(settings: DeferredSettings, parts: Parts, database: Database, dsn: str, bills: Bills) -> Runner:
+def compose(parts: Parts, database: Database, payloads: PayloadStore, dsn: str, bills: Bills) -> Runner:
     shared, keyring = parts.shared, parts.probes.keys
-    metrics, store, kept = (
-        RunnerMetrics(shared.metrics),
-        PostgresJobs(database),
-        open_payloads(settings, lambda: shared.ticket_keys.platform),
-    )
+    metrics, store = RunnerMetrics(shared.metrics), PostgresJobs(database)
     held, closed = HeldJobs(lambda: _loads(parts), shared.clock.monotonic), ClosedTenants()
     asking = Asking(
         ask=parts.pipeline.ask,
-        payloads=kept,
+        payloads=payloads,
         reader=BodyReader(shared.offload, task=reading.READ),
         bounds=TableBounds(shared.table),
         holder=keyring.holder,
         clock=shared.clock,
         responses=ResponseAttempts(
-            rows=PostgresStoredResponses(database, shared.clock), payloads=kept, clock=shared.clock
+            rows=PostgresStoredResponses(database, shared.clock), payloads=payloads, clock=shared.clock
         ),
     )
-    endings = Endings(store=store, payloads=kept, clock=shared.clock, ended=metrics.ended, fenced=metrics.fenced)
+    endings = Endings(store=store, payloads=payloads, clock=shared.clock, ended=metrics.ended, fenced=metrics.fenced)
     metrics.watch(held, endings)
     return Runner(
         store=store,

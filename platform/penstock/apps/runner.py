@@ -12,7 +12,7 @@ from penstock.apps import deferred, jobs, keys, ownership
 from penstock.apps.gateway.parts import Parts, compose
 from penstock.apps.gateway.process import known
 from penstock.apps.settings.processes import RunnerSettings
-from penstock.apps.stores import database_dsn
+from penstock.apps.stores import database_dsn, open_payloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.listening import Channel
 from penstock.domain.command_error import CommandError
@@ -49,17 +49,16 @@ async def _main(settings: RunnerSettings) -> None:
     parts = compose(settings, found, Role.RUNNER, journal)
     ready = ready_file(settings.paths.run, os.getpid())
     owner = asyncio.create_task(ownership.known(settings, found))
-    ending = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, ending.set)
+    ending = _asked_to_end()
     parts.keep()
     dsn = database_dsn(settings)
     try:
         await known(parts, owner)
         owner.add_done_callback(partial(ownership.if_foreign, ending.set))
         async with Database(dsn, max_connections=jobs.CONNECTIONS) as database:
-            runner = jobs.compose(settings, parts, database, dsn, bills[0])
-            beside = deferred.upkeep(settings, parts, database, lambda: runner.me or None)
+            payloads = open_payloads(settings, lambda: parts.shared.ticket_keys.platform)
+            runner = jobs.compose(parts, database, payloads, dsn, bills[0])
+            beside = deferred.upkeep(settings, parts, database, payloads, lambda: runner.me or None)
             _keep(parts, runner, beside, dsn)
             write_private(ready, str(os.getpid()))
             logs.logger().info("runner_runs", number=parts.shared.table.number)
@@ -73,6 +72,13 @@ async def _main(settings: RunnerSettings) -> None:
         owner.cancel()
         await asyncio.gather(owner, return_exceptions=True)
         await parts.close()
+
+
+def _asked_to_end() -> asyncio.Event:
+    ending = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, ending.set)
+    return ending
 
 
 def _keep(parts: Parts, runner: Runner, beside: Sequence[Upkeep], dsn: str) -> None:
