@@ -158,7 +158,8 @@ def _ends_payloads(view: View, held: list[str], statement: Json) -> bool:
     one = view.fleet.environment
     buckets = f"arn:aws:s3:::{one.organization}-{one.name}-{one.account_id}-{Purpose.PAYLOADS}-"
     resources = items(statement, "Resource")
-    return held == ["s3:DeleteObject"] and all(str(item).startswith(buckets) for item in resources)
+    named = bool(resources) and all(str(item).startswith(buckets) for item in resources)
+    return named and held == ["s3:DeleteObject"]
 
 
 @book.rule("keys-closed", "No key policy names everybody, and services use a key only under a condition")

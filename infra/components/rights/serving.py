@@ -21,7 +21,7 @@ def reads_artifacts(granted: Granted) -> tuple[Statement, ...]:
 
 
 def keeps_payloads(granted: Granted) -> tuple[Statement, ...]:
-    """It writes, reads, lists and deletes what the platform has sealed."""
+    """It writes, reads, lists and deletes sealed payloads."""
     objects = pulumi.Output.concat(granted.payload_bucket_arn, "/*")
     acts = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
     return (
