@@ -24,7 +24,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {
-    "faults": tuple(f"tests/integration/{name}" for name in ("faults", "worker", "gateway", "limits", "rollout")),
+    "faults": tuple(
+        f"tests/integration/{name}"
+        for name in ("faults", "worker", "gateway", "limits", "rollout", "jobs", "job_store")
+    ),
     "platforms": ("tests/integration",),
     "logic": ("tests",),
 }
