@@ -55,22 +55,25 @@ class CapacityPlan:
     gpus: int
     replicas_if_slower: int
     """Replicas if steps take longer by the model's error."""
-    per_hour: float
-    """Dollars; 0 if no price is known."""
+    per_hour: float | None
+    """Dollars; None if no price is known."""
     next_tenth: int
     """Replicas to add for the next 10 % of traffic."""
-    next_tenth_per_hour: float
+    next_tenth_per_hour: float | None
     misses_ttft: bool
     """Whether a prompt alone takes longer than the TTFT objective."""
 
 
-def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float = DATASHEET_ERROR) -> CapacityPlan:
+def plan(
+    demand: Demand, memory: MemoryPlan, gpu_per_hour: float | None, error: float = DATASHEET_ERROR
+) -> CapacityPlan:
     """Return the capacity plan of one version on replicas as ``memory`` plans them, batch and lengths included.
 
-    ``gpu_per_hour`` is in dollars, 0 if unknown. Raises ``ArtifactRefused`` if a replica can't serve one request.
+    ``gpu_per_hour`` is in dollars, None if unknown. Raises ``ArtifactRefused`` if a replica can't serve one request.
     """
     check(demand)
-    BOUNDS["gpu_per_hour"].check(gpu_per_hour)
+    if gpu_per_hour is not None:
+        BOUNDS["gpu_per_hour"].check(gpu_per_hour)
     rate, figures, binding = _replica(memory)
     peak = demand.requests_per_s + demand.other_region_per_s
     replicas = _replicas(peak, rate, demand)
@@ -101,11 +104,15 @@ def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float =
         replicas=replicas,
         gpus=replicas * gpus,
         replicas_if_slower=slower,
-        per_hour=replicas * gpus * gpu_per_hour,
+        per_hour=_priced(replicas * gpus, gpu_per_hour),
         next_tenth=tenth,
-        next_tenth_per_hour=tenth * gpus * gpu_per_hour,
+        next_tenth_per_hour=_priced(tenth * gpus, gpu_per_hour),
         misses_ttft=prefill_s > demand.ttft_s,
     )
+
+
+def _priced(gpus: int, gpu_per_hour: float | None) -> float | None:
+    return None if gpu_per_hour is None else gpus * gpu_per_hour
 
 
 def sizes(demand: Demand, memory: MemoryPlan) -> list[tuple[float, int]]:

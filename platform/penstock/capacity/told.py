@@ -92,10 +92,10 @@ def sheet(
         "replicas": found.replicas,
         "replicas_if_slower": found.replicas_if_slower,
         "gpus": found.gpus,
-        "per_hour": round(found.per_hour, 4),
-        "per_1k_tokens": round(1000 * found.per_hour / tokens_per_h, 8),
+        "per_hour": _rounded(found.per_hour, 4),
+        "per_1k_tokens": _rounded(found.per_hour, 8, 1000 / tokens_per_h),
         "next_tenth_replicas": found.next_tenth,
-        "next_tenth_per_hour": round(found.next_tenth_per_hour, 4),
+        "next_tenth_per_hour": _rounded(found.next_tenth_per_hour, 4),
         "misses_ttft": found.misses_ttft,
         "curve": curve.hardware if curve else "data sheet",
         "curve_error": curve.error_median if curve else DATASHEET_ERROR,
@@ -108,3 +108,7 @@ def sheet(
         "other_region_per_s": demand.other_region_per_s,
         "zones": demand.zones,
     }
+
+
+def _rounded(dollars: float | None, digits: int, times: float = 1.0) -> float | None:
+    return None if dollars is None else round(times * dollars, digits)

@@ -122,7 +122,7 @@ def capacity(  # noqa: PLR0913  one for each option
     load: Annotated[float, _number("target_load", "The share of a replica's highest rate that the peak may use")] = 0.8,
     zones: Annotated[int, _number("zones", "Zones of the fleet; any one may be lost (with 1, none)")] = 3,
     other_region: Annotated[float, _number("other_region_per_s", "What comes here if another region is lost")] = 0.0,
-    price: Annotated[float, _number("gpu_per_hour", "The price of one such GPU")] = 0.0,
+    price: Annotated[float | None, _number("gpu_per_hour", "The price of one such GPU")] = None,
     plot: Annotated[Path | None, typer.Option(help="Also write replicas over traffic to this SVG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -188,7 +188,13 @@ def _starts(version: str) -> "list[Start]":
 
 
 def _sheet(  # noqa: PLR0913, PLR0917  the parts of a sheet
-    model: str, demand: "Demand", target: "Target", on: "Gpu", curve: "Curve | None", price: float, plot: Path | None
+    model: str,
+    demand: "Demand",
+    target: "Target",
+    on: "Gpu",
+    curve: "Curve | None",
+    price: float | None,
+    plot: Path | None,
 ) -> "Record":
     from penstock.capacity import told
     from penstock.capacity.capacity_plan import DATASHEET_ERROR, plan, sizes

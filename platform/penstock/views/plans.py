@@ -78,7 +78,7 @@ def capacity(found: Record) -> Iterator[Shown]:
     more = found["replicas_if_slower"] - found["replicas"]
     doubt = f"; {more} more if steps are {found['curve_error']:.0%} slower" if more else ""
     yield line((f"{found['replicas']} replicas{each}", Style.STRONG), f", bound by {found['binding']}{doubt}")
-    if found["per_hour"]:
+    if found["per_hour"] is not None:
         yield line(
             f"${found['per_hour']:,.2f} an hour · ${found['per_1k_tokens']:.6f} per 1k tokens at the peak · ",
             f"the next 10 % cost {found['next_tenth_replicas']} replicas, ${found['next_tenth_per_hour']:,.2f} an hour",

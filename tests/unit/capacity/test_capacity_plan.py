@@ -25,7 +25,7 @@ def planned(
     on: str = "H100",
     *,
     tensor_parallel: int = 1,
-    price: float = 0.0,
+    price: float | None = None,
     lengths: tuple[int, int] = (1155, 211),
     **changed: Any,  # noqa: ANN401  fields of the demand
 ) -> CapacityPlan:
@@ -100,6 +100,13 @@ def test_money_is_that_of_all_gpus() -> None:
     assert found.next_tenth_per_hour == pytest.approx(found.next_tenth * 4 * 6.88)
     spare = planned(price=6.88, requests_per_s=1.0)
     assert (spare.next_tenth, spare.next_tenth_per_hour) == (0, 0.0)
+
+
+def test_an_unknown_price_is_never_zero() -> None:
+    """Without a price there is no sum; a price of 0 is refused with the remedy."""
+    assert (planned().per_hour, planned().next_tenth_per_hour) == (None, None)
+    with pytest.raises(ArtifactRefused, match=r"--price: 0 is not within .* leave it out"):
+        planned(price=0.0)
 
 
 def test_a_prompt_slower_than_the_objective_is_told() -> None:
