@@ -356,25 +356,6 @@ def test_whose_spoilt_answers_were_is_told(house: House) -> None:
     assert whose == {"one": ("empty", 1), "two": ("cut", 1), "four": ("json_broken", 1), "five": ("refused", 1)}
 
 
-def test_answers_that_a_pack_ended_are_counted_beside_the_whole_ones(house: House) -> None:
-    """A caller's and a copy's; neither good nor bad, without times; a refused prompt is no answer."""
-    filtered = replace(OK, outcome=Outcome.FILTERED, finish=FinishReason.CONTENT_FILTER)
-    house.arms.ended(a_call("one"), filtered)
-    house.arms.ended(a_copy("two"), filtered)
-    house.arms.ended(a_call("three"), OK)
-    refused = a_call("four")
-    refused.attempts.worker = None
-    house.arms.ended(refused, filtered)
-    arms = house.second().arms
-    assert sum(arm.shown for arm in arms) == 3
-    assert sum(arm.good + arm.bad for arm in arms) == 1
-    assert {(one.tenant, one.what, one.many) for arm in arms for one in arm.worse} == {
-        ("one", "filtered", 1),
-        ("two", "filtered", 1),
-    }
-    assert sum(count for arm in arms for times in arm.ttft for _, count in times.counts) == 1
-
-
 @pytest.mark.parametrize(
     ("is_json", "finish", "expected"),
     [
