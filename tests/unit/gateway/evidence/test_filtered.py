@@ -31,7 +31,7 @@ def a_call(tenant: str, worker: WorkerEntry | None = WORKER) -> Admitted:
 
 
 def test_filtered_answers_are_counted_beside_whole_ones(clock: ManualClock) -> None:
-    """A caller's and a copy's: neither good nor bad, and without times; a refused prompt is no answer of the version."""
+    """A caller's and a copy's: neither good nor bad, and no times; a refused prompt is no answer."""
     arms = Arms(
         clock, "g", "life", sticky=sticky_key, shared=lambda name: Shared(Alias(name), 2048), is_alias=lambda _: True
     )
