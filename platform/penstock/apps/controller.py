@@ -148,13 +148,14 @@ def _compose(
     decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
     compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
+    scaler = _scaler(fleet, database, rules)
     loop = Loop(
         clock=clock,
         registry=registry,
         rollouts=_advance(rollouts, compared, LoopActs(acts=database.act, rules=rules), metrics),
         leases=heartbeats,
         demand=demand,
-        scaler=(scaler := _scaler(fleet, database, rules)),
+        scaler=scaler,
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
@@ -173,7 +174,8 @@ def _compose(
         pace=LoopIntervals(tick_s=settings.tick_s, lease_s=settings.lease_s, stale_s=STALE_LEASES * settings.lease_s),
         signals=signals,
     )
-    return Control(
+    runtime = Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url))
+    control = Control(
         clock=clock,
         acts=database.act,
         registry=rules,
@@ -185,7 +187,7 @@ def _compose(
         orders=orders,
         decisions=decisions,
         scaler=scaler,
-        runtime=(runtime := Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url))),
+        runtime=runtime,
         leader=partial(leader, database),
         metrics=metrics,
         secrets=secrets,
@@ -196,7 +198,8 @@ def _compose(
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
-    ), runtime
+    )
+    return control, runtime
 
 
 def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual: Mutual | None) -> Run:

@@ -55,6 +55,38 @@ class Reply(Protocol):
         ...
 
 
+class PassedReply:
+    """A ``Reply`` over another; what passes is changed or looked at by its subclasses."""
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+
+    @property
+    def started(self) -> bool:
+        return self._reply.started
+
+    @property
+    def gone(self) -> bool:
+        return self._reply.gone
+
+    def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self._reply.start(status, headers)
+
+    def write(self, data: bytes) -> None:
+        self._reply.write(data)
+
+    def finish(self) -> None:
+        self._reply.finish()
+
+    def abort(self) -> None:
+        self._reply.abort()
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)
+
+
 class Source(Protocol):
     """The worker's answer for the relay: the dispatcher's present attempt."""
 

@@ -13,7 +13,7 @@ import msgspec
 from penstock.domain.errors import PenstockError
 from penstock.domain.models.tensors import HEAD_LENGTH
 from penstock.gateway.calls.call import Call, Progress
-from penstock.gateway.calls.relay import Reply
+from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.listener.errors import JSON
 from penstock.gateway.oip.json_answers import Written
 from penstock.gateway.oip.nouns import InferAnswer, Parameter
@@ -49,11 +49,12 @@ _BINARY = (b"content-type", b"application/octet-stream")
 _HEAD_LENGTH = HEAD_LENGTH.encode()
 
 
-class TranslatedReply:
+class TranslatedReply(PassedReply):
     """A ``Reply`` that translates the answer and passes it to another reply."""
 
     def __init__(self, reply: Reply, translate: Translate, fail: Callable[[PenstockError], None]) -> None:
-        self._reply, self._translate, self._fail = reply, translate, fail
+        super().__init__(reply)
+        self._translate, self._fail = translate, fail
         self._head: tuple[int, Headers] | None = None
         self._pieces: list[bytes] = []
         self._written: Written | None = None
@@ -62,10 +63,6 @@ class TranslatedReply:
     @property
     def started(self) -> bool:
         return self._head is not None or self._written is not None or self._reply.started
-
-    @property
-    def gone(self) -> bool:
-        return self._reply.gone
 
     def start(self, status: int, headers: Headers) -> None:
         self._head = status, headers
@@ -120,11 +117,3 @@ class TranslatedReply:
         for piece in (json, *blobs):
             self._reply.write(bytes(piece))
         self._reply.finish()
-
-    def abort(self) -> None:
-        self._reply.abort()
-
-    def watch(
-        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
-    ) -> None:
-        self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)

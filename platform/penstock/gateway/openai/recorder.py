@@ -10,7 +10,7 @@ from contextlib import suppress
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.idempotency import ALIVE_S, AnswerStore, Piece, RecordKey
-from penstock.gateway.calls.relay import Reply
+from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.intake.types import Headers
 
 MAX_ANSWER_BYTES = 4 << 20
@@ -98,16 +98,13 @@ class AnswerRecorder:
 def _nothing() -> None: ...
 
 
-class RecordedReply:
+class RecordedReply(PassedReply):
     """A recorded reply; it continues after its caller has left, while it is recorded for those that repeat it."""
 
     def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
-        self._reply, self._recorder, self._used = reply, recorder, used
+        super().__init__(reply)
+        self._recorder, self._used = recorder, used
         self._on_gone = _nothing
-
-    @property
-    def started(self) -> bool:
-        return self._reply.started
 
     @property
     def gone(self) -> bool:
@@ -124,13 +121,6 @@ class RecordedReply:
             if self.gone:
                 on_gone, self._on_gone = self._on_gone, _nothing
                 on_gone()
-
-    def finish(self) -> None:
-        """End the body; the record is closed when the outcome is known."""
-        self._reply.finish()
-
-    def abort(self) -> None:
-        self._reply.abort()
 
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
