@@ -33,8 +33,6 @@ _UNNAMED = b'"previous_response_id":null'
 
 
 class KeepOutcome(StrEnum):
-    """What became of an answer to keep; also a metric's label."""
-
     KEPT = "kept"
     FAILED = "failed"
     DROPPED = "dropped"
@@ -50,7 +48,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptResponses:
-    """A corridor before another; ``spawn`` runs what an answer does not wait for."""
+    """``spawn`` runs what an answer does not wait for."""
 
     corridor: Corridor
     turns: StoredTurns
@@ -106,7 +104,7 @@ class KeptResponses:
 
 
 class TailReply(PassedReply):
-    """Keeps a whole answer, or of a stream its last event."""
+    """Keeps a whole answer, or a stream's last event."""
 
     def __init__(self, reply: Reply, *, is_stream: bool) -> None:
         super().__init__(reply)
@@ -119,7 +117,6 @@ class TailReply(PassedReply):
             self._pieces.append(data)
 
     def body(self) -> bytes:
-        """Return the response object; empty if the answer has none."""
         whole = b"".join(self._pieces)
         if not self._is_stream:
             return whole

@@ -36,14 +36,12 @@ class _Passing(NamedTuple):
 
 class Teller(Protocol):
     async def tell(self, report: GatewayReport) -> None:
-        """Send a report to all controllers; raises ``StoreUnavailable`` without a connection."""
+        """Raises ``StoreUnavailable`` without a connection."""
         ...
 
 
 @dataclass(slots=True)
 class WakeDemand:
-    """``gateway`` names the process, and its successor after a restart."""
-
     gateway: str = "gateway"
     clock: Clock = field(default_factory=SystemClock)
     is_runner: bool = False

@@ -24,7 +24,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def with_account(answer: InferAnswer, progress: Progress | None) -> InferAnswer:
-    """Return the answer with usage, stage times and degradations as parameters, unless it already has parameters."""
+    """Usage, stage times and degradations as parameters, unless it already has parameters."""
     return answer if answer.parameters or progress is None else replace(answer, parameters=_account(progress.call))
 
 
@@ -50,8 +50,6 @@ _HEAD_LENGTH = HEAD_LENGTH.encode()
 
 
 class TranslatedReply(PassedReply):
-    """A ``Reply`` that translates the answer and passes it to another reply."""
-
     def __init__(self, reply: Reply, translate: Translate, fail: Callable[[PenstockError], None]) -> None:
         super().__init__(reply)
         self._translate, self._fail = translate, fail
@@ -71,7 +69,7 @@ class TranslatedReply(PassedReply):
         self._pieces.append(data)
 
     def finish(self) -> None:
-        """Translate and send the answer; ``complete`` sends the rest of a long one."""
+        """``complete`` sends the rest of a long answer."""
         if self._head is None:
             self._reply.finish()
             return
@@ -87,7 +85,7 @@ class TranslatedReply(PassedReply):
         self._write(written)
 
     async def complete(self) -> None:
-        """Encode and send the rest of a long answer while the client is connected."""
+        """Encode and send the rest while the client is connected."""
         try:
             while (written := self._written) is not None and not self._reply.gone:
                 await asyncio.sleep(0)
@@ -97,7 +95,7 @@ class TranslatedReply(PassedReply):
             raise
 
     def _write(self, written: Written) -> None:
-        """Encode JSON for one iteration of the event loop; send everything after the last part."""
+        """Encode for one iteration of the event loop; send after the last part."""
         self._written, size = written, 0
         for part in written.json:
             self._json.append(part)

@@ -20,7 +20,7 @@ SIGN_OF_LIFE_S = ALIVE_S / 4
 
 
 class AnswerRecorder:
-    """Writes one answer to the store; ``close`` must be awaited."""
+    """``close`` must be awaited."""
 
     def __init__(self, answers: AnswerStore, key: RecordKey, request: RequestId, max_bytes: int) -> None:
         self._request = request
@@ -31,7 +31,6 @@ class AnswerRecorder:
         self._task = asyncio.create_task(self._run())
 
     def head(self, status: int, headers: Headers, used: bytes) -> None:
-        """Store the answer's status and headers, and its request's usage."""
         told = dict(headers)
         content_type = told.get(b"content-type", b"").decode()
         version = told.get(b"x-penstock-version", b"").decode()
@@ -58,7 +57,7 @@ class AnswerRecorder:
         return self._left_bytes >= 0 and not self._task.done()
 
     async def close(self, *, keeps: bool) -> None:
-        """Store the rest, or free the key if the record is not kept."""
+        """Free the key if the record is not kept."""
         if keeps:
             self._put(Piece(is_end=True))
         else:
@@ -99,7 +98,7 @@ def _nothing() -> None: ...
 
 
 class RecordedReply(PassedReply):
-    """A recorded reply; it continues after its caller has left, while it is recorded for those that repeat it."""
+    """Continues after its caller has left, while it is recorded for those that repeat it."""
 
     def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
         super().__init__(reply)
@@ -134,7 +133,6 @@ class RecordedReply(PassedReply):
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
-    """Return the pieces merged into fewer: head, bytes, end."""
     heads = [piece for piece in pieces if piece.status]
     data = b"".join(piece.data for piece in pieces)
     ends = [piece for piece in pieces if piece.is_end]
