@@ -145,10 +145,10 @@ def _compose(
     signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
     heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners, awake=AwakeClock())
     orders, demand = Orders(fleet.host), HeardDemand(AwakeClock(), on_news=signals.news.set)
-    decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
-    compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
+    rules, ledger = Registry(registry, pool_bytes=settings.pooled_bytes), PostgresLedger(database)
+    decisions, scaler = Decisions(DecisionFile(settings.paths.decisions)), _scaler(fleet, database, rules)
+    compared = Comparisons(slos.gates)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
-    scaler = _scaler(fleet, database, rules)
     loop = Loop(
         clock=clock,
         registry=registry,
@@ -175,7 +175,7 @@ def _compose(
         signals=signals,
     )
     runtime = Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url))
-    control = Control(
+    return Control(
         clock=clock,
         acts=database.act,
         registry=rules,
@@ -198,8 +198,7 @@ def _compose(
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
-    )
-    return control, runtime
+    ), runtime
 
 
 def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual: Mutual | None) -> Run:

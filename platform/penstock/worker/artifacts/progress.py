@@ -26,7 +26,7 @@ class Meter:
         self._reported_at = float("-inf")
 
     def add(self, count: int) -> None:
-        """Count fetched bytes; a negative count withdraws damaged ones."""
+        """A negative count withdraws damaged bytes."""
         self._done += count
         now = self._clock.monotonic()
         if now - self._reported_at >= REPORT_EVERY_S or self._done >= self._total:

@@ -31,7 +31,7 @@ class Expression:
 
 
 def install() -> None:
-    """Make xgrammar refuse such grammars when the engine checks a request; a second call has no effect."""
+    """A second call has no effect."""
     if _installed:
         return
     from xgrammar import Grammar as Parsed
@@ -52,7 +52,7 @@ def checking(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check(serialised: str) -> None:
-    """Raise ``DeadEnd`` if a rule that the root reaches has an alternative that no text completes."""
+    """Only rules that the root reaches."""
     found = json.loads(serialised)
     if found["__VERSION__"] != FORM:
         raise RuntimeError(f"xgrammar writes grammars in form {found['__VERSION__']}; {FORM} is known")
@@ -78,9 +78,7 @@ class Grammar:
                 )
 
     def _find_ending(self) -> None:
-        """Find the rules that some text completes; a rule is looked at again only after a rule that it refers to was
-        found.
-        """
+        """A rule is looked at again only after a rule that it refers to was found."""
         users: dict[int, list[int]] = {}
         for rule, body in enumerate(self._bodies):
             for used in self._rules_in(body):
@@ -127,7 +125,7 @@ class Grammar:
 
 
 def _has_characters(operands: Sequence[int]) -> bool:
-    """Tell whether a character class (negated or not, then pairs of first and last) contains a character."""
+    """Negated or not, then pairs of first and last."""
     is_negated, *bounds = operands
     ranges = sorted([*zip(bounds[::2], bounds[1::2], strict=True), *([_SURROGATES] if is_negated else [])])
     if not is_negated:
