@@ -23,8 +23,8 @@ MAX_PUT_BYTES = 5 << 30
 
 
 class S3Store:
-    """A store at ``s3://bucket/prefix``; thread-safe like boto3's clients. ``endpoint`` replaces AWS's; files above
-    ``max_put_bytes`` are uploaded in parts.
+    """Thread-safe like boto3's clients. ``endpoint`` replaces AWS's; files above ``max_put_bytes`` are uploaded in
+    parts.
     """
 
     def __init__(self, url: str, *, endpoint: str = "", region: str = "", max_put_bytes: int = MAX_PUT_BYTES) -> None:
@@ -125,7 +125,7 @@ class S3Store:
         return True
 
     def _sound(self, sha256: str, size: int | None = None) -> bool:
-        """Tell whether the blob is stored and, by S3's checksum, undamaged; a multipart upload has no such checksum."""
+        """Stored and undamaged by S3's checksum; a multipart upload has no such checksum."""
         try:
             head = self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256), ChecksumMode="ENABLED")
         except ClientError as error:

@@ -10,8 +10,6 @@ from penstock.domain.ids import VersionId, WorkerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """``age_s`` since it was measured."""
-
     name: str
     value: float
     unit: str = ""

@@ -90,8 +90,6 @@ class VersionEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """In parts of ``WEIGHT_TOTAL``."""
-
     version: VersionId
     weight: int
 
@@ -106,7 +104,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Weights add up to ``WEIGHT_TOTAL``."""
+    """An alias and its versions; weights add up to ``WEIGHT_TOTAL``."""
 
     alias: Alias
     shares: tuple[Share, ...]
@@ -141,7 +139,7 @@ def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | Non
 
 
 def validate(table: RoutingTable) -> RoutingTable:
-    """``TableRefused`` names the first fault."""
+    """Return the table; ``TableRefused`` names its first fault."""
     known = {v.id for v in table.versions}
     if len(known) != len(table.versions):
         raise TableRefused("the table lists a version twice")

@@ -40,8 +40,6 @@ class WorkerState(StrEnum):
 
 
 class WorkerOrder(StrEnum):
-    """In each answer to a heartbeat."""
-
     SERVE = "serve"
     """Serve; a sleeping worker wakes."""
     SLEEP = "sleep"

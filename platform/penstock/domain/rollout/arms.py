@@ -155,7 +155,7 @@ class Told:
 
 
 def fault(second: ArmSecond) -> str:
-    """Empty if the second is consistent."""
+    """Describe the inconsistency in a gateway's second; empty if there is none."""
     is_then = 1 <= second.number <= MOST_SECONDS and 0 <= second.at <= MOST_SECONDS
     if not is_then or not 0 <= second.left_out <= MOST_COUNTED:
         return "its number, time or count is none that there can be"
@@ -232,7 +232,7 @@ def bucket(seconds: float) -> int:
 
 
 def price_bucket(tokens_times_price: int) -> int:
-    """Tokens times micro-dollars per million, unrounded."""
+    """Of a price in tokens times micro-dollars per million, unrounded."""
     return min(PRICE_BUCKETS - 1, int(math.log(tokens_times_price) / _LOG_GROWTH)) if tokens_times_price > 1 else 0
 
 

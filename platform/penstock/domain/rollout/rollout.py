@@ -143,8 +143,6 @@ def route_of(rollout: Rollout) -> Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Append-only: new state, author, evidence."""
-
     rollout: str
     number: int
     at: float

@@ -74,8 +74,6 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """The first rule that matches decides."""
-
     alias: Alias
     rules: tuple[Rule, ...]
 

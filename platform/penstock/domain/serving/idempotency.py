@@ -75,7 +75,7 @@ class AnswerStore(Protocol):
         ...
 
     async def has(self, key: RecordKey) -> bool:
-        """Complete or growing, for any body."""
+        """The key has a record, complete or growing, for any body."""
         ...
 
     async def append(self, key: RecordKey, piece: Piece) -> None:

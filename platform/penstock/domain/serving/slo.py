@@ -111,7 +111,6 @@ class SloTier:
         )
 
     def within_s(self, indicator: Indicator) -> float:
-        """0 without a promise."""
         found = self.objective(indicator)
         return found.within_s if found else 0.0
 

@@ -41,7 +41,6 @@ class SpecReader:
         return SpecReader(self._source, place, self._value(key))
 
     def each(self, key: str) -> "list[SpecReader]":
-        """The list must not be empty."""
         found = self._list(key)
         place = f"{self._path}.{key}" if self._path else key
         return [SpecReader(self._source, f"{place}[{i}]", one) for i, one in enumerate(found)]

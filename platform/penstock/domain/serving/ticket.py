@@ -74,7 +74,6 @@ class Presented:
 
 
 def of_platform(deadline_at: float) -> Ticket:
-    """For small requests such as probes."""
     return Ticket(
         request=RequestId("platform"),
         tenant=PLATFORM,

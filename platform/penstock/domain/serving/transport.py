@@ -24,7 +24,7 @@ class Receiver(Protocol):
     """Callbacks run in the event loop without a task switch and must not block."""
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Header names keep the worker's spelling."""
+        """Receive status and headers; names keep the worker's spelling."""
         ...
 
     def on_body(self, data: bytes) -> None: ...

@@ -55,7 +55,7 @@ class Cost:
 
     @property
     def slots(self) -> int:
-        """A pooling request counts as one."""
+        """The concurrent requests that it counts as; a pooling request counts as one."""
         return self.sequences if self.output_tokens else 1
 
     @property
@@ -80,7 +80,7 @@ class Cost:
         return self._of(prompt, min(self.output_tokens, most), is_counted=self.is_counted)
 
     def _of(self, prompt: int, output: int, *, is_counted: bool) -> "Cost":
-        """``dataclasses.replace`` takes three times as long."""
+        """A copy with other counts: ``dataclasses.replace`` takes three times as long."""
         return Cost(
             prompts=self.prompts,
             sequences=self.sequences,

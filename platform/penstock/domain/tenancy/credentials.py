@@ -20,8 +20,6 @@ MANAGES = frozenset({Role.ADMIN})
 
 
 class Claim(NamedTuple):
-    """Named without proof; empty if unknown."""
-
     tenant: TenantId = TenantId("")
     key: KeyId = KeyId("")
 

@@ -57,17 +57,16 @@ def worker_bearer(platform_key: bytes, worker: WorkerId, version: VersionId) -> 
 
 
 def hash_secret(secret: str, pepper: bytes) -> str:
-    """Hex HMAC-SHA-256 under the pepper."""
+    """Return the stored hash of an API key: hex HMAC-SHA-256 under the pepper."""
     return hmac.digest(pepper, secret.encode(), hashlib.sha256).hex()
 
 
 def is_hash_of(stored: str, secret: str, peppers: tuple[bytes, ...]) -> bool:
-    """Timing reveals at most which pepper."""
     return any(hmac.compare_digest(hash_secret(secret, pepper), stored) for pepper in peppers)
 
 
 def cache_salt(tenant: TenantId, salt_key: bytes) -> str:
-    """Stable and unguessable (E5)."""
+    """Return the tenant's prefix-cache salt: stable and unguessable (E5)."""
     return hmac.digest(salt_key, tenant.encode(), hashlib.sha256).hex()[:32]
 
 

@@ -115,8 +115,6 @@ class Presence:
 
 
 class SharedLimits(LimitStore, Protocol):
-    """May be unreachable for a time."""
-
     async def ping(self) -> None: ...
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:

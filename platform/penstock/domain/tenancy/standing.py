@@ -10,7 +10,7 @@ from penstock.domain.tenancy.tenant import Plan, Priority
 
 
 class Standing(IntEnum):
-    """The lowest value is shed first."""
+    """Priority under overload: the lowest value is shed first."""
 
     SHADOW = 0
     """Copies of real requests, sent to compare versions. Nobody waits for them."""

@@ -31,7 +31,7 @@ class Priority(StrEnum):
 
 
 class TierName(StrEnum):
-    """OpenAI's; Anthropic's names follow from them."""
+    """Names of OpenAI's APIs; those of Anthropic's follow from them."""
 
     DEFAULT = "default"
     FLEX = "flex"
@@ -52,7 +52,7 @@ class ServiceTier:
     slo: Tier | None = None
 
     def __str__(self) -> str:
-        """``flex:batch:0.5``, or ``flex:batch:0.5:batch`` with a promise."""
+        """Return the command line's form: ``flex:batch:0.5``, or ``flex:batch:0.5:batch`` with a promise."""
         return ":".join((self.name, self.priority, f"{self.price_factor:g}", *([self.slo] if self.slo else [])))
 
 
@@ -182,7 +182,7 @@ class ScopeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeId:
-    """As text ``key:<id>``, ``tenant:<id>`` or ``org:<id>``."""
+    """A scope with bounds; as text ``key:<id>``, ``tenant:<id>`` or ``org:<id>``."""
 
     kind: ScopeKind
     id: str
@@ -193,8 +193,6 @@ class ScopeId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """``name`` is a ``ScopeId`` as text."""
-
     name: str
     plan: Plan
 
@@ -290,7 +288,6 @@ class Principal:
     """The scope whose ``max_context_tokens`` is the tightest."""
 
     def context(self, of_model: int) -> int:
-        """Prompt and answer together."""
         return min(of_model, self.plan.max_context_tokens or of_model)
 
     def may_use(self, model: str) -> bool:

@@ -250,7 +250,7 @@ class Reservations:
                 self._unsettled[lease] = actual
 
     async def inherit(self, rows: Sequence[LedgerRow]) -> None:
-        """Settle a dead gateway's open leases."""
+        """Settle a dead gateway's open leases; those that it had settled stay unchanged."""
         for row in rows:
             used = {Measure.TOKENS: row.prompt_tokens + row.output_tokens, Measure.SPEND: int(row.cost)}
             self._unsettled.setdefault(row.request, used)
@@ -304,7 +304,6 @@ class Reservations:
             end_early(self._refusal(reservation.opening.tenant, draw, refused, [], has_run=True))
 
     async def _take_more(self, reservation: Reservation, extra: int) -> MeterDecision | None:
-        """None if the store is unavailable."""
         cost = reservation.opening.price.of(prompt=0, cached=0, output=extra)
         amounts = {Measure.TOKENS: extra, Measure.SPEND: int(cost)}
         wanted = tuple(replace(d, amount=amounts[d.measure]) for d in reservation.draws if d.measure in amounts)

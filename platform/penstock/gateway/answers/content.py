@@ -19,8 +19,6 @@ _IDS = re.compile(rb'"(prompt_)?token_ids":\s*\[[\d,\s]*\]')
 
 
 class Function(msgspec.Struct, gc=False):
-    """Events carry parts of the arguments."""
-
     name: str | None = None
     arguments: str | None = None
 
@@ -42,7 +40,7 @@ class _Chance(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """Completions have ``text``, chats a message."""
+    """An alternative of an answer, or an event's part of it."""
 
     index: int = 0
     text: str | None = None

@@ -18,7 +18,6 @@ def is_asked(headers: Headers) -> bool:
 
 
 def info(card: Mapping[str, object]) -> Json:
-    """Every listed model is active."""
     made = datetime.fromtimestamp(int(str(card["created"])), UTC)
     return {
         "type": "model",

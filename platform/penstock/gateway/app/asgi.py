@@ -31,8 +31,6 @@ PATHS: dict[str, Api] = {str(api): api for api in JSON_APIS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge(Services):
-    """``rest`` serves all paths but inference."""
-
     counting: Corridor
     rest: App
     responses: Corridor | None = None

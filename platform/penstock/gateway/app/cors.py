@@ -38,7 +38,6 @@ class Origins:
         return found + _MAY_READ if found else self._varying()
 
     def preflight(self, headers: Headers) -> Headers:
-        """Raises ``OriginRefused``."""
         if not self._allowing(headers):
             raise OriginRefused
         return _MAY_SEND

@@ -179,7 +179,6 @@ def _credential(request: Request) -> str:
 
 
 def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]:
-    """Aliases first, then pinned versions."""
     made = int(table.made_at)
     versions: dict[str, VersionEntry] = {version.id: version for version in table.versions}
     ready = {

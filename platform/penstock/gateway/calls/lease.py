@@ -34,7 +34,7 @@ class LeaseOwner(Protocol):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Lease:
-    """``settle`` works once."""
+    """The right to run one request; ``settle`` works, and returns True, once."""
 
     opened_at: float
     deadline_at: float
@@ -66,7 +66,6 @@ class Lease:
         self._end(now)
 
     def settle(self, outcome: Outcome, usage: Usage, now: float) -> bool:
-        """True the first time."""
         if self.settlement is not None:
             return False
         self._end(now)

@@ -88,8 +88,6 @@ class PassedReply:
 
 
 class Source(Protocol):
-    """The dispatcher's present attempt."""
-
     def pause(self) -> None:
         """Stop reading: TCP propagates the client's slowness to the engine."""
         ...
@@ -106,7 +104,7 @@ class Relay(Receiver, Protocol):
 
     @property
     def has_delivered(self) -> bool:
-        """The dispatcher can't retry any more."""
+        """This attempt has delivered output: the dispatcher can't retry any more."""
         ...
 
     @property

@@ -23,8 +23,6 @@ _OF_THE_ANSWER = ("stream", "stream_options")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundRequest:
-    """``body`` holds the whole conversation."""
-
     body: Mapping[str, object]
     previous: str | None
     keeps_events: bool
@@ -90,8 +88,6 @@ class StoredCorridor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnstoredCorridor:
-    """Without job runners nothing is stored."""
-
     corridor: Corridor
 
     async def serve(self, progress: Progress, reply: Reply) -> None:

@@ -41,8 +41,6 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
-    """``output_keep_s`` is 0 if not given."""
-
     input_file: FileId
     endpoint: Api
     window: str
@@ -61,7 +59,7 @@ class Batches(Protocol):
     async def find(self, who: Principal, batch: BatchId) -> Batch: ...
 
     async def page(self, who: Principal, page: Paged) -> tuple[Sequence[Batch], bool]:
-        """Also whether there are more."""
+        """Return a page's batches, and whether there are more."""
         ...
 
     async def cancel(self, who: Principal, batch: BatchId) -> Batch:

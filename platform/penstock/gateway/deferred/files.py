@@ -55,8 +55,6 @@ _FIELDS = frozenset({"purpose", _ANCHOR, _SECONDS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWish:
-    """``expires_after_s`` is 0 if not given."""
-
     name: str
     purpose: FilePurpose
     expires_after_s: float
@@ -71,7 +69,7 @@ class Upload(Protocol):
 
 
 class Files(Protocol):
-    """Files of other tenants raise ``UnknownObject``."""
+    """The service behind these routes; files of other tenants raise ``UnknownObject``."""
 
     def upload(self, who: Principal, key: str, declared_bytes: int) -> AbstractAsyncContextManager[Upload]:
         """Reserves room; nothing of an upload that breaks off stays."""
@@ -80,7 +78,7 @@ class Files(Protocol):
     async def find(self, who: Principal, file: str) -> StoredFile: ...
 
     async def page(self, who: Principal, wanted: FilePage) -> tuple[tuple[StoredFile, ...], bool]:
-        """Also whether there are more."""
+        """Return a page's files, and whether there are more."""
         ...
 
     def content(self, file: StoredFile) -> AsyncIterator[bytes]: ...

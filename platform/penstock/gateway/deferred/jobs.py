@@ -64,8 +64,6 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """Empty texts are no filter."""
-
     page: Paged
     state: str = ""
     model: str = ""
@@ -73,15 +71,13 @@ class JobQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAnswer:
-    """An empty answer is none."""
-
     job: Job
     answer: bytes = b""
     attempts: Sequence[Attempt] = ()
 
 
 class Jobs(Protocol):
-    """Objects of other tenants raise ``UnknownObject``."""
+    """The service behind these routes; objects of other tenants raise ``UnknownObject``."""
 
     async def submit(self, who: Principal, wish: JobRequest) -> tuple[Job, bool]:
         """Also whether an earlier submit under its idempotency key made it."""
@@ -90,7 +86,7 @@ class Jobs(Protocol):
     async def find(self, who: Principal, name: str) -> JobAnswer: ...
 
     async def page(self, who: Principal, wanted: JobQuery) -> tuple[Sequence[Job], bool]:
-        """Also whether there are more."""
+        """Return a page's jobs, and whether there are more."""
         ...
 
     async def cancel(self, who: Principal, name: str) -> Job:

@@ -40,8 +40,6 @@ def _unsealed(value: object) -> msgspec.Raw:
 
 
 class _StatusFields(msgspec.Struct):
-    """Every other field is skipped."""
-
     id: str = ""
     status: str = ""
 

@@ -46,7 +46,6 @@ class AttemptEvents:
         """The platform's own field of the answer, which a stream has as a comment."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Complete events, numbered; raises ``ValueError``."""
         return [self._numbered(event) for event in self._events(self._scanner.feed(data))]
 
     def _events(self, data: bytes) -> Iterator[Event]:

@@ -91,7 +91,7 @@ class _Look:
             self.number, self.is_fresh = pieces[-1].last, False
 
     async def wait(self, *, is_news: bool) -> bool:
-        """Return whether a beat is due."""
+        """Wait until it is time for another look; tell whether a beat is due."""
         self._wait_s = SHORTEST_WAIT_S if is_news else min(2 * self._wait_s, LONGEST_WAIT_S)
         self._silent_s = 0.0 if is_news else self._silent_s + self._wait_s
         await asyncio.sleep(self._wait_s)

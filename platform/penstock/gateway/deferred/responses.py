@@ -68,7 +68,6 @@ class Responses:
             raise UnknownObject from error
 
     async def cancel(self, found: Found) -> Found:
-        """Repeated, it returns the same."""
         if found.job is None:
             raise InvalidField("only a background response can be cancelled", param="response_id")
         if found.is_over:

@@ -64,7 +64,6 @@ def named(given: str, *prefixes: str) -> str:
 
 
 def body(raw: bytes, kind: type[T]) -> T:
-    """Raises ``MalformedBody``, ``InvalidField`` or ``UnsupportedField``."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:

@@ -79,7 +79,6 @@ class StoredResponses:
         return None if stored is None else await self._with_job(stored)
 
     async def again(self, found: Found) -> Found | None:
-        """Without waiting for it to appear."""
         stored = await self.rows.find(found.stored.tenant, found.stored.id)
         return None if stored is None else await self._with_job(stored)
 

@@ -179,7 +179,7 @@ class Breakers:
         return self._plan.take([Probe(worker=worker, why=Why.HALF_OPEN) for worker in due], now)
 
     def next_due_at(self) -> float:
-        """Infinite without a probe."""
+        """Return the second of the next probe; infinite without any."""
         return min(self._plan.next_at(), min(map(self._probe_at, self._to_close()), default=float("inf")))
 
     def place_of(self, worker: WorkerId) -> Place | None:

@@ -21,8 +21,6 @@ USUAL = CircuitSettings()
 
 
 class Circuit:
-    """Starts closed; times are monotonic seconds."""
-
     __slots__ = ("_closed_at", "_openings", "_settings", "is_open", "probe_at")
 
     def __init__(self, settings: CircuitSettings) -> None:

@@ -197,7 +197,6 @@ class WorkerDispatcher:
             raise
 
     def _losses(self, call: Admitted) -> int:
-        """Raises ``LosesWorkers`` at ``MOST_EVER``."""
         losses = self.poison.losses(call.principal.tenant, call.attempts.binding, self.clock.monotonic())
         if losses >= MOST_EVER:
             raise LosesWorkers

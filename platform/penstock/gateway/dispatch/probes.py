@@ -40,7 +40,7 @@ class ProbePlan:
         return taken
 
     def next_at(self) -> float:
-        """Infinite if none may start."""
+        """The second of the next wanted probe; infinite if none may start."""
         if len(self._running) >= MOST_AT_ONCE:
             return float("inf")
         return min((self._may_at(probe) for probe in self._wanted.values()), default=float("inf"))

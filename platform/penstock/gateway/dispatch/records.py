@@ -76,8 +76,6 @@ Tell = Callable[[Change], None]
 
 @dataclass(slots=True)
 class WorkerRecord:
-    """``is_hard``: no connection was possible."""
-
     circuit: Circuit
     is_hard: bool = False
     left: int = 1

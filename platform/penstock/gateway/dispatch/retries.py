@@ -66,7 +66,7 @@ class RetryBudget:
 
 
 def backoff_s(attempt: int, chance: random.Random, *, first_s: float = 0.05, most_s: float = 1.0) -> float:
-    """Exponential, full jitter (AWS Builders' Library)."""
+    """Return the wait before another round: exponential, full jitter (AWS Builders' Library)."""
     return chance.uniform(0.0, min(most_s, first_s * 2.0 ** min(attempt, 16)))
 
 

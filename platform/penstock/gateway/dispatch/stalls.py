@@ -19,8 +19,6 @@ SMOOTHING = 0.2
 
 
 class StreamProgress(NamedTuple):
-    """``delivered`` in tokens."""
-
     worker: WorkerId
     stream: int
     delivered: int

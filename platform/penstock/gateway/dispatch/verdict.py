@@ -177,7 +177,7 @@ class _WaitBody(msgspec.Struct):
 
 
 def _of_gate(refused: bytes, body: bytes) -> FailedAttempt:
-    """The request never started (docs/reference/wire.md)."""
+    """Judge the gate's refusal: the request never started (docs/reference/wire.md)."""
     wait = _wait(body)
     wait_s = wait.retry_after_s
     if refused in _CLOSED:

@@ -37,12 +37,11 @@ class Totals:
     left_out: int = 0
 
     def spoil(self, tenant: TenantId, what: str) -> None:
-        """One tenant can't decide alone."""
+        """Count the tenant, too, so that one alone can't decide."""
         self.ends[what] += 1
         self.worse[tenant, what] += 1
 
     def time(self, of: Counter[tuple[Stratum, int]], where: Stratum, place: int) -> bool:
-        """False if the histogram is full."""
         key = (where, place)
         if key not in of and len(of) >= MOST_STRATA * 4:
             self.left_out += 1

@@ -35,9 +35,7 @@ class _Passing(NamedTuple):
 
 
 class Teller(Protocol):
-    async def tell(self, report: GatewayReport) -> None:
-        """Raises ``StoreUnavailable`` without a connection."""
-        ...
+    async def tell(self, report: GatewayReport) -> None: ...
 
 
 @dataclass(slots=True)

@@ -116,7 +116,6 @@ def _told_completion(request: InferRequest, raw: bytes) -> InferAnswer:
 
 
 def completion(raw: bytes) -> Completion:
-    """Raises ``EngineError``."""
     try:
         return _COMPLETION.decode(raw)
     except msgspec.MsgspecError as error:
@@ -205,6 +204,5 @@ FORMS: Mapping[Task, Form] = {Task.GENERATE: _WRITING, Task.EMBED: _EMBEDDING}
 
 
 def body_of(form: Form, request: InferRequest, model: str) -> Body:
-    """``InvalidField`` names the tensor or parameter."""
     check_outputs(request, form.outputs, has_classes=form.pack is not None)
     return {"model": model, **form.body(request)}

@@ -77,7 +77,6 @@ def read(raw: bytes, head_length: int | None = None) -> InferRequest:
 
 
 def parted(raw: bytes, head_length: int | None) -> tuple[memoryview, memoryview]:
-    """Raises ``MalformedBody`` or ``BodyTooLarge``."""
     whole = memoryview(raw)
     if head_length is not None and head_length > len(whole):
         raise MalformedBody("Inference-Header-Content-Length is more than the body has")

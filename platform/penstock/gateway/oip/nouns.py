@@ -135,7 +135,6 @@ def described_all(given: Sequence[tuple[str, str, Iterable[int]]]) -> list[Tenso
 
 
 def wanted(name: str, parameters: Parameters) -> Wanted:
-    """Raises ``InvalidField`` for unsupported parameters."""
     _check_names(name, parameters, "an output", _OF_OUTPUTS, "take")
     classes = parameters.get(CLASSES, 0)
     if type(classes) is not int or not 0 <= classes <= MAX_ELEMENTS:

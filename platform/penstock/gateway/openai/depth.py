@@ -29,7 +29,6 @@ def is_too_deep_text(text: str) -> bool:
 
 
 def _deeper_than(value: object, levels: int) -> bool:
-    """Level by level, without recursion."""
     layer: list[object] = [value]
     for _ in range(levels):
         layer = [child for container in layer for child in _children(container) if type(child) in _CONTAINERS]

@@ -21,8 +21,6 @@ T = TypeVar("T")
 
 
 class EarlyLimits:
-    """Times are monotonic seconds."""
-
     def __init__(self) -> None:
         self._refused: dict[KeyId, float] = {}
         self._passing: dict[TenantId, int] = {}

@@ -133,7 +133,6 @@ def check_parts(content: Sequence[object], kinds: frozenset[str] | None, at: str
 
 
 def prompts(body: Body, name: str, *, most: int) -> int:
-    """Each is text or token ids."""
     value = body.get(name)
     if type(value) is str:
         return 1

@@ -128,7 +128,6 @@ def credential(headers: HeaderMap) -> str:
 
 
 def claim(headers: HeaderMap, claimed: Callable[[str], Claim]) -> Claim:
-    """An ambiguous credential names none."""
     try:
         return claimed(credential(headers))
     except BadRequest:

@@ -107,7 +107,6 @@ class Fault:
 
 
 def shown(at: str, path: Path) -> str:
-    """The caller's names are shortened."""
     steps = map(fields.shown, path)
     whole = ".".join((at, *steps)) if at else ".".join(steps)
     return whole if len(whole) <= MAX_PATH_CHARS else f"{whole[:MAX_PATH_CHARS]}…"

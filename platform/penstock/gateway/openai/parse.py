@@ -186,7 +186,7 @@ def _scores_prompt(api: Api, body: Body) -> bool:
 
 
 def _sequences(api: Api, body: Body) -> int:
-    """Beams count like ``n``."""
+    """Return the number of answers per prompt; beams count like ``n``."""
     n = fields.whole(body, "n", low=1, high=MAX_SEQUENCES) or 1
     best_of = fields.whole(body, "best_of", low=1, high=MAX_SEQUENCES) or 1
     if body.get("best_of") is not None and best_of < n:

@@ -67,7 +67,6 @@ _READ = msgspec.json.Decoder(_Read)
 
 
 def is_small(raw: bytes) -> bool:
-    """By length and number of brackets."""
     return len(raw) <= INLINE_BYTES and raw.count(b"{") + raw.count(b"[") <= INLINE_BRACKETS
 
 
@@ -103,14 +102,12 @@ class BodyReader:
         return result(await self.elsewhere.ask(who, (self.tensors_task, bytes(head))))
 
     async def message(self, who: str, head: bytes) -> memoryview | None:
-        """None if there is no child."""
         if self.elsewhere is None:
             return None
         return result(await self.elsewhere.ask(who, (self.messages_task, head)))
 
 
 def read(frame: memoryview) -> Sequence[bytes]:
-    """Runs in the child process."""
     head, _, raw = bytes(frame).partition(b"\n")
     asked = _ASKED.decode(head)
     parsed = parse(asked.api, raw, asked.bounds)

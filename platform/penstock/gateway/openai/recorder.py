@@ -20,8 +20,6 @@ SIGN_OF_LIFE_S = ALIVE_S / 4
 
 
 class AnswerRecorder:
-    """``close`` must be awaited."""
-
     def __init__(self, answers: AnswerStore, key: RecordKey, request: RequestId, max_bytes: int) -> None:
         self._request = request
         self._answers, self._key = answers, key

@@ -50,9 +50,7 @@ class Identity(Protocol):
         """Raises ``Forbidden`` if the key may not ask models."""
         ...
 
-    def claimed(self, credential: str) -> Claim:
-        """The credential need not be valid."""
-        ...
+    def claimed(self, credential: str) -> Claim: ...
 
 
 class Corridor(Protocol):

@@ -42,15 +42,13 @@ class _Refusal(msgspec.Struct):
 
 
 class _PrepareJob(msgspec.Struct):
-    """The version comes without its workers."""
-
     request: InferenceRequest
     version: VersionEntry
     principal: Principal
 
 
 def unsealed(value: object) -> msgspec.Raw:
-    """Msgspec's encoder hook for sealed fields."""
+    """Return a sealed field's JSON, as msgspec's encoder hook."""
     if isinstance(value, Sealed):
         return msgspec.Raw(value.json)
     raise NotImplementedError

@@ -51,7 +51,7 @@ def opens_turn(api: Api, body: Body) -> bool:
 
 
 def adds_special_to_chat(api: Api, body: Body) -> bool:
-    """For Responses always."""
+    """Tell whether a rendered chat gets special tokens; for Responses it does."""
     return api is Api.RESPONSES or bool(option(api, body, "add_special_tokens"))
 
 

@@ -41,7 +41,6 @@ class Prompts:
 
 
 def requested_output(api: Api, body: Mapping[str, object]) -> int:
-    """Tokens per answer, 0 if absent."""
     for name in OUTPUT_FIELDS[api]:
         value = body.get(name)
         if isinstance(value, int) and not isinstance(value, bool):

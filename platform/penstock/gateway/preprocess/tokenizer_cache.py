@@ -43,7 +43,7 @@ class LoadedTokenizer:
         self.max_chars_per_token = max((len(token) for token in vocabulary), default=1)
 
     def encode(self, texts: tuple[str, ...], *, add_special_tokens: bool) -> list[list[int]]:
-        """Releases the interpreter lock, unlike ``Tokenizer.encode``."""
+        """Releases the interpreter lock during the work, unlike ``Tokenizer.encode``."""
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=add_special_tokens)
         return [encoding.ids for encoding in encodings]
 
@@ -52,7 +52,7 @@ class LoadedTokenizer:
         return self._char_work * sum(map(len, texts)) + TEXT_WORK * len(texts)
 
     def most_tokens(self, text: str) -> int:
-        """One per byte after normalisation."""
+        """Return an upper bound: one token per byte after normalisation."""
         normalizer = self._tokenizer.normalizer
         shown = text if normalizer is None else normalizer.normalize_str(text)
         return len(shown.encode(errors="surrogatepass")) + _ADDED
@@ -69,8 +69,6 @@ class LoadedTokenizer:
 
 
 class TokenizerCache:
-    """The least recently used goes first."""
-
     def __init__(self, source: BlobSource, most: int = 16) -> None:
         self._source = source
         self._most = most

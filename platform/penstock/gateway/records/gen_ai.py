@@ -119,7 +119,6 @@ class GenAi:
         )
 
     def count(self, call: Call, answer: Answer, seconds: float) -> None:
-        """``seconds`` since its arrival."""
         version, name, usage = call.version, operation(call), answer.usage
         if version is None or not name:
             return

@@ -42,8 +42,6 @@ _ASKED_AGAIN = frozenset({Outcome.NO_CAPACITY, Outcome.EVICTED, Outcome.OVER_BUD
 
 
 class RequestLedger:
-    """``clock`` is monotonic."""
-
     def __init__(
         self,
         metrics: Metrics,

@@ -58,7 +58,6 @@ def misfit(rule: Rule, asks: Asked) -> Misfit | None:
 
 
 def unable(rule: Rule, version: VersionEntry, asks: Asked) -> Misfit | None:
-    """Apart from the prompt's length."""
     if asks.calls and not (version.tool_parser and (version.renders is None or Ability.TOOLS in version.renders)):
         return Misfit.TOOL_CALLS
     if rule.price and version.price.dearest > rule.price:

@@ -27,7 +27,7 @@ class Roster:
 
 
 def roster(version: VersionEntry, before: Roster | None = None) -> Roster:
-    """``before`` if the same workers serve."""
+    """Return the index of a version; ``before`` if the same workers serve."""
     serving = tuple(selection.ready(version.workers))
     by_id = {worker.id: worker for worker in serving}
     is_same = before is not None and before.homes.workers == tuple(by_id)

@@ -37,7 +37,7 @@ class Health(Protocol):
     """Port: workers to skip for a while, never all of those asked about."""
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Of a sample (``among``) possibly all."""
+        """The workers to skip; of a sample (``among``) possibly all."""
         ...
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
@@ -212,7 +212,6 @@ class WorkerRouter:
     def _with_refusing(
         self, version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], demand: Demand
     ) -> frozenset[WorkerId]:
-        """Raises if these are all workers."""
         now, known = self._clock.monotonic(), self._turned_away
         refusing = known.at(version.id, serving.serving, now) if version.base else frozenset[WorkerId]()
         if refusing and serving.has_met_all(tried | refusing):

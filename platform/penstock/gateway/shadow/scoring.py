@@ -46,7 +46,7 @@ def likeliest(body: bytes, after: int) -> list[int] | None:
 
 
 def differ(one: Sequence[int], other: Sequence[int]) -> float | None:
-    """None if there are no positions."""
+    """The share of positions with different tokens; None without any."""
     if not one or len(one) != len(other):
         return None
     return sum(mine != theirs for mine, theirs in zip(one, other, strict=True)) / len(one)

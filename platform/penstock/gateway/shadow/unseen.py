@@ -52,7 +52,7 @@ class Unseen:
         self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=reason).inc()
 
     def is_text(self, call: Admitted) -> bool:
-        """Plain text, after a short prompt."""
+        """Its tokens may be scored: plain text, after a short prompt."""
         return call.prepared.prompt_tokens <= scoring.MOST_PROMPT and self.is_plain(call.request)
 
     async def copy(

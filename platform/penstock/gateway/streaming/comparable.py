@@ -111,7 +111,6 @@ def of_json(said: str) -> bytes | None:
 
 
 def of_labels(body: bytes) -> bytes | None:
-    """None if the answer lacks one."""
     if len(body) > MOST_BYTES:
         return None
     try:

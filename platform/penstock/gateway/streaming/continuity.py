@@ -72,7 +72,6 @@ class Continuity:
         return self._transcript is not None
 
     def take_or(self, plain: Take) -> Take:
-        """``plain`` if no transcript is kept."""
         if self._splice is not None:
             return self._splice.take
         return self._over(plain) if self._transcript is None else self._transcript.take

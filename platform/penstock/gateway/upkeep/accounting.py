@@ -117,7 +117,6 @@ class Accounting:
         return True
 
     async def _forgive(self, ledger: LedgerStore) -> None:
-        """A refused report is not repeated."""
         ends = self.parts.forgiven.take()
         try:
             await ledger.forgive(ends)

@@ -36,7 +36,6 @@ class Background:
         task.add_done_callback(self._ended)
 
     def keep(self, name: str, work: Callable[[], Work]) -> None:
-        """Restarts ``work`` after a failure."""
         self.kept.add(asyncio.get_running_loop().create_task(self._run_on(name, work), name=name))
 
     async def end(self, within_s: float) -> None:

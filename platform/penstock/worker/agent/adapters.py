@@ -89,7 +89,6 @@ class AdapterLoader:
             self._pinned_anew.set()
 
     async def beside(self, watch: Awaitable[EngineLost], base: Manifest) -> EngineLost:
-        """Return how the engine was lost."""
         if not base.engine.adapter_slots:
             return await watch
         watching, serving = asyncio.ensure_future(watch), asyncio.ensure_future(self._serve(base, digest_of(base)))
@@ -135,7 +134,6 @@ class AdapterLoader:
                 await self._pinned_anew.wait()
 
     async def _bring(self, adapter: VersionId, base: Manifest, digest: str) -> None:
-        """Raises ``BaseSpoiled``."""
         try:
             await self._load(adapter, base, digest)
         except (ArtifactRefused, AdapterRefused) as error:

@@ -53,7 +53,7 @@ class GateClient:
         return replace(self, version=adapter, adapter=adapter)
 
     async def is_healthy(self, timeout_s: float = 2.0) -> bool:
-        """Raises ``OSError`` without an answer."""
+        """The engine reports healthy. Raises ``OSError`` without an answer."""
         answer = await self._get("/health", timeout_s)
         return answer.status == _OK
 
@@ -146,7 +146,6 @@ class GateClient:
 
 
 def _state(raw: Mapping[str, object]) -> GateState:
-    """Raises ``EngineError``."""
     try:
         return msgspec.convert(raw, GateState)
     except msgspec.ValidationError as error:

@@ -71,8 +71,6 @@ def _curve(told: LoggedSteps, origin: Origin, now: float) -> Curve:
 
 @dataclass(slots=True)
 class Learning:
-    """Keeps the last fit."""
-
     clock: Clock
     curve: Curve | None = None
     _next: float = FIRST_STEPS

@@ -50,7 +50,7 @@ early.
 
 
 class Life:
-    """Times are monotonic seconds."""
+    """One worker's states and the durations of its phases, in monotonic seconds."""
 
     def __init__(self, now: float, expected_s: Mapping[WorkerState, float] | None = None) -> None:
         self.state = WorkerState.FETCHING

@@ -58,7 +58,6 @@ class Measuring:
             ) from error
 
     async def measure(self, room: Room, most_s: float) -> Measured:
-        """Raises ``OSError``, ``EngineError``, ``InvalidField`` or ``CommandError``."""
         began, number, planned = self.clock.monotonic(), 0, list(rounds(room))
         told = await self._told(forget=True)
         for number, one in enumerate(planned, 1):

@@ -32,7 +32,6 @@ class PhaseMemory:
         return {}
 
     def keep(self, version: VersionId, took_s: Mapping[WorkerState, float], awaited_s: float = 0.0) -> None:
-        """A full disk is no failure."""
         path = self._path(version)
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)

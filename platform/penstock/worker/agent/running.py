@@ -85,7 +85,6 @@ class Probing:
             await asyncio.gather(self._asking, return_exceptions=True)
 
     def begin(self, now: float) -> None:
-        """If due and none is pending."""
         if self._asking is None and now >= self._next_at:
             self._next_at = now + self._every_s
             self._asking = asyncio.ensure_future(self._ask())
@@ -218,7 +217,7 @@ class Running:
                 await asyncio.sleep(pace.look_every_s)
 
     async def _look(self, dog: Watchdog, hooks: Hooks, timeout_s: float, *, is_probed: bool) -> bool:
-        """Return whether the engine is idle."""
+        """Read the numbers for watchdog and gate; return whether the engine is idle."""
         numbers = await self._numbers(timeout_s)
         marker, now = numbers.progress if numbers else None, self._clock.monotonic()
         moved = dog.has_moved(marker)

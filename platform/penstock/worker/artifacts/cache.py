@@ -46,8 +46,6 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedCopy:
-    """``used_at`` is Unix seconds."""
-
     digest: str
     size_bytes: int
     used_at: float

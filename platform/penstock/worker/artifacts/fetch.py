@@ -117,7 +117,6 @@ class Fetcher:
         return wrong
 
     def _ahead(self, wanted: Iterator[Segment]) -> Iterator[tuple[Segment, bytes]]:
-        """In order, prefetching the next ones."""
         on_the_way: deque[tuple[Segment, Future[bytes]]] = deque()
         pool = ThreadPoolExecutor(self._streams, thread_name_prefix="fetch")
         try:

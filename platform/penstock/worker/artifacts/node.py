@@ -39,7 +39,7 @@ def read_manifest(raw: bytes, digest: str) -> Manifest:
 
 
 def verify(folder: Path, digest: str, signature: bytes | None, verifier: SignatureVerifier) -> Manifest:
-    """Raises ``ArtifactRefused`` with file and reason."""
+    """Return a loadable folder's manifest; ``ArtifactRefused`` names file and reason."""
     path = folder / MANIFEST
     if not path.is_file():
         raise ArtifactRefused(f"{MANIFEST} is missing from the version's folder; fetch the version again")

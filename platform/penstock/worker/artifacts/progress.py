@@ -26,7 +26,7 @@ class Meter:
         self._reported_at = float("-inf")
 
     def add(self, count: int) -> None:
-        """A negative count withdraws damaged bytes."""
+        """Count fetched bytes; a negative count withdraws damaged ones."""
         self._done += count
         now = self._clock.monotonic()
         if now - self._reported_at >= REPORT_EVERY_S or self._done >= self._total:

@@ -31,7 +31,6 @@ SINGLE = 1.5
 
 
 def most_items(settings: BatchSettings, computes: Computes, group: Group, most: int, *, are_several: bool) -> int:
-    """One for a bucket without measurements."""
     key = group.key
     if not settings.slo_s or most == 1:
         return most
@@ -161,7 +160,7 @@ class Policy:
         return _Ready(group, room, first[1] if first[0] <= now else None, due_at, first[0])
 
     def _first(self, ready: Sequence[_Ready], now: float) -> _Ready:
-        """Of the tenant with the least virtual time, the group whose batch meets most deadlines."""
+        """The tenant with the least virtual time; its group with the batch that meets most deadlines."""
         places = [min((self._place(one, now) for one in each.group), default=inf) for each in ready]
         least = min(places)
         of_least = [each for each, place in zip(ready, places, strict=True) if place == least]

@@ -186,7 +186,6 @@ def with_inputs(convert: Any) -> Any:  # noqa: ANN401
 
 
 def _as_object(arguments: str, *, is_cut: bool) -> str:
-    """Completed if truncated; raises ``GenerationError``."""
     from partial_json_parser import loads
     from vllm.exceptions import GenerationError
 

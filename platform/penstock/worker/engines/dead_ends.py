@@ -31,7 +31,6 @@ class Expression:
 
 
 def install() -> None:
-    """A second call has no effect."""
     if _installed:
         return
     from xgrammar import Grammar as Parsed
@@ -52,7 +51,7 @@ def checking(parse: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check(serialised: str) -> None:
-    """Only rules that the root reaches."""
+    """Raise ``DeadEnd`` if a rule that the root reaches has an alternative that no text completes."""
     found = json.loads(serialised)
     if found["__VERSION__"] != FORM:
         raise RuntimeError(f"xgrammar writes grammars in form {found['__VERSION__']}; {FORM} is known")

@@ -20,7 +20,6 @@ def make() -> tuple[int, int]:
 
 
 def die_with(fd: int) -> None:
-    """The calling process leads its group."""
     fcntl.fcntl(fd, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(fd, F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)

@@ -85,7 +85,6 @@ def _processor() -> str:
 
 
 def install() -> None:
-    """Called in the core's process."""
     from vllm.v1.engine.core import EngineCore
 
     def penstock_steps(self: Any, forget: bool) -> Told:  # noqa: ANN401, FBT001  vLLM passes positions

@@ -56,7 +56,7 @@ class Parent:
     """By pidfd: the engine's pid and the connection of its agent."""
 
     def serve(self) -> Child:
-        """Returns only in the forked child."""
+        """Fork engines on request; return only in the forked child."""
         self.poller.register(self.listener, select.POLLIN)
         while True:
             for fd, _ in self.poller.poll():

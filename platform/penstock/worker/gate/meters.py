@@ -24,8 +24,6 @@ MOST_ENDED = 16_384
 
 
 class Meters:
-    """By request; times are monotonic seconds."""
-
     def __init__(self) -> None:
         self._meters: dict[RequestId, Meter] = {}
         self._ended: deque[tuple[float, RequestId, Meter]] = deque()
@@ -101,7 +99,6 @@ class UsageQuery(msgspec.Struct):
 
 
 async def usage(meters: Meters, body: bytes) -> bytes:
-    """Raises ``msgspec.MsgspecError`` for another body."""
     asked = msgspec.json.decode(body, type=UsageQuery)
     names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
     return msgspec.json.encode(await meters.used(names, asked.wait_s))

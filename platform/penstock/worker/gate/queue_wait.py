@@ -133,7 +133,6 @@ class QueueWait:
         return max(by, now + LOOK_S) if self._queue.forecast.waits_for_load(work) else by
 
     def _reason(self) -> str | None:
-        """Other than capacity."""
         if self._queue.forecast.waits_for_load(self._work):
             return ADAPTER_LOADING
         return TENANT_QUEUE if self._queue.forecast.waits_for_own(self._work) else None

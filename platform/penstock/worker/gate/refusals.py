@@ -57,8 +57,6 @@ class Refused(Exception):
 
 
 class RefusalAnswers:
-    """``headers`` are added to every answer."""
-
     def __init__(self, metrics: Metrics, version: VersionId, headers: Callable[[Report], Headers]) -> None:
         counter = metrics.counter(names.GATE_REFUSALS)
         self._headers = headers

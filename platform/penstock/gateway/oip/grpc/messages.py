@@ -174,7 +174,7 @@ def parted(data: bytes) -> tuple[bytes, list[memoryview]]:
 
 
 def _end(data: bytes, kind: int, at: int) -> int:
-    """Return the end of the field whose value is at ``at``."""
+    """Return the end of the field with its value at ``at``."""
     if kind == _VARINT:
         return _varint(data, at)[1]
     if kind == _DELIMITED:

@@ -15,9 +15,7 @@ class EngineRefused(EngineError):
 
 
 class Ask(Protocol):
-    async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
-        """Raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""
-        ...
+    async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]: ...
 
 
 TIMEOUT_S = 120.0

@@ -62,7 +62,6 @@ def read(raw: bytes) -> Body:
 
 
 def items(body: Body) -> Sequence[Given]:
-    """Raises ``InvalidField`` if there is none."""
     if not body.input:
         raise InvalidField("input is required and must not be empty", param="input")
     if isinstance(body.input, str):

@@ -36,7 +36,6 @@ def load(folder: Path, manifest: Manifest, device: str) -> Handler:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Raises ``ArtifactRefused`` for no float dtype."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise ArtifactRefused(f"{name!r} is no dtype to serve in; name float32 or bfloat16")

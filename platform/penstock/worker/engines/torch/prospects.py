@@ -48,7 +48,6 @@ class Prospect:
         self.engine_s += seconds
 
     def most(self, part: float = 1.0) -> int:
-        """Before the deadline, at least one."""
         return max(1, int(part * self.whole_s * self.done / self.engine_s)) if self.engine_s else self.items
 
     def check(self, now: float) -> None:

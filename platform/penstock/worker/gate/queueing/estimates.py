@@ -41,7 +41,7 @@ class ServiceRate:
         self._since = None
 
     def did(self, cost: float, now: float, *, full: bool) -> None:
-        """``full`` while more work waits."""
+        """Count the engine's tokens of service; ``full`` while more work waits."""
         self._done += cost
         self._is_full = self._is_full and full
         if self._since is not None and now - self._since >= LOOK_S:

@@ -156,7 +156,7 @@ class FairQueue:
         return self._levels[work.standing].is_owed(work)
 
     def would_go_first(self, tenant: TenantId, standing: Standing, head: Work) -> bool:
-        """If the absent tenant arrived now."""
+        """Before a waiting request, if the absent tenant arrived now."""
         if standing is not head.standing:
             return standing > head.standing
         return self._levels[standing].would_go_first(tenant, head)

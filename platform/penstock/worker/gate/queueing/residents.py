@@ -216,7 +216,6 @@ class Residents:
         return max(0.0, self._checked.get(adapter, now) - since)
 
     def wait_s(self, adapter: VersionId, now: float) -> float:
-        """After those requested earlier."""
         since = self.waits_since(adapter)
         before = sum(
             one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()

@@ -61,7 +61,7 @@ class Retries:
         return self._kept_ratio * really * min(line.cost / share, self._cost)
 
     def expect(self, work: Work, due_at: float, now: float) -> None:
-        """If its tenant's line has room."""
+        """Reserve a place for a retry, if its tenant's line has room."""
         self._forget(now)
         line = self._lines.setdefault((work.standing, work.tenant), _Line())
         self._lines.move_to_end((work.standing, work.tenant))
@@ -71,7 +71,7 @@ class Retries:
             self._cost += work.cost
 
     def learn(self, work: Work, output_tokens: int) -> None:
-        """A request without output is ignored."""
+        """Record an ended request's real cost; one without output is ignored."""
         if output_tokens:
             self._expected = REMEMBERED * self._expected + work.cost
             self._real = REMEMBERED * self._real + cost(work.prompt_tokens + work.work_tokens, output_tokens)

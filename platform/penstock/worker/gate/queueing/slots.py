@@ -182,7 +182,7 @@ class Slots:
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
-        """The prompt prefills until ``prefilled``."""
+        """Book the slots and blocks; the prompt prefills until ``prefilled``."""
         tokens = self.size.in_a_step(work.prompt_at_once)
         self._prefilling[work.request] = tokens
         self.prefill_tokens += tokens
