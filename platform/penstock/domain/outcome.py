@@ -34,6 +34,8 @@ class Outcome(StrEnum):
     BROKEN_STREAM = "broken_stream"
     SLOW_READER = "slow_reader"
     INTERNAL = "internal"
+    FILTERED = "filtered"
+    """A safety pack refused the prompt, or ended the answer."""
 
     @property
     def spends_error_budget(self) -> bool:

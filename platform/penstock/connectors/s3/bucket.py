@@ -64,7 +64,7 @@ def put_whole(
 
 def put_large(client: "S3Client", bucket: str, key: str, path: Path, *, replace: bool) -> None:
     """Put a file in parts; after a failure no part remains."""
-    parts = Parts(client, bucket, key)
+    parts = MultipartUpload(client, bucket, key)
     try:
         with path.open("rb") as file:
             while chunk := file.read(PART_BYTES):
@@ -75,7 +75,7 @@ def put_large(client: "S3Client", bucket: str, key: str, path: Path, *, replace:
         raise
 
 
-class Parts:
+class MultipartUpload:
     """An object in parts; false before its first."""
 
     def __init__(self, client: "S3Client", bucket: str, key: str) -> None:

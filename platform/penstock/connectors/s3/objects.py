@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from penstock.connectors.s3.bucket import ABSENT, EXISTS, Parts, code, connect, location, read_range
+from penstock.connectors.s3.bucket import ABSENT, EXISTS, MultipartUpload, code, connect, location, read_range
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.jobs.errors import PayloadGone, StorageFull
 
@@ -80,7 +80,7 @@ class _Draft:
         self._client, self._bucket, self._key, self._part_bytes = client, bucket, key, part_bytes
         self._rest = bytearray()
         self._beginning = b""
-        self._parts = Parts(client, bucket, key)
+        self._parts = MultipartUpload(client, bucket, key)
 
     def write(self, data: bytes) -> None:
         if len(self._beginning) < BEGINNING_BYTES:

@@ -57,8 +57,12 @@ class Exposed(NamedTuple):
     tokens: int
 
 
+WORSE = ("refused", "empty", "cut", "json_broken", "filtered")
+"""Counts that a tenant's prompts can influence."""
+
+
 class Worse(NamedTuple):
-    """One tenant's counts that its prompts can influence: answers refused, empty, cut, or with broken JSON."""
+    """A tenant's part of one of these counts."""
 
     tenant: TenantId
     what: str
@@ -106,6 +110,9 @@ class ArmCounts:
     """Answers that ended by length although their caller set no bound below the tier's own."""
     json_asked: int = 0
     json_broken: int = 0
+    shown: int = 0
+    """Answers that were whole, or that a safety pack ended."""
+    filtered: int = 0
     differ: tuple[tuple[int, int], ...] = ()
     """Answers scored by both versions, by the percent of tokens with different likeliest ones."""
     prompt_tokens: int = 0
@@ -163,14 +170,18 @@ def fault(second: ArmSecond) -> str:
 
 
 def _fault_of(arm: ArmCounts) -> str:
-    counts = (arm.good, arm.bad, arm.refused, arm.answers, arm.empty, arm.cut, arm.json_asked, arm.json_broken)
-    if not all(0 <= one <= MOST_COUNTED for one in counts):
+    ends = (arm.good, arm.bad, arm.refused, arm.answers, arm.empty, arm.cut, arm.shown, arm.filtered)
+    if not all(0 <= one <= MOST_COUNTED for one in (*ends, arm.json_asked, arm.json_broken)):
         return "a count is below 0 or above what a second can hold"
     tokens = (arm.prompt_tokens, arm.output_tokens, *(one.tokens for one in arm.exposed))
     if not all(0 <= one <= MOST_TOKENS for one in tokens):
         return "tokens are below 0 or above what a second can hold"
-    is_more = arm.empty > arm.answers or arm.cut > arm.answers or arm.json_broken > arm.json_asked
-    if is_more or not all(_is_part(one, arm) for one in arm.worse) or not _are_priced(arm):
+    parts = ((max(arm.empty, arm.cut), arm.answers), (arm.json_broken, arm.json_asked), (arm.filtered, arm.shown))
+    if (
+        any(part > whole for part, whole in parts)
+        or not all(_is_part(one, arm) for one in arm.worse)
+        or not _are_priced(arm)
+    ):
         return "a part is more than the whole"
     for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
         if not all(_is_sound(one, buckets) for one in times):
@@ -182,8 +193,8 @@ def _fault_of(arm: ArmCounts) -> str:
 
 
 def _is_part(worse: Worse, arm: ArmCounts) -> bool:
-    whole = {"refused": arm.refused, "empty": arm.empty, "cut": arm.cut, "json_broken": arm.json_broken}
-    return 0 < worse.many <= whole.get(worse.what, 0)
+    is_known = worse.what in WORSE
+    return is_known and 0 < worse.many <= getattr(arm, worse.what)
 
 
 def _are_priced(arm: ArmCounts) -> bool:

@@ -27,6 +27,8 @@ class Metric(StrEnum):
     EMPTY = "empty"
     CUT = "cut"
     JSON = "json"
+    FILTERED = "filtered"
+    """The share of answers that a safety pack ended."""
     PRICE = "price"
     """The price of an answer: prompt and output tokens at the version's prices."""
     ANSWERS = "answers"

@@ -124,7 +124,7 @@ class Arms:
         counts.tokens["prompt"] += usage.prompt_tokens
         counts.tokens["output"] += usage.output_tokens
         counts.exposed[call.principal.tenant] += usage.total_tokens
-        if answer.outcome is Outcome.OK and self._is_first(arm, call.principal.tenant):
+        if answer.outcome in answers.COUNTED and self._is_first(arm, call.principal.tenant):
             answers.count(counts, call, answer, version, worker)
 
     def judges(self, call: Call) -> bool:
@@ -186,7 +186,7 @@ class Arms:
         elif outcome is Outcome.OK or outcome in ENGINES_WORD:
             self._end(arm, copy.sticky, outcome)
         counts = self._of(arm)
-        if outcome is Outcome.OK and worker is not None and self._is_first(arm, copy.tenant):
+        if outcome in answers.COUNTED and worker is not None and self._is_first(arm, copy.tenant):
             answers.count(counts, call, answer, version, worker)
 
     def _is_first(self, arm: Arm, tenant: TenantId) -> bool:

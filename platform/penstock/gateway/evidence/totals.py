@@ -69,6 +69,8 @@ class Totals:
             cut=ends["cut"],
             json_asked=ends["json asked"],
             json_broken=ends["json_broken"],
+            shown=ends["shown"],
+            filtered=ends["filtered"],
             differ=tuple(sorted(self.differ.items())),
             paired=tuple(sorted(self.paired.items())),
             priced=_priced_by(self.prices),
