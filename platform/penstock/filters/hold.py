@@ -1,9 +1,9 @@
 """Holds text back while a rule may still match it, and no longer. Pure.
 
-Text may leave as soon as no match can cover it any more: a match is a run of its rule's characters, of a known length, or
-a phrase, the beginning of which the trie knows. So only the run or phrase in progress is held, and only it is judged
-again: the verdict depends on the text alone, not on its cuts. Trade-off: a rule over letters and blanks would hold
-that many characters of prose at each event.
+Text may leave as soon as no match can cover it any more. A match is a run of its rule's characters, of a known length,
+or a phrase, the beginning of which the trie knows: only the run or phrase in progress is held, and only it is judged
+again. The verdict depends on the text alone, not on its cuts. Trade-off: a rule over letters and blanks would hold its
+whole length of any prose.
 """
 
 from collections.abc import Sequence
