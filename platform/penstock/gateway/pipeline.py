@@ -110,6 +110,15 @@ class Holding(Protocol):
     def passed_by(self, version: VersionEntry) -> None: ...
 
 
+class Safety(Protocol):
+    async def screen(self, call: Admitted, reply: Reply) -> Reply:
+        """Judge the prompt and return the reply that judges the answer; ``reply`` itself if no policy holds.
+
+        Raises ``PromptFiltered``, or ``StoreUnavailable`` if the policy is not known.
+        """
+        ...
+
+
 class Router(Protocol):
     def pick(
         self,
@@ -179,6 +188,7 @@ class Pipeline:
     preprocessor: Preprocessor
     degrader: Degrader
     admission: Admission
+    safety: Safety
     asked: AskedCounts
     holding: Holding
     router: Router
@@ -231,6 +241,7 @@ class Pipeline:
         call.on_admitted()
         answer = Answer(outcome=Outcome.INTERNAL, usage=UNKNOWN)
         try:
+            reply = await self.safety.screen(call, reply)
             try:
                 answer = await self._run(call, reply)
             except (Rejected, Evicted):

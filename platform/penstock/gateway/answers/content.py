@@ -128,6 +128,28 @@ class _Labels(msgspec.Struct, gc=False):
     data: list[_Label]
 
 
+class _Token(msgspec.Struct, gc=False):
+    token: str = ""
+
+
+class _Chances(msgspec.Struct, gc=False):
+    """Chats list ``content``, completions ``tokens``."""
+
+    content: list[_Token] | None = None
+    tokens: list[str] | None = None
+
+
+class _Chanced(msgspec.Struct, gc=False):
+    index: int = 0
+    logprobs: _Chances | list[_Token] | None = None
+
+
+class _AllChanced(msgspec.Struct, gc=False):
+    choices: list[_Chanced] = []
+    logprobs: list[_Token] | None = None
+
+
+_CHANCED = msgspec.json.Decoder(_AllChanced)
 _RANKS = msgspec.json.Decoder(list[dict[int, _Chance] | None] | None)
 _CHOICES = msgspec.json.Decoder(Choices)
 _RESPONSES, _RESPONSES_EVENT = msgspec.json.Decoder(_Responses), msgspec.json.Decoder(_ResponsesEvent)
@@ -177,6 +199,15 @@ def token_ids(body: bytes) -> TokenIds | None:
 
 def without_token_ids(body: bytes) -> bytes:
     return _IDS.sub(lambda found: b'"%btoken_ids":null' % (found[1] or b""), body)
+
+
+def chosen_tokens(data: bytes, choice: int) -> str:
+    """Return the text of the tokens that a choice's log probabilities name."""
+    answer = _CHANCED.decode(data)
+    given = next((one.logprobs for one in answer.choices if one.index == choice), answer.logprobs)
+    if isinstance(given, _Chances):
+        return "".join(given.tokens or [one.token for one in given.content or ()])
+    return "".join([one.token for one in given or ()])
 
 
 def labels(body: bytes) -> list[str | None]:

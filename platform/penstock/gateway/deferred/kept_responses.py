@@ -16,6 +16,7 @@ from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.jobs.stored_response import ResponseId, StoredResponse, object_of
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.tenant import Principal
+from penstock.gateway.answers import sse
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.deferred import response_bodies, turns
@@ -23,7 +24,6 @@ from penstock.gateway.deferred.stored_responses import ResponseStore
 from penstock.gateway.deferred.stored_turns import StoredTurns
 from penstock.gateway.openai.parse import PREVIOUS, STORE
 from penstock.gateway.openai.services import Corridor
-from penstock.gateway.streaming import sse
 from penstock.intake.types import Headers
 
 MOST_PENDING_BYTES = 64 << 20

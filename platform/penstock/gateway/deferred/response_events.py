@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from penstock.domain.jobs.stored_response import Begun
-from penstock.gateway.streaming.sse import EventScanner, data_of, split
+from penstock.gateway.answers.sse import EventScanner, data_of, split
 
 Event = dict[str, object]
 

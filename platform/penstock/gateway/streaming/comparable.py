@@ -11,9 +11,8 @@ from math import isfinite
 import msgspec
 
 from penstock.domain.serving.request import Api, InferenceRequest
-from penstock.gateway.answers import content
+from penstock.gateway.answers import content, sse
 from penstock.gateway.calls.wishes import BOUNDS, FORMS, leaves_end
-from penstock.gateway.streaming import sse
 from penstock.gateway.streaming.continuity import Take
 
 _FORMATS = ("json_object", "json_schema")

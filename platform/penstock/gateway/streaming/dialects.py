@@ -6,7 +6,7 @@ The marks are byte strings that can only be structure: inside JSON text their qu
 from dataclasses import dataclass
 
 from penstock.domain.serving.request import Api
-from penstock.gateway.streaming.sse import CHOICE, END
+from penstock.gateway.answers.sse import CHOICE, END
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,4 +182,8 @@ class Frame:
         )
 
 
-_FINISH = {Outcome.CANCELLED: FinishReason.CANCELLED, Outcome.DEADLINE: FinishReason.DEADLINE}
+_FINISH = {
+    Outcome.CANCELLED: FinishReason.CANCELLED,
+    Outcome.DEADLINE: FinishReason.DEADLINE,
+    Outcome.FILTERED: FinishReason.CONTENT_FILTER,
+}

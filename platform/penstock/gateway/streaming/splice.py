@@ -7,8 +7,8 @@ whole answer.
 import msgspec
 
 from penstock.domain.serving.request import Api
+from penstock.gateway.answers import sse
 from penstock.gateway.answers.content import ABORTED, Choice, added
-from penstock.gateway.streaming import sse
 from penstock.gateway.streaming.continuation import Cut
 from penstock.gateway.streaming.transcript import Transcript
 

@@ -13,14 +13,14 @@ from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.serving.engine import is_dead
 from penstock.domain.serving.request import Api
 from penstock.formats.report import COMMENT, decode
-from penstock.gateway.answers import account
+from penstock.gateway.answers import account, sse
+from penstock.gateway.answers.sse import EventScanner
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.calls.relay import Rest, Source
-from penstock.gateway.streaming import service_tier, sse, stages
+from penstock.gateway.streaming import service_tier, stages
 from penstock.gateway.streaming.continuity import Continuity
 from penstock.gateway.streaming.dialects import DIALECTS
 from penstock.gateway.streaming.frame import Frame
-from penstock.gateway.streaming.sse import EventScanner
 
 HEARTBEAT = b": waiting\n\n"
 _HEAD = ((b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no"))

@@ -10,9 +10,8 @@ from array import array
 import msgspec
 
 from penstock.domain.serving.shadow import TokenIds
-from penstock.gateway.answers import content
+from penstock.gateway.answers import content, sse
 from penstock.gateway.answers.content import Choice
-from penstock.gateway.streaming import sse
 
 FOLD_BYTES = 64 << 10
 """Bytes of events kept undecoded: memory of a running stream beside its ids and text."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.domain.errors import (
+    AnswerFiltered,
     BudgetReached,
     EngineError,
     Failed,
@@ -138,7 +139,9 @@ class UnaryRelay:
 
     def _end_early(self, error: PenstockError) -> None:
         """The client gets no answer, and the generated tokens are billed."""
-        if not self._frame.is_over:
+        if isinstance(error, AnswerFiltered):  # the whole answer was judged on its way out
+            self._frame.settle_with(error)
+        elif not self._frame.is_over:
             self._watch.drop_source(_ended(error))
 
     def _stopped(self, error: PenstockError) -> None:

@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.gateway.streaming.sse import MAX_HELD_BYTES, EventScanner, data_of, parted, split
+from penstock.gateway.answers.sse import MAX_HELD_BYTES, EventScanner, data_of, parted, split
 
 _EVENTS = st.lists(
     st.one_of(
