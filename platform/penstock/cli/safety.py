@@ -1,7 +1,6 @@
 """`penstock safety …`: packs of filter rules, and what they did."""
 
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlencode
@@ -164,7 +163,9 @@ def _tried(source: str, text: str) -> list[dict[str, object]]:
 
 
 def _asked(since: str, tenant: str, pack: str, rule: str) -> dict[str, object]:
-    return {"since": time.time() - arguments.length(since), "tenant": tenant, "pack": pack, "rule": rule}
+    from penstock.domain.clock import SystemClock
+
+    return {"since": SystemClock().now() - arguments.length(since), "tenant": tenant, "pack": pack, "rule": rule}
 
 
 def _text(source: str) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 _VARIATIONS = range(0xFE00, 0xFE10)
+_FOLD = bytes(range(256)).lower().translate(bytes.maketrans(b"\t\r\n", b"   "))
+"""Lower case of ASCII, and white space as a blank."""
 
 
 @lru_cache(maxsize=8_192)
@@ -27,3 +29,17 @@ def normal(text: str) -> tuple[bytes, Sequence[int]]:
         judged += piece
         owners += [at] * len(piece)
     return bytes(judged), owners
+
+
+def folded(judged: bytes) -> bytes:
+    """Return as many bytes without case, each white space as a blank: phrases are compared in it."""
+    if judged.isascii():
+        return judged.translate(_FOLD)
+    return "".join(map(fold, judged.decode())).encode().translate(_FOLD)
+
+
+@lru_cache(maxsize=8_192)
+def fold(character: str) -> str:
+    """Return the lower case if it is as long in UTF-8."""
+    lower = character.lower()
+    return lower if len(lower.encode()) == len(character.encode()) else character

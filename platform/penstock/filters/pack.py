@@ -30,7 +30,7 @@ class Mode(StrEnum):
     ENFORCE = "enforce"
 
 
-class Side(StrEnum):
+class AtBound(StrEnum):
     """What happens to held text if a bound is met before it is judged."""
 
     BLOCK = "block"
@@ -50,7 +50,7 @@ class Check(StrEnum):
 
 
 Span = Literal["word", "digits"] | int
-"""What a match may extend over: no white space; a run of digits and their separators; so many characters."""
+"""What a match may extend over: no white space; a run of digits and their separators; a number of characters."""
 EVERYWHERE = frozenset(Where)
 
 
@@ -75,7 +75,7 @@ class Hold:
     characters: int = 512
     tokens: int = 128
     seconds: float = 10.0
-    side: Side = Side.BLOCK
+    side: AtBound = AtBound.BLOCK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +111,10 @@ class Pack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """A rule as a policy applies it, and its pack."""
+    """A rule as a policy applies it, and its pack; ``wanted`` is its own action, also if the pack only observes."""
 
     rule: Rule
+    wanted: Action
     pack: str
     digest: str
 
@@ -145,7 +146,7 @@ def strictest(packs: Iterable[Pack]) -> Policy:
         if pack.rules:
             holds.append(pack.hold)
         for rule in pack.rules:
-            one = Applied(rule=_in_mode(rule, pack.mode), pack=pack.name, digest=pack.digest)
+            one = Applied(rule=_in_mode(rule, pack.mode), wanted=rule.action, pack=pack.name, digest=pack.digest)
             found[one._what] = _stricter(found.get(one._what, one), one)  # noqa: SLF001 - its own module's
     return Policy(rules=tuple(found.values()), hold=_longest(holds))
 
@@ -166,5 +167,5 @@ def _longest(holds: list[Hold]) -> Hold:
         characters=max(hold.characters for hold in holds),
         tokens=max(hold.tokens for hold in holds),
         seconds=max(hold.seconds for hold in holds),
-        side=Side.BLOCK if any(hold.side is Side.BLOCK for hold in holds) else Side.RELEASE,
+        side=AtBound.BLOCK if any(hold.side is AtBound.BLOCK for hold in holds) else AtBound.RELEASE,
     )

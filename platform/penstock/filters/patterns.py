@@ -1,5 +1,6 @@
-"""A rule as expressions over bytes, which Hyperscan and RE2 read alike; both see the same matches. Pure."""
+"""A rule as expressions over bytes. Pure."""
 
+from penstock.filters.normal import fold
 from penstock.filters.pack import Rule
 
 _META = frozenset(r"\.+*?()[]{}|^$-")
@@ -10,9 +11,9 @@ def expressions(rule: Rule) -> list[bytes]:
 
 
 def _phrase(phrase: str) -> bytes:
-    """Return a phrase in any case, as whole words where it ends in an ASCII letter or digit."""
+    """Return a phrase in any case, as whole words if it ends in an ASCII letter or digit."""
     first, last = (r"\b" if one.isascii() and one.isalnum() else "" for one in (phrase[0], phrase[-1]))
-    return f"(?i){first}{''.join(map(_character, phrase))}{last}".encode()
+    return f"(?i:{first}{''.join(map(_character, phrase))}{last})".encode()
 
 
 def _character(one: str) -> str:
@@ -20,5 +21,5 @@ def _character(one: str) -> str:
         return r"[ \t\r\n]"
     if one in _META:
         return "\\" + one
-    forms = sorted({one, one.lower(), one.upper()})
+    forms = sorted({form for form in (one, one.lower(), one.upper()) if len(form) == 1 and fold(form) == fold(one)})
     return one if one.isascii() or len(forms) == 1 else f"(?:{'|'.join(forms)})"

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.domain.errors import InvalidField
 from penstock.filters import reading, shipped
-from penstock.filters.pack import Action, Hold, Mode, Pack, Rule, Side, Where, strictest
+from penstock.filters.pack import Action, AtBound, Hold, Mode, Pack, Rule, Where, strictest
 
 RULE: Mapping[str, object] = {"name": "key", "category": "secrets", "action": "block", "regex": r"\bkey-[0-9]{4}\b"}
 
@@ -102,7 +102,7 @@ FLOOR = Pack(
     id="floor",
     version=1,
     rules=(Rule(name="floor", action=Action.BLOCK, category="c", regex="a", stages=frozenset({Where.OUTPUT})),),
-    hold=Hold(seconds=5.0, side=Side.RELEASE),
+    hold=Hold(seconds=5.0, side=AtBound.RELEASE),
 )
 
 
@@ -117,8 +117,8 @@ def test_a_tenant_cannot_go_below_the_floor() -> None:
 
 def test_the_longest_hold_and_the_blocking_side_win() -> None:
     """Bounds of several packs are those that let the least pass unjudged."""
-    other = replace(FLOOR, id="other", hold=Hold(seconds=1.0, side=Side.BLOCK))
-    assert strictest([FLOOR, other]).hold == Hold(seconds=5.0, side=Side.BLOCK)
+    other = replace(FLOOR, id="other", hold=Hold(seconds=1.0, side=AtBound.BLOCK))
+    assert strictest([FLOOR, other]).hold == Hold(seconds=5.0, side=AtBound.BLOCK)
 
 
 def test_a_pack_that_observes_never_acts() -> None:

@@ -17,7 +17,7 @@ from penstock.filters.intervention import Intervention
 
 
 class DeliveredTokens(msgspec.Struct, tag="progress", frozen=True):
-    """A line with the tokens delivered so far, by request; it lists only requests with a changed count."""
+    """By request, only those with a changed count."""
 
     at: float
     tokens: dict[RequestId, int]
@@ -67,9 +67,7 @@ class History:
         return [self._lost(opening, took.get(opening.request)) for opening in self.open.values()]
 
     def _lost(self, opening: Opening, usage: Usage | None) -> LedgerRow:
-        """Return the row of a request left by a dead process: the known usage, or else the prompt and the delivered
-        tokens.
-        """
+        """Of a dead process's request: the known usage, or else the prompt and the delivered tokens."""
         if usage is None:
             tokens = self.tokens.get(opening.request, 0)
             prompt = opening.prompt_tokens if tokens else 0

@@ -38,9 +38,8 @@ def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, wor
 
 
 def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> None:
-    """Count a caller's price if only the model decides the length, or a copy's price relative to its original's.
-
-    Prices assume no cached tokens, since a candidate's cache is cold.
+    """A caller's price counts if only the model decides the length, a copy's relative to its original's. No cached
+    tokens are assumed: a candidate's cache is cold.
     """
     units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
     if call.copy is None:
@@ -75,7 +74,7 @@ def _tenant(call: Call) -> TenantId:
 
 
 def _beside(call: Call, worker: WorkerEntry) -> int:
-    """Return the requests running beside this one by its worker's report, which is newer than the table's."""
+    """By the worker's report, which is newer than the table's."""
     load = call.attempts.report.load
     return worker.load.running if load is None else max(0, load.running - 1)
 

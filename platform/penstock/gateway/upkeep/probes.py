@@ -17,7 +17,7 @@ Answer = tuple[int, str, bytes]
 
 
 def missing(table: CurrentTable, keys: Keyring, packs: CurrentPacks) -> str:
-    """Return the missing precondition of serving: routing table, API keys or safety packs; empty if there is none."""
+    """Routing table, API keys or safety packs; empty if none is missing."""
     if not table.number:
         return "no routing table yet"
     if not len(keys):
@@ -42,7 +42,7 @@ class Probes:
         return missing(self.table, self.keys, self.packs)
 
     def serves(self) -> bool:
-        """Tell whether any worker could answer: the worker serves, and its version's circuit is closed."""
+        """A worker serves, and its version's circuit is closed."""
         view, now = self.table.view, self.clock.monotonic()
         named = {share.version for route in view.table.routes for share in route.shares if share.weight}
         versions = {view.versions[one].base or one for one in named}
