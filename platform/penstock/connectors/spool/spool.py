@@ -102,16 +102,9 @@ class Spool:
         if self._is_behind:
             self._note_progress()
 
-<<<<<<< HEAD
     async def deliver(self, sink: Sink, heir: Heir | None = None, took: Took | None = None) -> int:
-        """Sync, then deliver sealed segments and those of dead processes; return the number of rows.
-
-        ``heir`` gets a dead process's rows first, perhaps more than once: it settles their leases.
-=======
-    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
         """Sync, then deliver sealed segments and those of dead processes; return the number of rows. ``heir`` gets a
         dead process's rows first, perhaps more than once: it settles their leases.
->>>>>>> main
         """
         if self._size and not self.is_full:
             self._rotate()
@@ -164,17 +157,12 @@ class Spool:
             segment.unlink()
         return len(history.rows)
 
-<<<<<<< HEAD
     async def _append(self, all_: Sequence[T], append: Callable[[Sequence[T]], Awaitable[None]]) -> None:
         for start in range(0, len(all_), BATCH_ROWS):
             await self._append_some(all_[start : start + BATCH_ROWS], append)
 
     async def _append_some(self, rows: Sequence[T], append: Callable[[Sequence[T]], Awaitable[None]]) -> None:
-        """Append all rows; if the database refuses them, find the faulty row by halving and set it aside."""
-=======
-    async def _append(self, rows: Sequence[LedgerRow], sink: LedgerSink) -> None:
-        """If the ledger refuses, find the faulty row by halving and set it aside."""
->>>>>>> main
+        """If the database refuses, find the faulty row by halving and set it aside."""
         try:
             await append(rows)
         except BadRequest as refused:
