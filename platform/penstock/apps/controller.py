@@ -28,6 +28,7 @@ from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.migrations import migrate
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
+from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.connectors.postgres.scaling import PostgresScaleRecords
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
@@ -179,6 +180,7 @@ def _compose(
         registry=rules,
         tenancy=PostgresTenancy(database),
         tables=tables,
+        packs=PostgresPacks(database),
         audit=PostgresAudit(database),
         jobs=PostgresJobs(database),
         heartbeats=heartbeats,

@@ -81,6 +81,7 @@ def push_model(  # noqa: PLR0913  one for each option
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node over which each worker spreads the weights.")] = 1,
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
+    safety: Annotated[str, typer.Option(help="Safety packs for all of its requests, as A,B.")] = "",
     plan: Plan = "",
     itl_ms: Annotated[float, typer.Option(help="For --plan: the ITL objective, in ms.")] = 50.0,
     store: Store = "",
@@ -119,6 +120,7 @@ def push_model(  # noqa: PLR0913  one for each option
         tensor_parallel_size=gpus,
         engine_changes=planned | arguments.engine_settings(engine or []),
         golden=golden_of(golden) if golden else (),
+        safety=tuple(one for one in safety.split(",") if one),
     )
     own, beside = arguments.tenants(tenants, api), arguments.base(base, api) if base else None
     to = Destination(store=store, signing_key=signing_key)

@@ -12,6 +12,7 @@ from penstock.connectors.records.folder import Bounds, RecordFolder
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.tenancy.tenant import Principal
 from penstock.explain.shown import shown
+from penstock.filters.book import CurrentPacks
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.holding import Asked, WakeDemand
@@ -60,6 +61,7 @@ class Shared:
     metrics: Metrics
     chance: random.Random
     table: CurrentTable
+    packs: CurrentPacks
     client: HttpClient
     probing: HttpClient
     """The client for the platform's probes: one open connection to each worker, and one for a second question."""
