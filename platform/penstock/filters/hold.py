@@ -18,24 +18,27 @@ from penstock.filters.trie import Trie
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Characters of which matches consist, and the most of a match."""
+    """Characters of which matches consist, those of them that begin none, and the most of a match."""
 
     alphabet: bytes
+    later: bytes
     most: int
 
 
 def runs(rules: Sequence[Rule]) -> tuple[Run, ...]:
     """Return one run for all words, one for all numbers, and one for each other rule's own characters."""
-    found: dict[object, Run] = {}
+    kinds: dict[object, list[shape.Shape]] = {}
     for rule in rules:
-        if rule.phrases:
-            continue
-        own = shape.of(rule.regex)
-        alphabet = "".join(sorted(own.alphabet)).encode()
-        kind = alphabet if isinstance(rule.span, int) else rule.span
-        before = found.get(kind, Run(b"", 0))
-        found[kind] = Run(bytes({*before.alphabet, *alphabet}), max(before.most, own.most))
-    return tuple(found.values())
+        if rule.regex:
+            own = shape.of(rule.regex)
+            kinds.setdefault(own.alphabet if isinstance(rule.span, int) else rule.span, []).append(own)
+    return tuple(map(_run, kinds.values()))
+
+
+def _run(shapes: Sequence[shape.Shape]) -> Run:
+    alphabet = frozenset().union(*(one.alphabet for one in shapes))
+    later = alphabet.difference(*(one.first for one in shapes))
+    return Run("".join(alphabet).encode(), "".join(later).encode(), max(one.most for one in shapes))
 
 
 class Compiled:
@@ -92,8 +95,9 @@ class Tail:
     def _safe(self, judged: bytes) -> int:
         size = safe = len(judged)
         for run in self._compiled.runs:
-            begun = len(judged.rstrip(run.alphabet))
-            safe = min(safe, max(begun, size - run.most))
+            begun = max(len(judged.rstrip(run.alphabet)), size - run.most)
+            if begun < safe:
+                safe = min(safe, size - len(judged[begun:].lstrip(run.later)))
         return min(safe, size - self._compiled.trie.depth[self._state]) if self._compiled.trie is not None else safe
 
     def _leave(self, judged: bytes, owners: Sequence[int], safe: int) -> None:

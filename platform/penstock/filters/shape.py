@@ -24,17 +24,19 @@ _NEGATED = "has a negated class: write the characters that are meant"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """``least`` and ``most`` characters of a match, all of them from ``alphabet``."""
+    """``least`` and ``most`` characters of a match, all of them from ``alphabet``, the first from ``first``."""
 
     least: int
     most: int
     alphabet: frozenset[str]
+    first: frozenset[str]
 
     def then(self, other: "Shape") -> "Shape":
-        return Shape(self.least + other.least, self.most + other.most, self.alphabet | other.alphabet)
+        first = self.first if self.least else self.first | other.first
+        return Shape(self.least + other.least, self.most + other.most, self.alphabet | other.alphabet, first)
 
 
-_EMPTY = Shape(0, 0, frozenset())
+_EMPTY = Shape(0, 0, frozenset(), frozenset())
 
 
 def of(regex: str) -> Shape:
@@ -49,8 +51,11 @@ def of(regex: str) -> Shape:
     shape = _sequence(parsed)
     if not flags:
         return shape
-    both = frozenset(form for one in shape.alphabet for form in (one.lower(), one.upper()))
-    return Shape(shape.least, shape.most, both)
+    return Shape(shape.least, shape.most, _cased(shape.alphabet), _cased(shape.first))
+
+
+def _cased(characters: frozenset[str]) -> frozenset[str]:
+    return frozenset(form for one in characters for form in (one.lower(), one.upper()))
 
 
 def _sequence(parsed: Any) -> Shape:  # noqa: ANN401 - re's own tree has no types
@@ -77,7 +82,7 @@ def _one(op: str, argument: Any) -> Shape:  # noqa: ANN401
             if most > _UNBOUNDED:
                 raise ValueError("repeats without a bound: write {1,64} for +")
             shape = _sequence(inner)
-            return Shape(shape.least * int(least), shape.most * int(most), shape.alphabet)
+            return Shape(shape.least * int(least), shape.most * int(most), shape.alphabet, shape.first)
     raise ValueError(
         _NEGATED
         if op == "NOT_LITERAL"
@@ -102,7 +107,7 @@ def _member(kind: str, value: Any) -> frozenset[str]:  # noqa: ANN401
 def _characters(allowed: frozenset[str]) -> Shape:
     if not all(map(str.isascii, allowed)):
         raise ValueError("has a character outside ASCII: write it as a phrase")
-    return Shape(1, 1, allowed)
+    return Shape(1, 1, allowed, allowed)
 
 
 def _either(branches: list[Shape]) -> Shape:
@@ -110,4 +115,5 @@ def _either(branches: list[Shape]) -> Shape:
         min(branch.least for branch in branches),
         max(branch.most for branch in branches),
         frozenset().union(*(branch.alphabet for branch in branches)),
+        frozenset().union(*(branch.first for branch in branches)),
     )

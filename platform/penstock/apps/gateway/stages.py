@@ -5,6 +5,7 @@ from functools import lru_cache
 from penstock.apps import slos
 from penstock.apps.gateway import reading
 from penstock.apps.gateway.holding import holding
+from penstock.apps.gateway.screening import screening
 from penstock.apps.gateway.shadowing import Copying, copying
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.stores import open_store
@@ -80,6 +81,7 @@ def pipeline(
         preprocessor=preprocessor,
         degrader=degrader,
         admission=admission,
+        safety=screening(shared),
         asked=shared.asked,
         holding=holding(shared),
         router=router,

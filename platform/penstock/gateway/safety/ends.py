@@ -1,6 +1,6 @@
 """How an answer that a filter ended is said in each API, as a proper end: its last events, or the whole body. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -32,8 +32,8 @@ def events(
     return b"".join([*out, _DONE])
 
 
-def body(api: Api, answer: dict[str, Any]) -> dict[str, Any]:
-    """Return a whole answer, the texts of which end before the match, with its end's reason."""
+def body(api: Api, answer: dict[str, Any], choices: Collection[int]) -> dict[str, Any]:
+    """Return a whole answer, the texts of which end before the match, with the reason in these choices."""
     if api is Api.RESPONSES:
         kept = [item for item in answer.get("output") or [] if item.get("type") != "function_call"]
         return _incomplete({**answer, "output": kept}, None)
@@ -41,6 +41,8 @@ def body(api: Api, answer: dict[str, Any]) -> dict[str, Any]:
         kept = [block for block in answer.get("content") or [] if block.get("type") != "tool_use"]
         return {**answer, "content": kept, "stop_reason": "refusal"}
     for choice in answer.get("choices") or []:
+        if choice["index"] not in choices:
+            continue
         choice["finish_reason"] = REASON
         if isinstance(message := choice.get("message"), dict) and message.get("tool_calls"):
             message["tool_calls"] = []

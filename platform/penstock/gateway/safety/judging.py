@@ -48,6 +48,10 @@ class Judgement:
             self._record(self._call, Match(applied, Where.OUTPUT, action, position, self._number - 1))
         self.blocks |= channel.blocked_at is not None
 
+    @property
+    def blocked(self) -> set[int]:
+        return {key.choice for key, channel in self.channels.items() if channel.blocked_at is not None}
+
     def end(self, choice: int | None = None) -> None:
         """Judge what was held for its end: of one choice, or of all."""
         for key, channel in self.channels.items():

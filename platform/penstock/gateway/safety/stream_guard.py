@@ -92,8 +92,8 @@ class StreamGuard(PassedReply):
         data = sse.data_of(event)
         parts: tuple[_Part, ...] = ()
         if data.startswith(b"{"):
-            self._first = self._first or data
             parts = self._parts(event, data)
+            self._first = self._first or data
         elif data == b"[DONE]":
             self._judgement.end()
         self._queue.append(_Held(event, parts, self._loop.time()))

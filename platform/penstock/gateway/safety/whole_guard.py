@@ -52,7 +52,7 @@ class WholeGuard(PassedReply):
             choices = content.choices(self._api, body)
         except ValueError:  # what can't be read can't be judged
             judgement.blocks = True
-            return msgspec.json.encode(ends.body(self._api, {}))
+            return msgspec.json.encode(ends.body(self._api, {}, ()))
         for choice in choices:
             for key, text in texts.of(choice, body):
                 channel = judgement.channel(key)
@@ -65,7 +65,7 @@ class WholeGuard(PassedReply):
         else:
             shown = judgement.cut if judgement.blocks else judgement.whole
             answer = texts.repeated(msgspec.json.decode(body), shown)
-        return msgspec.json.encode(ends.body(self._api, answer) if judgement.blocks else answer)
+        return msgspec.json.encode(ends.body(self._api, answer, judgement.blocked) if judgement.blocks else answer)
 
     def _shown(self, key: Key, text: str) -> str:
         channel = self._judgement.channels.get(key)
