@@ -26,7 +26,8 @@ TABLE = Path(__file__).resolve().parents[3] / "build/jobs-matrix.md"
 RUNNER, WITH_DISK = "runner", "runner and its disk"
 VICTIMS = ("gateway", RUNNER, "worker", "controller", "postgres", WITH_DISK)
 IN_THE_GATE = (RUNNER, Stage.FINALIZING)
-TAKEN_OVER_WITHIN_S = 2.0
+RUNNERS = 2
+LIVE = "select from runner where seen_at > extract(epoch from clock_timestamp()) - 2"
 Row = tuple[str, str, int, int, int, float | None, float]
 
 
@@ -53,8 +54,8 @@ def table() -> Iterator[list[Row]]:
 def markdown(rows: list[Row]) -> str:
     head = "| killed | while | lines | lost | doubled | taken over, s | all over, s |\n|---|---|--:|--:|--:|--:|--:|\n"
     body = "".join(
-        f"| {victim} | {stage} | {lines} | {lost} | {doubled} | {'' if took is None else f'{took:.1f}'} | {over:.1f} |\n"
-        for victim, stage, lines, lost, doubled, took, over in rows
+        f"| {' | '.join(map(str, counts))} | {'' if took is None else f'{took:.1f}'} | {over:.1f} |\n"
+        for *counts, took, over in rows
     )
     times = sorted(row[5] for row in rows if row[5] is not None) or [0.0]
     said = f"{len(rows)} cells, {sum(row[3] for row in rows)} lines lost, {sum(row[4] for row in rows)} doubled; "
@@ -104,7 +105,7 @@ def kill(jobs: Jobs, victim: str, holder: int | None) -> None:
 
 
 def come_back(jobs: Jobs) -> None:
-    """Wait until a caller is answered again, so that the next cell begins with all processes."""
+    """Wait until a caller is answered again and both runners live, so that the next cell begins with all processes."""
     asked = {"model": "smollm2", "messages": [{"role": "user", "content": "Hi."}], "max_tokens": 1}
 
     def ask() -> httpx.Response:
@@ -112,3 +113,4 @@ def come_back(jobs: Jobs) -> None:
             return http.post("/v1/chat/completions", json=asked).raise_for_status()
 
     patiently(ask)
+    until("both runners are back", lambda: len(jobs.rows(LIVE)) >= RUNNERS, within_s=90, every_s=0.2)

@@ -45,12 +45,12 @@ _REACHED = {
     " where object = $1 and state = 'sending'",
 }
 """Each has a row once a batch stands there: with the runner that works on it, if any."""
-_HELD = (
-    "select from job where batch = $1 and state = 'running' and runner = $2",
-    "select from batch where id = $1 and ended_at = 0 and runner = $2",
-    "select from webhook_delivery join webhook_event on webhook_event.id = event"
-    " where object = $1 and state = 'sending' and runner = $2",
-)
+_HELD = """
+    select from job where batch = $1 and state = 'running' and runner = $2
+    union all select from batch where id = $1 and ended_at = 0 and runner = $2
+    union all select from webhook_delivery join webhook_event on webhook_event.id = event
+    where object = $1 and state = 'sending' and webhook_delivery.runner = $2
+"""
 _LOCKED = {Stage.VALIDATING: "job", Stage.FINALIZING: "file", Stage.CANCELLING: "file"}
 """The table whose lock keeps a batch at a stage: the next statement that would end it waits."""
 
@@ -146,7 +146,7 @@ class Staged:
 
     def is_taken_over(self) -> bool:
         """Tell whether nothing of the batch is in the hands of the runner that had it."""
-        return not any(self.jobs.rows(sql, self.batch, self.runner) for sql in _HELD)
+        return not self.jobs.rows(_HELD, self.batch, self.runner)
 
     def is_over(self) -> bool:
         return bool(self.jobs.rows("select from batch where id = $1 and ended_at > 0", self.batch))
