@@ -73,6 +73,7 @@ def markdown(rows: list[Row]) -> str:
 def test_nothing_is_lost_doubled_or_stuck(
     jobs: Jobs, receiver: HeldReceiver, table: list[Row], victim: str, stage: Stage
 ) -> None:
+    """One history checker over rows, files, bills and messages finds nothing; a lost runner's work goes on at once."""
     staged = Staged(jobs, stage, receiver, name=f"{victim.replace(' ', '-')}-{stage}-{time.time_ns()}")
     with staged.held():
         kill(jobs, victim, staged.runner)

@@ -66,10 +66,12 @@ def test_what_may_happen_is_accepted() -> None:
     ],
 )
 def test_what_must_not_happen_is_found(rule: str, change: dict[str, object]) -> None:
+    """By the rule that is about it."""
     found = faults(replace(GOOD, **change))  # type: ignore[arg-type]  # any field
     assert any(one.startswith(rule) for one in found), found
 
 
 def test_lost_and_doubled_lines_are_counted() -> None:
+    """As the table has them, whatever else is wrong."""
     assert replace(GOOD, errors=[]).lost == 1
     assert replace(GOOD, errors=["b", "b", "a"]).doubled == 2
