@@ -111,14 +111,13 @@ def push_model(  # noqa: PLR0913  one for each option
 
     settings = load()
     api = operator(settings)
-    planned = _planned(source, plan, itl_ms / 1e3, gpus) if plan else {}
     choices = Choices(
         name=ModelName(name),
         price=arguments.price(price),
         licence=licence,
         origin=origin or source.name,
         tensor_parallel_size=gpus,
-        engine_changes=planned | arguments.engine_settings(engine or []),
+        engine_changes=_planned(source, plan, itl_ms / 1e3, gpus) | arguments.engine_settings(engine or []),
         golden=golden_of(golden) if golden else (),
         safety=tuple(one for one in safety.split(",") if one),
     )
@@ -201,6 +200,8 @@ def _report(text: str) -> None:
 def _planned(source: Path, gpu: str, itl_s: float, gpus: int) -> dict[str, int | str]:
     from penstock.cli.planned import settings_for
 
+    if not gpu:
+        return {}
     try:
         return settings_for(source, gpu, itl_s, gpus, _report)
     except ArtifactRefused as error:

@@ -121,8 +121,11 @@ class Room:
         self.lock = LeaderLock()
         self.parts = self._parts()
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
-        self.control = Control(
-            clock=clock,
+        self.control = self._control(pool_bytes)
+
+    def _control(self, pool_bytes: int) -> Control:
+        return Control(
+            clock=self.clock,
             acts=MemoryActs(
                 self.audit, self.registry, self.tenancy, self.tables, self.rollouts, self.jobs, self.packs
             ).act,

@@ -26,7 +26,6 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.serving.transport import KEPT_ALIVE_S
 from penstock.domain.tenancy.keys import Purpose, derive
-from penstock.filters.book import CurrentPacks
 from penstock.gateway.admission.reservations import Journal
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
@@ -147,7 +146,6 @@ def compose(
         metrics=metrics,
         chance=random.Random(),
         table=CurrentTable(),
-        packs=CurrentPacks(),
         client=client,
         probing=probing,
         accounting=accounting_parts(settings, dsn, clock, background.spawn, metrics, journal),

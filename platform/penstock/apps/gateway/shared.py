@@ -1,7 +1,7 @@
 """Parts used by several other parts of one gateway, the records of ended requests among them."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.apps import slos
 from penstock.apps.keys import Keys
@@ -61,7 +61,6 @@ class Shared:
     metrics: Metrics
     chance: random.Random
     table: CurrentTable
-    packs: CurrentPacks
     client: HttpClient
     probing: HttpClient
     """The client for the platform's probes: one open connection to each worker, and one for a second question."""
@@ -71,3 +70,4 @@ class Shared:
     offload: OffloadPool
     demand: WakeDemand
     asked: Asked
+    packs: CurrentPacks = field(default_factory=CurrentPacks)
