@@ -125,6 +125,9 @@ bench-admission: setup ## What limits and ledger add to a request, in process an
 bench-queue: setup ## What waiting in fair order costs, by how many wait
 	@$(BIN)/python -m loadtests.bench_queue
 
+bench-safety: setup ## What content filters cost a token and how long they hold one, beside fixed windows
+	@$(BIN)/python -m loadtests.bench_safety
+
 bench-batching: setup ## What batching costs an item, and what it is worth on three models: against Ray Serve, BentoML, a fixed window, none
 	@$(BIN)/python -m loadtests.bench_batching $(if $(MODELS),--models $(MODELS))
 
