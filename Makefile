@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-safety bench-connections bench-jobs
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)

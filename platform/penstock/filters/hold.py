@@ -75,17 +75,16 @@ class Tail:
         self._held += text
         judged, owners = normal(self._held)
         if self._compiled.trie is not None and text:
-            self._state = self._compiled.trie.walk(self._state, folded(normal(text)[0]))
-        context = len(self._before)
+            new = judged if len(text) == len(self._held) else normal(text)[0]
+            self._state = self._compiled.trie.walk(self._state, folded(new))
         hits = self._compiled.judge.find(self._before + judged) if judged else ()
-        found = hits and self._certain(hits, owners, context, len(judged), is_last=is_last)
+        found = hits and self._certain(hits, owners, len(judged), is_last=is_last)
         self._leave(judged, owners, len(judged) if is_last else self._safe(judged))
         return found
 
-    def _certain(
-        self, hits: Sequence[Found], owners: Sequence[int], context: int, size: int, *, is_last: bool
-    ) -> list[Found]:
+    def _certain(self, hits: Sequence[Found], owners: Sequence[int], size: int, *, is_last: bool) -> list[Found]:
         """Return the hits but those that left before, and those at the end, which the next character may change."""
+        context = len(self._before)
         return [
             Found(rule, self.safe + owners[start - context], self.safe + owners[end - context - 1] + 1)
             for rule, start, end in hits
@@ -94,17 +93,21 @@ class Tail:
 
     def _safe(self, judged: bytes) -> int:
         size = safe = len(judged)
+        last = judged[-1:]
         for run in self._compiled.runs:
+            if last not in run.alphabet:
+                continue
             begun = max(len(judged.rstrip(run.alphabet)), size - run.most)
             if begun < safe:
                 safe = min(safe, size - len(judged[begun:].lstrip(run.later)))
         return min(safe, size - self._compiled.trie.depth[self._state]) if self._compiled.trie is not None else safe
 
     def _leave(self, judged: bytes, owners: Sequence[int], safe: int) -> None:
-        left = owners[safe] if safe < len(judged) else len(self._held)
-        # a character of several bytes leaves as a whole
-        while safe and safe < len(judged) and owners[safe - 1] == left:
-            safe -= 1
+        left = len(self._held)
+        if safe < len(judged):
+            left = owners[safe]
+            while safe and owners[safe - 1] == left:  # a character of several bytes leaves as a whole
+                safe -= 1
         if safe:
             self._before = judged[safe - 1 : safe]
         self.safe += left
