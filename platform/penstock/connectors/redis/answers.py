@@ -60,11 +60,8 @@ class _Writing:
 
 
 class RedisAnswers:
-    """Recorded answers in Redis, sealed under ``keys``; under ``print_key`` requests are compared. ``prefix`` keeps
-    platforms apart.
-
-    Only the gateway that claimed a record writes it: one that was suspended until its claim expired can't write into
-    another's.
+    """Sealed under ``keys``, and requests compared under ``print_key``; ``prefix`` keeps platforms apart. Only the
+    gateway that claimed a record writes it: one that was suspended until its claim expired can't write into another's.
     """
 
     def __init__(
@@ -107,7 +104,7 @@ class RedisAnswers:
             return bool(await self._wire.call("EXISTS", self._record(key, "claim")))
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
-        """Append a piece and extend the record's expiry: briefly while it grows, long once it is complete."""
+        """Extend the expiry: briefly while the record grows, long once it is complete."""
         writing = self._writing.get(key)
         if writing is None:
             raise Conflict(_OURS)
@@ -130,7 +127,7 @@ class RedisAnswers:
             await self._drop(key, writing.owner)
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """Yield the pieces as they arrive; a record that disappears broke off, an unreadable one is deleted."""
+        """A record that disappears broke off, an unreadable one is deleted."""
         last, wait_s, number = b"0-0", SHORTEST_WAIT_S, 0
         opening: Opening | None = None
         while True:
