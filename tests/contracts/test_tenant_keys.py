@@ -18,14 +18,14 @@ from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys, follow
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
-from penstock.sealing.keys import Context, NamedEncryption, Sealed, TenantKeys
+from penstock.sealing.keys import Context, KeyPurpose, NamedEncryption, TenantKeys
 from penstock.sealing.local import LocalEncryption
 from penstock.sealing.segments import Unreadable
 from tests.support.gateways.dispatch import until
 from tests.support.stores.s3_server import s3_server
 
 ACME, SHOP = TenantId("acme"), TenantId("shop")
-CONTEXT = Context(ACME, Sealed.CONTENT, "eu")
+CONTEXT = Context(ACME, KeyPurpose.CONTENT, "eu")
 LOCAL = LocalEncryption(lambda: [b"p" * 32])
 
 
@@ -53,7 +53,7 @@ async def test_a_wrapped_key_unwraps_in_its_context_alone(encryption: NamedEncry
     assert await encryption.unwrap(wrapped, CONTEXT) == b"s" * 32
     for other in (
         CONTEXT._replace(tenant=SHOP),
-        CONTEXT._replace(purpose=Sealed.WEBHOOKS),
+        CONTEXT._replace(purpose=KeyPurpose.WEBHOOKS),
         CONTEXT._replace(region="us"),
     ):
         with pytest.raises(Unreadable):
@@ -90,10 +90,10 @@ def process(database: Database) -> TenantKeys:
 @pytest.mark.integration
 async def test_processes_share_one_key(database: Database) -> None:
     """Eight processes that seal a tenant's first objects at once use one key; its secret is in no row."""
-    made = await asyncio.gather(*(process(database).newest(ACME, Sealed.CONTENT) for _ in range(8)))
+    made = await asyncio.gather(*(process(database).newest(ACME, KeyPurpose.CONTENT) for _ in range(8)))
     assert len(set(made)) == 1
-    assert await process(database).find(ACME, Sealed.CONTENT, made[0].id) == made[0]
-    for tenant, purpose in ((SHOP, Sealed.CONTENT), (ACME, Sealed.WEBHOOKS)):
+    assert await process(database).find(ACME, KeyPurpose.CONTENT, made[0].id) == made[0]
+    for tenant, purpose in ((SHOP, KeyPurpose.CONTENT), (ACME, KeyPurpose.WEBHOOKS)):
         with pytest.raises(Unreadable):
             await process(database).find(tenant, purpose, made[0].id)
     (row,) = await database.rows("select * from tenant_key")
@@ -114,8 +114,8 @@ async def following(dsn: str, keys: TenantKeys) -> AsyncIterator[None]:
 async def test_a_shredded_key_leaves_every_process(database: Database, database_dsn: str, is_told: bool) -> None:
     """By its notification within a second, and by asking if the notification is lost."""
     keys = process(database)
-    first = await keys.newest(ACME, Sealed.CONTENT)
-    await keys.newest(SHOP, Sealed.CONTENT)
+    first = await keys.newest(ACME, KeyPurpose.CONTENT)
+    await keys.newest(SHOP, KeyPurpose.CONTENT)
     async with following(database_dsn, keys):
         if not is_told:
             await database.rows("alter table tenant_key disable trigger tenant_key_deleted")
@@ -123,4 +123,4 @@ async def test_a_shredded_key_leaves_every_process(database: Database, database_
         await until(lambda: first.id not in keys.kept, within_s=1.0 if is_told else 5.0)
     assert len(keys.kept) == 1
     with pytest.raises(Unreadable):
-        await keys.find(ACME, Sealed.CONTENT, first.id)
+        await keys.find(ACME, KeyPurpose.CONTENT, first.id)

@@ -74,7 +74,7 @@ def open_encryption(settings: SealingSettings, platform: Platform) -> "NamedEncr
 
 def open_keys(settings: SealingSettings, database: "Database", platform: Platform, clock: Clock) -> "StoreKeys":
     from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
-    from penstock.sealing.keys import KeysOf, Sealed, TenantKeys
+    from penstock.sealing.keys import KeyPurpose, PurposeKeys, TenantKeys
 
     def former(purpose: Purpose) -> Platform:
         return lambda: [derive(key, purpose) for key in platform()]
@@ -83,9 +83,9 @@ def open_keys(settings: SealingSettings, database: "Database", platform: Platfor
     keys = TenantKeys(PostgresTenantKeys(database), encryption, clock.monotonic, settings.region)
     return StoreKeys(
         tenants=keys,
-        payloads=KeysOf(keys, Sealed.CONTENT, former(Purpose.PAYLOADS)),
-        answers=KeysOf(keys, Sealed.CONTENT, former(Purpose.ANSWERS)),
-        webhooks=KeysOf(keys, Sealed.WEBHOOKS, former(Purpose.WEBHOOKS)),
+        payloads=PurposeKeys(keys, KeyPurpose.CONTENT, former(Purpose.PAYLOADS)),
+        answers=PurposeKeys(keys, KeyPurpose.CONTENT, former(Purpose.ANSWERS)),
+        webhooks=PurposeKeys(keys, KeyPurpose.WEBHOOKS, former(Purpose.WEBHOOKS)),
     )
 
 

@@ -26,7 +26,7 @@ MOST_KEPT = 20_000
 SECRET_BYTES = 32
 
 
-class Sealed(StrEnum):
+class KeyPurpose(StrEnum):
     """What a key seals; each has keys of its own, so that one may be shredded without the other."""
 
     CONTENT = "content"
@@ -37,7 +37,7 @@ class Context(NamedTuple):
     """The encryption context: a wrapped key unwraps under its own alone."""
 
     tenant: TenantId
-    purpose: Sealed
+    purpose: KeyPurpose
     region: str
 
     def __bytes__(self) -> bytes:
@@ -94,14 +94,14 @@ class Keys(Protocol):
         ...
 
 
-class _Wanted(NamedTuple):
+class _KeyName(NamedTuple):
     tenant: TenantId
-    purpose: Sealed
+    purpose: KeyPurpose
     key: bytes = b""
     """Empty for the newest."""
 
 
-class _Kept(NamedTuple):
+class _CachedKey(NamedTuple):
     key: TenantKey
     at: float
 
@@ -113,16 +113,16 @@ class TenantKeys:
         self, store: KeyStore, encryption: KeyEncryption, monotonic: Callable[[], float], region: str = ""
     ) -> None:
         self._store, self._encryption, self._monotonic, self._region = store, encryption, monotonic, region
-        self._kept: dict[_Wanted, _Kept] = {}
-        self._failed: dict[_Wanted, tuple[float, StoreUnavailable]] = {}
-        self._loading: dict[_Wanted, asyncio.Task[TenantKey]] = {}
+        self._kept: dict[_KeyName, _CachedKey] = {}
+        self._failed: dict[_KeyName, tuple[float, StoreUnavailable]] = {}
+        self._loading: dict[_KeyName, asyncio.Task[TenantKey]] = {}
 
-    async def newest(self, tenant: TenantId, purpose: Sealed) -> TenantKey:
-        return await self._get(_Wanted(tenant, purpose))
+    async def newest(self, tenant: TenantId, purpose: KeyPurpose) -> TenantKey:
+        return await self._get(_KeyName(tenant, purpose))
 
-    async def find(self, tenant: TenantId, purpose: Sealed, key: bytes) -> TenantKey:
+    async def find(self, tenant: TenantId, purpose: KeyPurpose, key: bytes) -> TenantKey:
         """Raises ``Unreadable`` if the tenant has no such key: it is another's, or was shredded."""
-        return await self._get(_Wanted(tenant, purpose, key))
+        return await self._get(_KeyName(tenant, purpose, key))
 
     @property
     def kept(self) -> frozenset[bytes]:
@@ -141,7 +141,7 @@ class TenantKeys:
         for wanted in [wanted for wanted, kept in self._kept.items() if kept.key.id in gone]:
             del self._kept[wanted]
 
-    async def _get(self, wanted: _Wanted) -> TenantKey:
+    async def _get(self, wanted: _KeyName) -> TenantKey:
         kept, now = self._kept.get(wanted), self._monotonic()
         if kept is not None and now - kept.at < REFRESH_S:
             return kept.key
@@ -154,13 +154,13 @@ class TenantKeys:
             raise StoreUnavailable(error.message if error else None)
         return await asyncio.shield(loading)
 
-    def _load(self, wanted: _Wanted) -> "asyncio.Task[TenantKey]":
+    def _load(self, wanted: _KeyName) -> "asyncio.Task[TenantKey]":
         task = asyncio.get_running_loop().create_task(self._read(wanted))
         self._loading[wanted] = task
         task.add_done_callback(lambda done: self._note(wanted, done))
         return task
 
-    def _note(self, wanted: _Wanted, done: "asyncio.Task[TenantKey]") -> None:
+    def _note(self, wanted: _KeyName, done: "asyncio.Task[TenantKey]") -> None:
         error = None if done.cancelled() else done.exception()
         if self._loading.get(wanted) is not done:
             return  # forgotten meanwhile: what it read may be gone
@@ -173,11 +173,11 @@ class TenantKeys:
         self._kept.pop(wanted, None)
         if error is None and not done.cancelled():
             key = done.result()
-            self._kept[wanted] = self._kept[wanted._replace(key=key.id)] = _Kept(key, now)
+            self._kept[wanted] = self._kept[wanted._replace(key=key.id)] = _CachedKey(key, now)
         while len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
 
-    async def _read(self, wanted: _Wanted) -> TenantKey:
+    async def _read(self, wanted: _KeyName) -> TenantKey:
         context = Context(wanted.tenant, wanted.purpose, self._region)
         if wanted.key:
             found = await self._store.find(wanted.tenant, wanted.key)
@@ -196,10 +196,10 @@ class TenantKeys:
         return StoredKey(id=secrets.token_bytes(KEY_ID_BYTES), context=context, wrapped=wrapped)
 
 
-class KeysOf:
+class PurposeKeys:
     """``Keys`` for one purpose; ``former`` returns the keys of objects in the former format."""
 
-    def __init__(self, keys: TenantKeys, purpose: Sealed, former: Callable[[], Sequence[bytes]]) -> None:
+    def __init__(self, keys: TenantKeys, purpose: KeyPurpose, former: Callable[[], Sequence[bytes]]) -> None:
         self._keys, self._purpose, self._former = keys, purpose, former
 
     async def newest(self, tenant: TenantId) -> TenantKey:

@@ -7,7 +7,7 @@ and a last-segment flag. So an altered, moved, cut off or foreign segment fails 
 
 import hashlib
 import hmac
-import secrets
+import os
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -51,7 +51,7 @@ class Sealing:
     """Closes the segments of one new object, in order."""
 
     def __init__(self, key: TenantKey, subject: Subject) -> None:
-        self.header = FORMAT + key.id + secrets.token_bytes(SALT_BYTES)
+        self.header = FORMAT + key.id + os.urandom(SALT_BYTES)
         self._cipher, self._bound = _cipher(key.secret, subject, self.header)
         self._number = 0
 
@@ -93,8 +93,8 @@ def key_id(header: bytes) -> bytes | None:
 
 
 def _cipher(secret: bytes, subject: Subject, header: bytes) -> tuple[AESGCM, bytes | None]:
-    bound = b"%b%b\x1f%b\x1f%b" % (header, subject.kind.encode(), subject.tenant.encode(), subject.name.encode())
-    return AESGCM(hmac.digest(secret, bound + b"\x01", hashlib.sha256)), bound
+    bound = header + "\x1f".join(subject).encode()
+    return AESGCM(hashlib.blake2b(bound, digest_size=32, key=secret).digest()), bound
 
 
 def _former(key: bytes, subject: Subject, header: bytes) -> tuple[AESGCM, bytes | None]:

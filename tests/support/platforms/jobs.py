@@ -26,7 +26,7 @@ from penstock.domain.jobs.job import EnqueueLimits, Job, JobKind, JobState, NewJ
 from penstock.domain.jobs.payload import Extent, object_id
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.keys import Purpose, derive, key_id_of
-from penstock.sealing.keys import KeysOf, Sealed, TenantKeys
+from penstock.sealing.keys import KeyPurpose, PurposeKeys, TenantKeys
 from penstock.sealing.local import LocalEncryption
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
@@ -188,7 +188,7 @@ class Jobs:
         async def run() -> T:
             async with Database(self._dsn, max_connections=1) as database:
                 tenants = TenantKeys(PostgresTenantKeys(database), encryption, time.monotonic, "local")
-                keys = KeysOf(tenants, Sealed.CONTENT, list)
+                keys = PurposeKeys(tenants, KeyPurpose.CONTENT, list)
                 return await work(
                     PostgresJobs(database), SealedPayloads(FolderObjects(self.platform.home / "payloads"), keys)
                 )

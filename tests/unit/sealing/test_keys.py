@@ -10,13 +10,23 @@ from hypothesis import strategies as st
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.sealing import keys as sealing_keys
-from penstock.sealing.keys import KEEP_S, REFRESH_S, RETRY_S, Context, KeysOf, Sealed, StoredKey, TenantKeys, Wrapped
+from penstock.sealing.keys import (
+    KEEP_S,
+    REFRESH_S,
+    RETRY_S,
+    Context,
+    KeyPurpose,
+    PurposeKeys,
+    StoredKey,
+    TenantKeys,
+    Wrapped,
+)
 from penstock.sealing.local import LocalEncryption
 from penstock.sealing.segments import FORMER, Sealing, Subject, Unreadable
 from tests.support.clock import ManualClock
 
 ACME, SHOP = TenantId("acme"), TenantId("shop")
-CONTENT, WEBHOOKS = Sealed.CONTENT, Sealed.WEBHOOKS
+CONTENT, WEBHOOKS = KeyPurpose.CONTENT, KeyPurpose.WEBHOOKS
 CONTEXT = Context(ACME, CONTENT, "eu")
 
 
@@ -200,7 +210,7 @@ async def test_an_exchanged_platform_key_unwraps_while_it_is_there(site: Site) -
 
 async def test_headers_name_the_key(site: Site) -> None:
     """An object's header leads to its key; the former format to the platform's."""
-    keys = KeysOf(site.keys, CONTENT, lambda: [b"former"])
+    keys = PurposeKeys(site.keys, CONTENT, lambda: [b"former"])
     key = await keys.newest(ACME)
     header = Sealing(key, Subject("payloads", ACME, "a/b")).header
     assert await keys.opening(ACME, header) == (key.secret,)

@@ -7,7 +7,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.listening import Channel
 from penstock.connectors.postgres.queries import load
 from penstock.domain.ids import TenantId
-from penstock.sealing.keys import Context, Sealed, StoredKey, TenantKeys, Wrapped
+from penstock.sealing.keys import Context, KeyPurpose, StoredKey, TenantKeys, Wrapped
 
 _SQL = load("tenant_keys")
 
@@ -45,5 +45,5 @@ async def follow(dsn: str, keys: TenantKeys) -> None:
 
 
 def _stored(row: Record) -> StoredKey:
-    context = Context(TenantId(row["tenant"]), Sealed(row["purpose"]), row["region"])
+    context = Context(TenantId(row["tenant"]), KeyPurpose(row["purpose"]), row["region"])
     return StoredKey(id=row["id"], context=context, wrapped=Wrapped(row["wrapped_by"], row["wrapped"]))
