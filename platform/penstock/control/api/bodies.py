@@ -206,7 +206,7 @@ class Rotation(Strict):
 
 
 class NewPack(Strict):
-    """A safety pack as YAML."""
+    """A safety pack as YAML, with rules, bounds of what is held back, and examples."""
 
     pack: str
 
@@ -218,7 +218,7 @@ class PackChoice(Strict):
 
 
 class NewFloor(Strict):
-    """The packs that hold for every request."""
+    """The ids of the packs that hold for every request of the platform; empty for none."""
 
     packs: tuple[str, ...]
 

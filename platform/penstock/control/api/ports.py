@@ -81,9 +81,7 @@ class PackStore(Protocol):
 
     async def counts(self, of: Events) -> tuple[RuleCount, ...]: ...
 
-    async def served(self, of: Events) -> dict[TenantId, int]:
-        """Return the ended requests by tenant."""
-        ...
+    async def served(self, of: Events) -> dict[TenantId, int]: ...
 
 
 class TableHistory(Protocol):

@@ -55,21 +55,21 @@ class PackText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FloorShown:
-    """Packs that hold for every request."""
+    """The ids of the packs that hold for every request of the platform; empty for none."""
 
     packs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventList:
-    """Interventions, newest first: never their texts."""
+    """What filters did, newest first, with places in the judged text and never its words."""
 
     events: tuple[Intervention, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A tenant's ended requests in the time asked for."""
+    """A tenant's ended requests in the time that was asked for, by the ledger."""
 
     tenant: TenantId
     requests: int
