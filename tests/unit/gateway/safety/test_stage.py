@@ -30,7 +30,7 @@ class Screen:
 
 def call(body: Mapping[str, object], api: Api = Api.CHAT, *, stream: bool = True) -> Admitted:
     """Return an admitted request with this body."""
-    request = replace(stream_request(api=api), body=body, stream=stream)
+    request = replace(stream_request(api=api), body=dict(body), stream=stream)
     came = Call(request=request, principal=principal(), timings=Timings(lambda: 0.0, 0.0))
     chosen = came.chosen(VERSION, Prepared(prompt_tokens=7))
     return chosen.admitted(request, DUE, Lease(opened_at=0.0, deadline_at=5.0))
