@@ -81,13 +81,6 @@ class UnsupportedField(InvalidField):
     code = "unsupported_field"
 
 
-class PromptFiltered(BadRequest):
-    """The prompt has text that a safety policy does not allow."""
-
-    code = "content_filter"
-    outcome = Outcome.FILTERED
-
-
 class ContextTooLong(BadRequest):
     """Prompt and requested output do not fit into the model's context."""
 
@@ -366,13 +359,6 @@ class LimitReached(Failed):
 
     code = "limit_reached"
     outcome = Outcome.OVER_LIMIT
-
-
-class AnswerFiltered(Failed):
-    """A safety policy ended the answer; what it had generated is billed."""
-
-    code = "answer_filtered"
-    outcome = Outcome.FILTERED
 
 
 class ClientGone(Failed):

@@ -16,6 +16,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
 from penstock.domain.jobs import errors as jobs
 from penstock.domain.serving.request import Api
+from penstock.filters import errors as filters
 from penstock.intake.types import Headers
 
 JSON = (b"content-type", b"application/json")
@@ -67,7 +68,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.MalformedBody: _INVALID,
     errors.InvalidField: _INVALID,
     errors.UnsupportedField: _INVALID,
-    errors.PromptFiltered: _INVALID,
+    filters.PromptFiltered: _INVALID,
     errors.ContextTooLong: _INVALID,
     errors.UnsupportedByModel: _INVALID,
     errors.TooDear: _INVALID,
@@ -117,7 +118,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.ReaderTooSlow: _GONE,
     errors.BudgetReached: _quota(),
     errors.LimitReached: _same(429, "rate_limit_error", _OVER),
-    errors.AnswerFiltered: _INVALID,
+    filters.AnswerFiltered: _INVALID,
     errors.Failed: _INTERNAL,
     jobs.PayloadUnreadable: _INTERNAL,
     errors.EngineError: _UPSTREAM,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from penstock.domain.errors import AnswerFiltered
+from penstock.filters.errors import AnswerFiltered
 from penstock.filters.hold import Compiled
 from penstock.filters.pack import Action, Applied, Where
 from penstock.gateway.calls.call import Admitted

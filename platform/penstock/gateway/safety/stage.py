@@ -4,8 +4,8 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 
-from penstock.domain.errors import PromptFiltered
 from penstock.domain.serving.request import Api
+from penstock.filters.errors import PromptFiltered
 from penstock.filters.hold import Compiled
 from penstock.filters.pack import Action, Policy, Where
 from penstock.filters.whole import spans

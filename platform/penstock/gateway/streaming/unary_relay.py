@@ -8,7 +8,6 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.domain.errors import (
-    AnswerFiltered,
     BudgetReached,
     EngineError,
     Failed,
@@ -18,6 +17,7 @@ from penstock.domain.errors import (
     ReaderTooSlow,
 )
 from penstock.domain.outcome import Outcome
+from penstock.filters.errors import AnswerFiltered
 from penstock.gateway.answers import account, content
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.calls.relay import Rest, Source

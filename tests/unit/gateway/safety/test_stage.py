@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.errors import PromptFiltered, UnsupportedField
+from penstock.domain.errors import UnsupportedField
 from penstock.domain.serving.request import Api, Prepared, Sealed
+from penstock.filters.errors import PromptFiltered
 from penstock.filters.pack import Action, Mode, Pack, Policy, Rule, Where, strictest
 from penstock.gateway.calls.call import Admitted, Call, Timings
 from penstock.gateway.calls.lease import Lease
