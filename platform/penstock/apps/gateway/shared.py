@@ -11,7 +11,7 @@ from penstock.connectors.offload.pool import OffloadPool
 from penstock.connectors.records.folder import Bounds, RecordFolder
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.tenancy.tenant import Principal
-from penstock.explain.shown import shown
+from penstock.explain.story import shown
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.holding import Asked, WakeDemand

@@ -20,7 +20,7 @@ from typing import Protocol
 from penstock.domain.errors import PenstockError
 from penstock.lateness.awake import timeout
 from penstock.worker.engines import lifeline, plan
-from penstock.worker.engines.address import short
+from penstock.worker.engines.lifeline import short
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.vllm import at_exec
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.worker.engines import lifeline
-from penstock.worker.engines.address import short
+from penstock.worker.engines.lifeline import short
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.process import CannotFork, EngineProcess, Files, Forking
 from penstock.worker.gate_config import GateConfig
