@@ -68,6 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.clients": {"httpx"},
     "penstock.sealing": {"cryptography"},
     "penstock.slo": {"yaml"},
+    "penstock.filters": {"msgspec", "re2", "yaml"},
     "penstock.formats": {"jinja2", "msgspec", "yaml"},
     "penstock.packaging": {"msgspec"},
     "penstock.tls": {"cryptography"},

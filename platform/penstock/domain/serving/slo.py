@@ -30,6 +30,10 @@ class Indicator(StrEnum):
     LATENCY = "latency"
     """From arrival of the whole request to the last byte of an answer; refused and abandoned requests are not counted.
     """
+    TURNAROUND = "turnaround"
+    """A job, or a line of a batch, is done by its own deadline. Cancelled ones, and those at fault themselves, are not
+    counted.
+    """
 
     @property
     def is_timed(self) -> bool:
