@@ -44,7 +44,7 @@ async def compare(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: f
 
 
 async def correct(compared: tuple[BudgetComparison, ...], store: SpentStore) -> int:
-    """Set the meters to the ledger's sums, for a platform at rest; return the number of differing meters."""
+    """For a platform at rest; return the number of differing meters."""
     wrong = {one.line.budget.meter: int(one.line.spent) for one in compared if one.difference}
     await store.put_spent(wrong)
     return len(wrong)
@@ -83,7 +83,7 @@ class ThresholdLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetWatch:
-    """Compares budgets with their thresholds; ``shared`` is the limits store of all gateways, if there is one."""
+    """``shared`` is the limits store of all gateways, if there is one."""
 
     clock: Clock
     ledger: LedgerReader
