@@ -43,6 +43,7 @@ _TITLES = {
     "LimitsSettings": "Limits",
     "ArtifactSettings": "Model versions",
     "KeySettings": "Keys",
+    "SealingSettings": "Stored content",
     "PeerSettings": "Certificates",
     "MetricsSettings": "Metrics and health",
     "ListeningSettings": "Address",

@@ -56,6 +56,10 @@ grant execute on function job_recover() to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
 grant execute on function oldest_transaction_s() to penstock_runner;
 
+-- Tenants' keys are made with the first thing that is sealed; controllers rotate, wrap anew and shred them.
+grant select, insert on tenant_key to penstock_gateway, penstock_runner;
+grant insert, update, delete on tenant_key to penstock_controller;
+
 -- Gateways keep and delete files; runners write outputs, and drop rows whose bytes are gone.
 grant select, insert, update on file to penstock_gateway, penstock_runner;
 grant delete on file to penstock_runner;
