@@ -133,8 +133,6 @@ class _Token(msgspec.Struct, gc=False):
 
 
 class _Chances(msgspec.Struct, gc=False):
-    """Chats list ``content``, completions ``tokens``."""
-
     content: list[_Token] | None = None
     tokens: list[str] | None = None
 

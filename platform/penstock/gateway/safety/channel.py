@@ -27,7 +27,6 @@ class Channel:
 
     @property
     def safe(self) -> int:
-        """Characters that may leave."""
         safe = max(self._tail.safe, self._forced)
         return safe if self.blocked_at is None else min(safe, self.blocked_at)
 
@@ -46,7 +45,6 @@ class Channel:
                 yield applied, action, found.start
 
     def force(self) -> None:
-        """Let the held text leave unjudged."""
         self._forced = self._tail.total
 
     def masked(self, text: str, start: int) -> str:
