@@ -16,7 +16,7 @@ from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
 from penstock.apps.settings import CONTROLLER_PORT
 from penstock.apps.settings.processes import ControllerSettings
-from penstock.apps.stores import database_dsn
+from penstock.apps.stores import database_dsn, open_encryption
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
@@ -31,6 +31,7 @@ from penstock.connectors.postgres.rollouts import PostgresRollouts
 from penstock.connectors.postgres.scaling import PostgresScaleRecords
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
 from penstock.connectors.records.decisions import DecisionFile
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
@@ -64,6 +65,7 @@ from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
 from penstock.judging.comparisons import Comparisons
 from penstock.lateness.awake import AwakeClock
+from penstock.sealing.administration import KeyAdministration
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, bind_first_free, url_of
@@ -178,6 +180,11 @@ def _compose(
         acts=database.act,
         registry=rules,
         tenancy=PostgresTenancy(database),
+        sealing=KeyAdministration(
+            PostgresTenantKeys(database),
+            open_encryption(settings, lambda: secrets.platform_keys),
+            settings.region,
+        ),
         tables=tables,
         audit=PostgresAudit(database),
         jobs=PostgresJobs(database),

@@ -42,8 +42,11 @@ from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.judging.comparisons import Comparisons
 from penstock.scaling.bounds import Bounds
+from penstock.sealing.administration import KeyAdministration
+from penstock.sealing.local import LocalEncryption
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
+from tests.support.sealing import MemoryKeyRows
 from tests.twins.acts import MemoryActs
 from tests.twins.arms import MemoryArms
 from tests.twins.audit import MemoryAudit
@@ -99,6 +102,7 @@ class Room:
         self.tables = MemoryTables()
         self.jobs = MemoryJobs()
         self.leases = MemoryLeases()
+        self.key_rows, self.platform_keys = MemoryKeyRows(), [PLATFORM_KEY]
         self.ledger = MemoryLedger()
         self.arms = MemoryArms(clock)
         self.meters = MemoryLimits(clock)
@@ -124,6 +128,7 @@ class Room:
             acts=MemoryActs(self.audit, self.registry, self.tenancy, self.tables, self.rollouts, self.jobs).act,
             registry=self.rules,
             tenancy=self.tenancy,
+            sealing=KeyAdministration(self.key_rows, LocalEncryption(lambda: self.platform_keys), "local"),
             tables=self.tables,
             audit=self.audit,
             jobs=self.jobs,

@@ -22,6 +22,7 @@ from penstock.control.api import (
     keys,
     models,
     money,
+    privacy,
     rollouts,
     scale,
     tenants,
@@ -51,6 +52,7 @@ _ROUTERS = (
     scale.router,
     batch_work.router,
     dead_letters.router,
+    privacy.router,
 )
 health = APIRouter(tags=["health"], route_class=JsonRoute)
 
