@@ -24,6 +24,7 @@ from penstock.control.api import (
     money,
     privacy,
     rollouts,
+    safety,
     scale,
     tenants,
 )
@@ -53,6 +54,7 @@ _ROUTERS = (
     batch_work.router,
     dead_letters.router,
     privacy.router,
+    safety.router,
 )
 health = APIRouter(tags=["health"], route_class=JsonRoute)
 
