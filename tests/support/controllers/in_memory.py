@@ -102,8 +102,7 @@ class Room:
         self.tenancy = MemoryTenancy(self.audit)
         self.tables = MemoryTables()
         self.packs = MemoryPacks(self.audit)
-        self.jobs = MemoryJobs()
-        self.leases = MemoryLeases()
+        self.jobs, self.leases = MemoryJobs(), MemoryLeases()
         self.key_rows, self.platform_keys = MemoryKeyRows(), [PLATFORM_KEY]
         self.ledger = MemoryLedger()
         self.arms = MemoryArms(clock)
