@@ -22,7 +22,7 @@ STEPS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class PeakDemand:
     """The traffic of one version at its peak, and the failures to survive at that time."""
 
     requests_per_s: float
@@ -64,7 +64,7 @@ class CapacityPlan:
     """Whether a prompt alone takes longer than the TTFT objective."""
 
 
-def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float = DATASHEET_ERROR) -> CapacityPlan:
+def plan(demand: PeakDemand, memory: MemoryPlan, gpu_per_hour: float, error: float = DATASHEET_ERROR) -> CapacityPlan:
     """Return the capacity plan of one version on replicas as ``memory`` plans them, batch and lengths included.
 
     ``gpu_per_hour`` is in dollars, 0 if unknown. Raises ``ArtifactRefused`` if a replica can't serve one request.
@@ -108,7 +108,7 @@ def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float =
     )
 
 
-def sizes(demand: Demand, memory: MemoryPlan) -> list[tuple[float, int]]:
+def sizes(demand: PeakDemand, memory: MemoryPlan) -> list[tuple[float, int]]:
     """Return points of a plot: rates up to one and a half times the peak, each with its replicas."""
     rate, _, _ = _replica(memory)
     peaks = [demand.requests_per_s * part / STEPS for part in range(1, STEPS + STEPS // 2 + 1)]
@@ -161,7 +161,7 @@ def _replica(memory: MemoryPlan) -> tuple[float, tuple[Figure, ...], str]:
     return rate, figures, "KV memory" if memory.at_lengths < memory.by_itl else "the ITL objective"
 
 
-def _replicas(peak: float, rate: float, demand: Demand) -> int:
+def _replicas(peak: float, rate: float, demand: PeakDemand) -> int:
     needed = peak / (rate * demand.target_load)
     if demand.zones == 1:
         return math.ceil(needed)

@@ -33,7 +33,7 @@ LEAST_STEP = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class MemoryLine:
     name: str
     size_bytes: int
     because: str
@@ -92,7 +92,7 @@ class MemoryPlan:
 
     gpu: Gpu
     target: Target
-    lines: tuple[Line, ...]
+    lines: tuple[MemoryLine, ...]
     """The memory of the fullest GPU; the KV cache takes the rest."""
     kv_bytes: int
     """KV cache of one GPU."""
@@ -235,20 +235,20 @@ def _check_gpus(model: Architecture, on: Gpu, target: Target) -> None:
             )
 
 
-def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step_tokens: int) -> tuple[Line, ...]:
+def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step_tokens: int) -> tuple[MemoryLine, ...]:
     weights = math.ceil(weight_bytes / target.gpus)
     wide = 2 * model.hidden + 2 * model.intermediate // target.tensor_parallel
     activations = 2 * step_tokens * wide * 2 + min(step_tokens, MOST_SEQUENCES) * model.vocabulary * 4
     lines = [
-        Line(name="weights", size_bytes=weights, because=f"{weight_bytes:,} bytes over {target.gpus} GPUs"),
-        Line(
+        MemoryLine(name="weights", size_bytes=weights, because=f"{weight_bytes:,} bytes over {target.gpus} GPUs"),
+        MemoryLine(
             name="activations",
             size_bytes=activations,
             because=f"a step of {step_tokens:,} tokens, and the logits of its sequences",
             is_assumed=True,
         ),
-        Line(name="CUDA graphs", size_bytes=GRAPHS_BYTES, because="0.5 to 1.5 GiB in logs", is_assumed=True),
-        Line(
+        MemoryLine(name="CUDA graphs", size_bytes=GRAPHS_BYTES, because="0.5 to 1.5 GiB in logs", is_assumed=True),
+        MemoryLine(
             name="fragments",
             size_bytes=int(on.memory_bytes * FRAGMENTS_RATIO),
             because=f"{FRAGMENTS_RATIO:.0%} of the memory",
@@ -256,11 +256,13 @@ def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step
         ),
     ]
     if target.tensor_parallel > 1:
-        lines.append(Line(name="exchange", size_bytes=EXCHANGE_BYTES, because="NCCL: 0.3 to 1 GiB", is_assumed=True))
+        lines.append(
+            MemoryLine(name="exchange", size_bytes=EXCHANGE_BYTES, because="NCCL: 0.3 to 1 GiB", is_assumed=True)
+        )
     if target.adapter_slots:
         rank = slot_rank(target.adapter_rank)
         size = math.ceil(target.adapter_slots * rank * _adapter_row_bytes(model) / target.tensor_parallel)
-        lines.append(Line(name="adapters", size_bytes=size, because=f"{target.adapter_slots} of rank {rank}"))
+        lines.append(MemoryLine(name="adapters", size_bytes=size, because=f"{target.adapter_slots} of rank {rank}"))
     return tuple(lines)
 
 
