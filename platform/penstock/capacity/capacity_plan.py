@@ -23,7 +23,7 @@ STEPS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeakDemand:
-    """The traffic of one version at its peak, and the failures to survive at that time."""
+    """One version's peak, and the failures to survive at that time."""
 
     requests_per_s: float
     ttft_s: float
@@ -65,9 +65,8 @@ class CapacityPlan:
 
 
 def plan(demand: PeakDemand, memory: MemoryPlan, gpu_per_hour: float, error: float = DATASHEET_ERROR) -> CapacityPlan:
-    """Return the capacity plan of one version on replicas as ``memory`` plans them, batch and lengths included.
-
-    ``gpu_per_hour`` is in dollars, 0 if unknown. Raises ``ArtifactRefused`` if a replica can't serve one request.
+    """Replicas are as ``memory`` plans them, batch and lengths included. ``gpu_per_hour`` is in dollars, 0 if unknown.
+    Raises ``ArtifactRefused`` if a replica can't serve one request.
     """
     check(demand)
     BOUNDS["gpu_per_hour"].check(gpu_per_hour)
@@ -109,14 +108,14 @@ def plan(demand: PeakDemand, memory: MemoryPlan, gpu_per_hour: float, error: flo
 
 
 def sizes(demand: PeakDemand, memory: MemoryPlan) -> list[tuple[float, int]]:
-    """Return points of a plot: rates up to one and a half times the peak, each with its replicas."""
+    """Rates up to one and a half times the peak, each with its replicas."""
     rate, _, _ = _replica(memory)
     peaks = [demand.requests_per_s * part / STEPS for part in range(1, STEPS + STEPS // 2 + 1)]
     return [(peak, _replicas(peak + demand.other_region_per_s, rate, demand)) for peak in peaks]
 
 
 def _replica(memory: MemoryPlan) -> tuple[float, tuple[Figure, ...], str]:
-    """Return the requests a second of one replica, the rows that derive it, and its binding bound."""
+    """Requests a second, the rows that derive them, and the binding bound."""
     target, steps, batch = memory.target, memory.steps, memory.max_num_seqs
     held, (_, output) = target.lengths.typical, target.lengths.means
     if not memory.fits:

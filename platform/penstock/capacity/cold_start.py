@@ -82,7 +82,7 @@ def budget(machine: Machine, weight_bytes: int) -> tuple[PartBudget, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """One worker's start, as host and agent measured it; 0 and missing phases were not measured."""
+    """As host and agent measured it; 0 and missing phases were not measured."""
 
     machine_s: float = 0.0
     image_s: float = 0.0
@@ -90,9 +90,8 @@ class Start:
 
 
 def measured(published: Sequence[PartBudget], starts: Sequence[Start]) -> tuple[PartBudget, ...]:
-    """Replace each part that some start measured by the longest of its measurements.
-
-    The host measures node and driver together: the driver's seconds are in the node's.
+    """Each part by the longest of its measurements. The host measures node and driver together: the driver's seconds
+    are in the node's.
     """
     longest: dict[StartPart, float] = {}
     for start in starts:
