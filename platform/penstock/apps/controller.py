@@ -179,11 +179,7 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
         acts=database.act,
         registry=rules,
         tenancy=PostgresTenancy(database),
-        sealing=KeyAdministration(
-            PostgresTenantKeys(database),
-            open_encryption(settings, lambda: secrets.platform_keys),
-            settings.region,
-        ),
+        sealing=_sealing(settings, database, secrets),
         tables=tables,
         packs=PostgresPacks(database),
         audit=PostgresAudit(database),
@@ -204,6 +200,11 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
     )
+
+
+def _sealing(settings: ControllerSettings, database: Database, secrets: Secrets) -> KeyAdministration:
+    encryption = open_encryption(settings, lambda: secrets.platform_keys)
+    return KeyAdministration(PostgresTenantKeys(database), encryption, settings.region)
 
 
 def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual: Mutual | None) -> Run:
