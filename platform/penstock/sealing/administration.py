@@ -33,8 +33,6 @@ class KeyRows(Protocol):
 
 
 class KeyAdministration:
-    """The keys of one region."""
-
     def __init__(self, rows: KeyRows, encryption: NamedEncryption, region: str) -> None:
         self._rows, self._encryption, self._region = rows, encryption, region
 
@@ -49,7 +47,7 @@ class KeyAdministration:
     async def rewrap(self) -> int:
         """Wrap some keys under the present key-encryption key; return their number, 0 once none is left.
 
-        Raises ``StoreUnavailable`` or ``Unreadable`` for a key whose former key-encryption key is not here.
+        Raises ``StoreUnavailable`` or ``Unreadable`` if the former key-encryption key of one is not here.
         """
         current = await self._encryption.current()
         found = await self._rows.wrapped_otherwise(self._region, current, REWRAPPED_AT_ONCE)
