@@ -51,6 +51,7 @@ from penstock.control.loop import Loop
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
+from penstock.control.registry.packs import forget_old
 from penstock.control.registry.registry import LoopActs, Registry
 from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
@@ -130,7 +131,12 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         )
         try:
             claim = partial(ownership.check, settings, database, found)
-            work: list[Run] = [watch.run, compared.run, partial(PostgresDemand(dsn).run, control.runtime.demand.take)]
+            work: list[Run] = [
+                watch.run,
+                compared.run,
+                partial(PostgresDemand(dsn).run, control.runtime.demand.take),
+                partial(forget_old, PostgresPacks(database), control.clock),
+            ]
             if settings.scaler_port and fleet.namespace:
                 work.append(_told(settings, control, fleet, mutual))
             await _serve(control, _control(control.runtime, work, database, claim), listener, mutual)
