@@ -16,7 +16,7 @@ from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
 from penstock.apps.settings import CONTROLLER_PORT
 from penstock.apps.settings.processes import ControllerSettings
-from penstock.apps.stores import database_dsn
+from penstock.apps.stores import database_dsn, open_encryption
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
@@ -32,6 +32,7 @@ from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.connectors.postgres.scaling import PostgresScaleRecords
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
 from penstock.connectors.records.decisions import DecisionFile
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
@@ -50,6 +51,7 @@ from penstock.control.loop import Loop
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
+from penstock.control.registry.packs import forget_old
 from penstock.control.registry.registry import LoopActs, Registry
 from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
@@ -65,6 +67,7 @@ from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
 from penstock.judging.comparisons import Comparisons
 from penstock.lateness.awake import AwakeClock
+from penstock.sealing.administration import KeyAdministration
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, bind_first_free, url_of
@@ -128,7 +131,12 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         )
         try:
             claim = partial(ownership.check, settings, database, found)
-            work: list[Run] = [watch.run, compared.run, partial(PostgresDemand(dsn).run, control.runtime.demand.take)]
+            work: list[Run] = [
+                watch.run,
+                compared.run,
+                partial(PostgresDemand(dsn).run, control.runtime.demand.take),
+                partial(forget_old, PostgresPacks(database), control.clock),
+            ]
             if settings.scaler_port and fleet.namespace:
                 work.append(_told(settings, control, fleet, mutual))
             await _serve(control, _control(control.runtime, work, database, claim), listener, mutual)
@@ -177,6 +185,7 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
         acts=database.act,
         registry=rules,
         tenancy=PostgresTenancy(database),
+        sealing=_sealing(settings, database, secrets),
         tables=tables,
         packs=PostgresPacks(database),
         audit=PostgresAudit(database),
@@ -197,6 +206,11 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
     )
+
+
+def _sealing(settings: ControllerSettings, database: Database, secrets: Secrets) -> KeyAdministration:
+    encryption = open_encryption(settings, lambda: secrets.platform_keys)
+    return KeyAdministration(PostgresTenantKeys(database), encryption, settings.region)
 
 
 def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual: Mutual | None) -> Run:

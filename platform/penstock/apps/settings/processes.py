@@ -16,6 +16,7 @@ from penstock.apps.settings.stores import (
     LimitsSettings,
     MetricsSettings,
     PeerSettings,
+    SealingSettings,
     with_files,
 )
 from penstock.apps.settings.told import File, Folder, KeyFile, Secret, Told
@@ -100,7 +101,14 @@ class FleetKind(StrEnum):
 
 
 class ControllerSettings(
-    ReachedSettings, MetricsSettings, DrainSettings, DatabaseSettings, KeySettings, LimitsSettings, PeerSettings
+    ReachedSettings,
+    MetricsSettings,
+    DrainSettings,
+    DatabaseSettings,
+    KeySettings,
+    SealingSettings,
+    LimitsSettings,
+    PeerSettings,
 ):
     """A controller's settings."""
 
