@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from penstock.filters.errors import AnswerFiltered
 from penstock.filters.hold import Compiled
-from penstock.filters.pack import Action, Applied, Where
+from penstock.filters.pack import Action, Applied, AtBound, Where
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.safety.channel import Channel
 from penstock.gateway.safety.texts import CALL, Key
@@ -15,6 +15,17 @@ class Record(Protocol):
     def __call__(self, call: Admitted, match: "Match") -> None:
         """Count and keep one intervention; never raises."""
         ...
+
+
+class Held(NamedTuple):
+    """What one stream held back: its longest-held event, the most events at once, and the bound's side if met."""
+
+    seconds: float
+    events: int
+    bound: AtBound | None
+
+
+def untold(_: Held) -> None: ...
 
 
 class Match(NamedTuple):

@@ -12,7 +12,7 @@ from penstock.filters.whole import spans
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.safety import prompts
-from penstock.gateway.safety.judging import Match, Record
+from penstock.gateway.safety.judging import Held, Match, Record, untold
 from penstock.gateway.safety.stream_guard import StreamGuard
 from penstock.gateway.safety.whole_guard import WholeGuard
 
@@ -26,8 +26,10 @@ _Sides = tuple[Compiled, Compiled]
 
 
 class ScreenedRequests:
-    def __init__(self, policy: Callable[[Admitted], Policy], record: Record) -> None:
-        self._policy, self._record = policy, record
+    def __init__(
+        self, policy: Callable[[Admitted], Policy], record: Record, tell: Callable[[Held], None] = untold
+    ) -> None:
+        self._policy, self._record, self._tell = policy, record, tell
         self._compiled: OrderedDict[str, _Sides] = OrderedDict()
         self._compiling = asyncio.Lock()
 
@@ -39,8 +41,9 @@ class ScreenedRequests:
         number = await self._judge(call, prompt) if prompt.rules else 0
         if not answer.rules or call.request.api not in _TEXT:
             return reply
-        guard = StreamGuard if call.request.stream else WholeGuard
-        return guard(reply, call, answer, self._record, number)
+        if call.request.stream:
+            return StreamGuard(reply, call, answer, self._record, number, self._tell)
+        return WholeGuard(reply, call, answer, self._record, number)
 
     async def _compile(self, policy: Policy) -> _Sides:
         async with self._compiling:

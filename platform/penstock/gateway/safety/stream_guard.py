@@ -5,6 +5,7 @@ at once. What is held leaves, or ends the stream, when a bound of the pack is me
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.safety import ends, texts
 from penstock.gateway.safety.channel import Channel
-from penstock.gateway.safety.judging import Judgement, Record
+from penstock.gateway.safety.judging import Held, Judgement, Record, untold
 from penstock.gateway.safety.texts import Key
 
 _COMMENT = b":"
@@ -47,8 +48,18 @@ class _Held(NamedTuple):
 
 
 class StreamGuard(PassedReply):
-    def __init__(self, reply: Reply, call: Admitted, compiled: Compiled, record: Record, number: int = 0) -> None:
+    def __init__(
+        self,
+        reply: Reply,
+        call: Admitted,
+        compiled: Compiled,
+        record: Record,
+        number: int = 0,
+        tell: Callable[[Held], None] = untold,
+    ) -> None:
         super().__init__(reply)
+        self._tell, self._longest_s, self._most = tell, 0.0, 0
+        self._bound: AtBound | None = None
         self._call = call
         self._api = call.request.api
         self._hold = compiled.policy.hold
@@ -124,15 +135,17 @@ class StreamGuard(PassedReply):
 
     def _release(self) -> None:
         out, kept, waiting = list[bytes](), list[_Held](), set[int | None]()
+        now = self._loop.time()
         for held in self._queue:
             choice = held.choice
             is_free = not waiting if choice is None else choice not in waiting and None not in waiting
             if is_free and held.is_safe:
                 out.append(self._shown(held))
+                self._longest_s = max(self._longest_s, now - held.since)
             else:
                 kept.append(held)
                 waiting.add(choice)
-        self._queue = kept
+        self._queue, self._most = kept, max(self._most, len(kept))
         if out:
             self._reply.write(b"".join(out))
         if kept and self._timer is None:
@@ -183,6 +196,7 @@ class StreamGuard(PassedReply):
             self._at_bound()
 
     def _at_bound(self) -> None:
+        self._bound = self._hold.side
         if self._hold.side is AtBound.BLOCK:
             self._end()
             return
@@ -205,6 +219,8 @@ class StreamGuard(PassedReply):
         self._judgement.stop()
 
     def _close(self) -> None:
+        if not self._is_over:
+            self._tell(Held(self._longest_s, self._most, self._bound))
         self._is_over = True
         self._queue = []
         if self._timer is not None:
