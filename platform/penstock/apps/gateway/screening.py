@@ -15,8 +15,6 @@ MOST_RULES = 100
 
 
 class _Counted:
-    """Metrics of the stage."""
-
     def __init__(self, metrics: Metrics) -> None:
         self._interventions = metrics.counter(names.INTERVENTIONS)
         begin_at_zero(self._interventions, (OTHER,), Where, Action)
