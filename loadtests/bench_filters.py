@@ -1,6 +1,6 @@
 """What content filters cost a token and how long they hold one: in process, by CPU clock, beside fixed windows.
 
-Run: ``make bench-safety``. Best of five. The bare pass is RE2 over each event alone; with the wheel ``hyperscan``
+Run: ``make bench-filters``. Best of five. The bare pass is RE2 over each event alone; with the wheel ``hyperscan``
 installed its stream mode is timed too. Ends with 1 if the first visible token comes more than one token later, or a
 lag is beyond its bound.
 """
