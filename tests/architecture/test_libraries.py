@@ -67,6 +67,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.jobs": {"msgspec"},
     "penstock.clients": {"httpx"},
     "penstock.sealing": {"cryptography"},
+    "penstock.audit": {"msgspec"},
     "penstock.slo": {"yaml"},
     "penstock.formats": {"jinja2", "msgspec", "yaml"},
     "penstock.packaging": {"msgspec"},

@@ -16,9 +16,10 @@ from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
 from penstock.apps.settings import CONTROLLER_PORT
 from penstock.apps.settings.processes import ControllerSettings
-from penstock.apps.stores import database_dsn
+from penstock.apps.stores import DAY_S, database_dsn, open_head_signer, open_segments
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
+from penstock.connectors.postgres.audit_chain import PostgresAuditChain
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.demand import PostgresDemand
 from penstock.connectors.postgres.jobs import PostgresJobs
@@ -55,6 +56,7 @@ from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.runtime import LoopIntervals, Parts, Runtime, Signals
+from penstock.control.sequencer import Outside, Sequencer
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
@@ -127,7 +129,9 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         )
         try:
             claim = partial(ownership.check, settings, database, found)
-            work: list[Run] = [watch.run, compared.run, partial(PostgresDemand(dsn).run, runtime.demand.take)]
+            chained = _sequencer(settings, control, database)
+            heard = partial(PostgresDemand(dsn).run, runtime.demand.take)
+            work: list[Run] = [watch.run, compared.run, chained.run, heard]
             if settings.scaler_port and fleet.namespace:
                 work.append(_told(settings, control, fleet, mutual))
             await _serve(control, _control(runtime, work, database, claim), listener, mutual)
@@ -275,6 +279,19 @@ def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
         shared=control.meters,
         acts=lambda: control.runtime.leads,
         label=label,
+    )
+
+
+def _sequencer(settings: ControllerSettings, control: Control, database: Database) -> Sequencer:
+    outside = Outside(signer=partial(open_head_signer, settings), store=partial(open_segments, settings, control.clock))
+    return Sequencer(
+        chain=PostgresAuditChain(database),
+        outside=outside,
+        clock=control.clock,
+        metrics=control.metrics,
+        region=settings.region,
+        keep_s=settings.audit_keep_days * DAY_S,
+        acts=lambda: control.runtime.leads,
     )
 
 

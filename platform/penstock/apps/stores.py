@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from penstock.apps.settings.deferred import DeferredSettings
 from penstock.apps.settings.processes import WorkerSettings
-from penstock.apps.settings.stores import ArtifactSettings, DatabaseSettings, with_user
+from penstock.apps.settings.stores import ArtifactSettings, AuditSettings, DatabaseSettings, with_user
 from penstock.apps.settings.told import Told
+from penstock.audit.segments import SegmentStore
+from penstock.audit.segments import Signer as HeadSigner
 from penstock.domain.clock import Clock
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.mounted.secret_file import previous
@@ -17,6 +19,9 @@ from penstock.worker.artifacts.fetch import SignatureVerifier
 if TYPE_CHECKING:
     from penstock.connectors.spool.by_hand import Delivered
     from penstock.domain.jobs.payload import PayloadStore
+
+
+DAY_S = 86_400.0
 
 
 def database_dsn(settings: DatabaseSettings) -> str:
@@ -68,6 +73,29 @@ def open_signer(settings: Told, signing_key: str = "") -> Signer:
     from penstock.connectors.signing.openssf import KeyPairSigner
 
     return KeyPairSigner(settings.paths.signing)
+
+
+def open_segments(settings: AuditSettings, clock: Clock) -> SegmentStore:
+    if not settings.audit_url:
+        from penstock.connectors.folder.segments import FolderSegments
+
+        return FolderSegments(settings.paths.audit, settings.region)
+    from penstock.connectors.s3.segments import LockedSegments
+
+    def locked_until() -> float:
+        return clock.now() + settings.audit_lock_days * DAY_S
+
+    return LockedSegments(settings.audit_url, settings.region, locked_until, endpoint=settings.audit_endpoint)
+
+
+def open_head_signer(settings: AuditSettings) -> HeadSigner:
+    if settings.audit_signing_key:
+        from penstock.connectors.signing.kms import KmsKey
+
+        return KmsKey(settings.audit_signing_key)
+    from penstock.connectors.signing.heads import KeyPairHeads
+
+    return KeyPairHeads(settings.paths.signing)
 
 
 def open_verifier(settings: WorkerSettings) -> SignatureVerifier:

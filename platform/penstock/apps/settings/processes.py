@@ -11,6 +11,7 @@ from penstock.apps.settings.deferred import DeferredSettings
 from penstock.apps.settings.pipeline import DrainSettings, PipelineSettings
 from penstock.apps.settings.stores import (
     ArtifactSettings,
+    AuditSettings,
     DatabaseSettings,
     KeySettings,
     LimitsSettings,
@@ -100,7 +101,14 @@ class FleetKind(StrEnum):
 
 
 class ControllerSettings(
-    ReachedSettings, MetricsSettings, DrainSettings, DatabaseSettings, KeySettings, LimitsSettings, PeerSettings
+    ReachedSettings,
+    MetricsSettings,
+    DrainSettings,
+    DatabaseSettings,
+    KeySettings,
+    LimitsSettings,
+    AuditSettings,
+    PeerSettings,
 ):
     """A controller's settings."""
 
