@@ -38,7 +38,7 @@ def test_a_wrong_role_is_told_so(running: Site, role: Role) -> None:
     answer = get(f"{running.gate.url}/penstock/load", context)
     assert answer.status_code == 403
     assert answer.json()["error"]["code"] == "wrong_role"
-    assert f"spiffe://penstock/{role} may not call a worker here; gateway may" in answer.text
+    assert f"spiffe://penstock/{role} may not call a worker here; gateway, runner may" in answer.text
     running.gate.until_said(f"spiffe://penstock/{role} may not call")
 
 
