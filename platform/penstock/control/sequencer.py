@@ -180,9 +180,11 @@ class Sequencer:
         return True
 
     async def _opened_signer(self) -> Signer:
-        self._signer = self._signer or await asyncio.to_thread(self.outside.signer)
+        if self._signer is None:
+            self._signer = await asyncio.to_thread(self.outside.signer)
         return self._signer
 
     async def _opened_store(self) -> SegmentStore:
-        self._store = self._store or await asyncio.to_thread(self.outside.store)
+        if self._store is None:
+            self._store = await asyncio.to_thread(self.outside.store)
         return self._store

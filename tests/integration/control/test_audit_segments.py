@@ -1,8 +1,8 @@
 """Segments in a bucket under Object Lock (moto), in a folder, and while the bucket refuses.
 
-What moto does not prove: it lets a COMPLIANCE retention be shortened or turned to GOVERNANCE, which AWS refuses, and it
-refuses a bucket's default retention, which AWS has. So no test here claims either: each put carries mode and date itself,
-and a record that was shortened after all is found by verification, as a file that is missing.
+What moto does not prove: it lets a COMPLIANCE retention be shortened or turned to GOVERNANCE, which AWS refuses, and
+refuses a bucket's default retention, which AWS has. So no test here claims either: each put carries mode and date
+itself, and a record that was shortened after all is found by verification, as a file that is missing.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from penstock.connectors.signing.kms import KmsKey
 from penstock.domain.errors import StoreUnavailable
 from penstock.telemetry import names
 from tests.support.audit_chains import Chained
-from tests.support.stores.s3_server import new_key, s3_server
+from tests.support.stores.s3_server import new_signing_key, s3_server
 
 pytestmark = pytest.mark.integration
 DAY_S = 86_400.0
@@ -56,7 +56,7 @@ def locked(endpoint: str, bucket: str, region: str = "eu") -> LockedSegments:
 
 
 def test_a_segment_is_locked_and_put_once(endpoint: str, bucket: str) -> None:
-    """Under ``platform/<region>/``, for 400 days in COMPLIANCE mode; no version can be deleted, not even with bypass."""
+    """Under ``platform/<region>/``, for 400 days in COMPLIANCE mode; no version can be deleted, even with bypass."""
     store, client = locked(endpoint, bucket), boto3.client("s3", endpoint_url=endpoint)
     for _ in range(2):
         store.put(NAME, b"first")
@@ -96,7 +96,7 @@ def test_a_folder_says_that_it_is_not_write_once(tmp_path: Path) -> None:
 async def test_a_chain_is_verified_from_the_bucket(
     database: Database, tmp_path: Path, endpoint: str, bucket: str
 ) -> None:
-    """Also if a controller of another region took over between a put and its row, and when a forged version hides one."""
+    """Also if a controller of another region took over between a put and its row; a forged version is seen."""
     chained = Chained(database, tmp_path, store=locked(endpoint, bucket))
     await chained.act(5)
     await chained.settle()
@@ -147,14 +147,14 @@ async def test_a_bucket_that_refuses_delays_shipping_alone(
     running = asyncio.create_task(chained.sequencer().run())
     try:
         async with asyncio.timeout(20):
-            while store.tried < 3:
+            while store.tried < 3:  # noqa: ASYNC110  what is waited for is not the test's
                 await asyncio.sleep(0.05)
             assert gauge._value.get() == 3
             await chained.act(4)
-            while (await chained.verified(from_bucket=False)).last < 16:
+            while (await chained.verified(from_bucket=False)).last < 16:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
             store.is_away = False
-            while gauge._value.get() > 0:
+            while gauge._value.get() > 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     finally:
         running.cancel()
@@ -166,7 +166,7 @@ async def test_a_bucket_that_refuses_delays_shipping_alone(
 def test_heads_are_signed_in_kms(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a P-256 key that never leaves it; another key or another message does not fit."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    key, other = (KmsKey(f"awskms:///{new_key(endpoint)}") for _ in range(2))
+    key, other = (KmsKey(f"awskms:///{new_signing_key(endpoint)[0]}") for _ in range(2))
     signature = key.sign(b"a head")
     known = KnownKeys([key.pem])
     assert known.has_signed(key.fingerprint, b"a head", signature)

@@ -47,6 +47,7 @@ class LockedSegments:
                     Key=self._key(f"{self._region}/{name}"),
                     Body=content,
                     ContentType="application/jsonl",
+                    ChecksumAlgorithm="SHA256",
                     ChecksumSHA256=base64.b64encode(hashlib.sha256(content).digest()).decode(),
                     ObjectLockMode="COMPLIANCE",
                     ObjectLockRetainUntilDate=datetime.fromtimestamp(self._locked_until(), UTC),
@@ -70,11 +71,12 @@ class LockedSegments:
     def read(self, name: str) -> bytes:
         key = self._key(name)
         with self._explained():
-            found = self._client.list_object_versions(Bucket=self._bucket, Prefix=key).get("Versions", ())
-            oldest = min((one for one in found if one["Key"] == key), key=lambda one: one["LastModified"], default=None)
-            if oldest is None:
+            pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
+            found = [one["VersionId"] for page in pages for one in page.get("Versions", ()) if one["Key"] == key]
+            if not found:
                 raise StoreUnavailable(f"{name} is not in the audit bucket any more")
-            answer = self._client.get_object(Bucket=self._bucket, Key=key, VersionId=oldest["VersionId"])
+            oldest = found[-1]  # a key's versions are listed with the newest first
+            answer = self._client.get_object(Bucket=self._bucket, Key=key, VersionId=oldest)
             return answer["Body"].read()
 
     def _key(self, name: str) -> str:
