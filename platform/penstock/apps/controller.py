@@ -37,6 +37,7 @@ from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
 from penstock.control.api.app import bounded, refusal
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.api.refusals import WINDOW_S
 from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleStores
 from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
@@ -131,7 +132,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
             claim = partial(ownership.check, settings, database, found)
             chained = _sequencer(settings, control, database)
             heard = partial(PostgresDemand(dsn).run, runtime.demand.take)
-            work: list[Run] = [watch.run, compared.run, chained.run, heard]
+            work: list[Run] = [watch.run, compared.run, chained.run, heard, partial(_repeats, control)]
             if settings.scaler_port and fleet.namespace:
                 work.append(_told(settings, control, fleet, mutual))
             await _serve(control, _control(runtime, work, database, claim), listener, mutual)
@@ -280,6 +281,12 @@ def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
         acts=lambda: control.runtime.leads,
         label=label,
     )
+
+
+async def _repeats(control: Control) -> None:
+    while True:
+        await asyncio.sleep(WINDOW_S)
+        await control.note_repeats()
 
 
 def _sequencer(settings: ControllerSettings, control: Control, database: Database) -> Sequencer:

@@ -10,7 +10,9 @@ from penstock.apps.settings.stores import ArtifactSettings, AuditSettings, Datab
 from penstock.apps.settings.told import Told
 from penstock.audit.segments import SegmentStore
 from penstock.audit.segments import Signer as HeadSigner
+from penstock.control.registry.operators import PLATFORM
 from penstock.domain.clock import Clock
+from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer
@@ -31,11 +33,14 @@ def database_dsn(settings: DatabaseSettings) -> str:
 
 
 async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) -> "Delivered":
+    from penstock.connectors.postgres.audit import PostgresAudit
     from penstock.connectors.postgres.database import Database
     from penstock.connectors.postgres.ledger import PostgresLedger
     from penstock.connectors.spool.by_hand import deliver
 
     async with Database(database_dsn(settings), max_connections=1) as database:
+        act = Act(who=PLATFORM, what="spool.deliver", target=str(folder), at=clock.now())
+        await PostgresAudit(database).note(act)
         return await deliver(folder, PostgresLedger(database), clock)
 
 

@@ -8,7 +8,7 @@ from penstock.audit.links import GENESIS, Link, hashed
 from penstock.audit.segments import Head, Unreadable, name_of, read, signed, written
 from penstock.audit.verification import Report, Row, Walk
 
-texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), max_size=8)
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=8)
 links = st.builds(
     Link,
     number=st.integers(1, 1 << 62),

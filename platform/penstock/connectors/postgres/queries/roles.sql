@@ -12,6 +12,10 @@ begin
     end loop;
 end $$
 
+-- name: noted
+insert into audit_event (at, who, what, target, detail)
+values (extract(epoch from clock_timestamp()), 'platform', 'database.grant', $1, '')
+
 -- name: with_password
 select format('alter role %I login password %L', $1::text, $2::text) as statement
 
