@@ -111,4 +111,4 @@ async def test_repeated_refusals_are_counted(database: Database, clock: ManualCl
         clock.advance(60.0)
         await room.control.note_repeats()
     found = await PostgresAudit(database).newest(99, of=Selection(what="access"))
-    assert [act.detail for act in found] == ["unauthenticated, 999 more times", "unauthenticated"]
+    assert [act.detail for act in found] == ["invalid_api_key, 999 more times", "invalid_api_key"]
