@@ -78,8 +78,9 @@ drill: models observability ## One alert's drill, ALERT=LimitsStoreAway: its fau
 	@[ -n "$(ALERT)" ] || { echo "drill: name an alert that pages: make drill ALERT=LimitsStoreAway"; exit 1; }
 	@$(BIN)/pytest -m "drill or observe" tests/integration/drills -k "[$(ALERT)]" $(PYTEST_ARGS)
 
-jobs-matrix: models ## Each process killed while jobs run, with every variant: no job lost, doubled or billed twice
-	@$(BIN)/pytest --durations=10 tests/integration/jobs $(PYTEST_ARGS)
+jobs-matrix: models ## Each process killed at each stage of a batch on real vLLM: lines lost and doubled, seconds until it was taken over (20 minutes)
+	@$(BIN)/pytest --durations=10 tests/integration/jobs/test_kill_matrix.py tests/integration/jobs/test_lost.py $(PYTEST_ARGS); \
+		code=$$?; cat build/jobs-matrix.md; exit $$code
 
 drills: models observability ## A drill of each alert that pages, and further variants of the fault tests: processes, signals, seeds
 	@HISTORY_SEEDS="$${HISTORY_SEEDS:-1 2 3 4}" $(BIN)/pytest -m "drill" --durations=10 $(PYTEST_ARGS)

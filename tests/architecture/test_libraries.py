@@ -69,6 +69,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.sealing": {"cryptography"},
     "penstock.audit": {"msgspec"},
     "penstock.slo": {"yaml"},
+    "penstock.filters": {"msgspec", "re2", "yaml"},
     "penstock.formats": {"jinja2", "msgspec", "yaml"},
     "penstock.packaging": {"msgspec"},
     "penstock.tls": {"cryptography"},

@@ -113,7 +113,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
     url = url_of(settings.advertise or settings.host, listener.getsockname()[1], secure=mutual is not None)
     dsn = database_dsn(settings)
     async with Database(dsn) as database, hosted(settings, command) as fleet:
-        control, runtime = _compose(settings, database, dsn, secrets, fleet, url)
+        control = _compose(settings, database, dsn, secrets, fleet, url)
         if mutual:
             show_expiry(mutual.now, control.metrics)
             control = replace(control, certificate_ends_at=lambda: mutual.now().ends_at)
@@ -123,7 +123,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         beside = (
             asyncio.create_task(
                 exposition.serve(
-                    settings.metrics_address, settings.paths.run, control.metrics.exposition, runtime.pages
+                    settings.metrics_address, settings.paths.run, control.metrics.exposition, control.runtime.pages
                 )
             ),
             asyncio.create_task(keys.follow(settings, partial(_exchange, settings, database, secrets))),
@@ -131,11 +131,11 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         try:
             claim = partial(ownership.check, settings, database, found)
             chained = _sequencer(settings, control, database)
-            heard = partial(PostgresDemand(dsn).run, runtime.demand.take)
+            heard = partial(PostgresDemand(dsn).run, control.runtime.demand.take)
             work: list[Run] = [watch.run, compared.run, chained.run, heard, partial(_repeats, control)]
             if settings.scaler_port and fleet.namespace:
                 work.append(_told(settings, control, fleet, mutual))
-            await _serve(control, _control(runtime, work, database, claim), listener, mutual)
+            await _serve(control, _control(control.runtime, work, database, claim), listener, mutual)
         finally:
             for task in beside:
                 task.cancel()
@@ -144,14 +144,14 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
 
 def _compose(
     settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: Hosted, url: str
-) -> tuple[Control, Runtime]:
-    clock, metrics = SystemClock(), Metrics().tell_start()
+) -> Control:
+    clock, metrics, compared = SystemClock(), Metrics().tell_start(), Comparisons(slos.gates)
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
     heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners, awake=AwakeClock())
     orders, demand = Orders(fleet.host), HeardDemand(AwakeClock(), on_news=signals.news.set)
-    decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
-    compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
+    rules, ledger = Registry(registry, pool_bytes=settings.pooled_bytes), PostgresLedger(database)
+    decisions, scaler = Decisions(DecisionFile(settings.paths.decisions)), _scaler(fleet, database, rules)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
     loop = Loop(
         clock=clock,
@@ -159,7 +159,7 @@ def _compose(
         rollouts=_advance(rollouts, compared, LoopActs(acts=database.act, rules=rules), metrics),
         leases=heartbeats,
         demand=demand,
-        scaler=(scaler := _scaler(fleet, database, rules)),
+        scaler=scaler,
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
@@ -190,7 +190,7 @@ def _compose(
         orders=orders,
         decisions=decisions,
         scaler=scaler,
-        runtime=(runtime := Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url))),
+        runtime=Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url)),
         leader=partial(leader, database),
         metrics=metrics,
         secrets=secrets,
@@ -201,7 +201,7 @@ def _compose(
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
-    ), runtime
+    )
 
 
 def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual: Mutual | None) -> Run:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
-from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times
+from penstock.domain.rollout.arms import WORSE, ArmCounts, ArmSecond, Times
 from penstock.domain.rollout.judgement import Judgement, Metric, MetricFinding, Verdict
 from penstock.judging.aa_check import CAP, AACheck
 from penstock.judging.gates import RANKED, SCORED, SHARES, Gates
@@ -183,17 +183,19 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
     """Return, for each metric of ``SHARES`` in order, the number of its events and of the requests that they are
     counted from.
     """
-    good = bad = refused = empty = cut = answers = broken = asked = 0
+    good = bad = refused = empty = cut = answers = broken = asked = filtered = shown = 0
     for arm in arms:
         good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
         empty, cut, answers = empty + arm.empty, cut + arm.cut, answers + arm.answers
         broken, asked = broken + arm.json_broken, asked + arm.json_asked
+        filtered, shown = filtered + arm.filtered, shown + arm.shown
     found = {
         Metric.BAD: (bad, bad + good),
         Metric.REFUSED: (refused, refused + good),
         Metric.EMPTY: (empty, answers),
         Metric.CUT: (cut, answers),
         Metric.JSON: (broken, asked),
+        Metric.FILTERED: (filtered, shown),
     }
     return tuple([found[metric] for metric in SHARES])
 
@@ -210,7 +212,7 @@ def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[Ten
     return found if nameless <= 0 else found | {TenantId(""): nameless}
 
 
-_WORSE = {Metric.REFUSED: "refused", Metric.EMPTY: "empty", Metric.CUT: "cut", Metric.JSON: "json_broken"}
+_WORSE = dict(zip(SHARES[1:], WORSE, strict=True))  # Metric.BAD is nobody's: outcomes count once per sticky key
 _ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
 _TIMES: dict[Metric, TimesOf] = {
     Metric.TTFT: attrgetter("ttft"),

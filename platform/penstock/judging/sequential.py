@@ -18,7 +18,7 @@ from penstock.judging.strata import FORGIVEN, Ranks
 NO_TENANTS: Mapping[TenantId, int] = MappingProxyType({})
 KNOWN_S = 300
 """Seconds over which the incumbent's own share is averaged."""
-UNWAITED = (Metric.PRICE, Metric.EMPTY, Metric.CUT, Metric.JSON)
+UNWAITED = (Metric.PRICE, Metric.EMPTY, Metric.CUT, Metric.JSON, Metric.FILTERED)
 """Metrics of requests that may be rare: no promotion waits for a sample of them."""
 ALONE = "not enough for an abort if one tenant is left out"
 LEAST_KNOWN = 50

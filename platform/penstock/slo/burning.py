@@ -14,6 +14,7 @@ NAMES = {
     "ttft": "TtftBurn",
     "itl": "ItlBurn",
     "latency": "LatencyBurn",
+    "turnaround": "TurnaroundBurn",
 }
 """An alert's name by its objective; its runbook has the same name."""
 EFFECT = (

@@ -33,6 +33,10 @@ JOB_TURNAROUND_RATIO = histogram(
     "Time from a job's submission to its end, as a part of the time until its deadline.",
     buckets=_TURNAROUND,
 )
+OLDEST_TRANSACTION_SECONDS = gauge(
+    "penstock_oldest_transaction_seconds",
+    "Time for which the oldest transaction of the database has been open, whoever has it.",
+)
 RUNNER_CONFIRMED_AT = gauge(
     "penstock_runner_confirmed_at_seconds", "Unix time at which this runner last confirmed that it may hold jobs."
 )

@@ -83,9 +83,11 @@ class Jobs:
 
     def holder(self, name: JobName) -> int:
         """Return the process id of the runner that holds a job."""
-        (row,) = self.rows(
-            "select runner.name from job join runner on runner.id = job.runner where job.name = $1", name
-        )
+        (row,) = self.rows("select runner from job where name = $1", name)
+        return self.pid_of(row["runner"])
+
+    def pid_of(self, runner: int) -> int:
+        (row,) = self.rows("select name from runner where id = $1", runner)
         processes = self.platform.state["processes"]
         assert isinstance(processes, dict)
         return int(processes[f"runner {row['name'].rpartition('-')[2]}"])
@@ -105,7 +107,7 @@ class Jobs:
 
     def rows(self, sql: str, *arguments: object) -> list[asyncpg.Record]:
         async def ask() -> list[asyncpg.Record]:
-            connection = await asyncpg.connect(self._dsn)
+            connection = await asyncpg.connect(self.dsn)
             try:
                 return await connection.fetch(sql, *arguments)
             finally:
@@ -134,7 +136,7 @@ class Jobs:
         return VersionId(rows[0]["id"])
 
     @property
-    def _dsn(self) -> str:
+    def dsn(self) -> str:
         return dsn_of(self.platform.home / "postgres")
 
     async def _submit(
@@ -185,7 +187,7 @@ class Jobs:
         )
 
         async def run() -> T:
-            async with Database(self._dsn, max_connections=1) as database:
+            async with Database(self.dsn, max_connections=1) as database:
                 return await work(PostgresJobs(database), kept)
 
         return _patiently(run)

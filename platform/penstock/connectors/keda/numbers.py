@@ -10,9 +10,7 @@ from penstock.telemetry.metrics import Metrics
 
 
 class ToldNumbers:
-    """Replicas by object, from several sources. A source sets all its objects at once: one that it leaves out is
-    unknown.
-    """
+    """A source sets all its objects at once: one that it leaves out is unknown."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._sources: dict[str, Mapping[str, int]] = {}
@@ -26,7 +24,7 @@ class ToldNumbers:
             self._gauge.labels(name).set(number)
 
     def forget(self) -> None:
-        """Forget all numbers and remove their metric: another controller decides now."""
+        """Another controller decides now: their metric goes, too."""
         known = {name for numbers in self._sources.values() for name in numbers}
         self._sources = {}
         self._remove(known)

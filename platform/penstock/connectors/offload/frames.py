@@ -8,7 +8,7 @@ LENGTH_BYTES = 8
 
 
 async def exchange(reader: StreamReader, writer: StreamWriter, pieces: Sequence[bytes]) -> bytes:
-    """Send the pieces as one frame and return the answer; ``EOFError`` if none arrives."""
+    """One frame; ``EOFError`` if no answer arrives."""
     writer.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))
     for piece in pieces:
         writer.write(piece)

@@ -31,8 +31,8 @@ class _Work:
 
 
 class OffloadPool:
-    """At most ``processes`` children with one task each; a task that takes longer than ``patience_s`` is abandoned, and
-    its child killed.
+    """At most ``processes`` children with one task each; one that takes longer than ``patience_s`` is abandoned, its
+    child killed.
     """
 
     def __init__(self, program: Program, *, processes: int, patience_s: float) -> None:

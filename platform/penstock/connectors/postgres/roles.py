@@ -22,9 +22,7 @@ _SQL = load("roles")
 
 
 async def grant(database: Database, passwords: Mapping[str, str]) -> None:
-    """Make the roles and their grants. Named roles may log in, with their password or, if empty, by the server's trust
-    rules.
-    """
+    """Named roles may log in, with their password or, if empty, by the server's trust rules."""
     async with database.transaction() as session:
         await session.run(_SQL["make"])
         await session.run(_SQL["grant"])

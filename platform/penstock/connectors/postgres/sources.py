@@ -28,9 +28,7 @@ T = TypeVar("T")
 
 
 class _Source(Generic[T]):
-    """Follows one value of the database, and keeps its last good copy in ``snapshot_path``. ``name`` selects its
-    queries and channel.
-    """
+    """Keeps the last good copy in ``snapshot_path``; ``name`` is that of its queries and channel."""
 
     def __init__(
         self,
@@ -54,11 +52,11 @@ class _Source(Generic[T]):
 
     @property
     def age_s(self) -> float:
-        """Seconds since the database last confirmed the value; infinite before that."""
+        """Since the database last confirmed the value; infinite before that."""
         return float("inf") if self._confirmed_at is None else self._clock.monotonic() - self._confirmed_at
 
     async def run(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Deliver the copy on disk, then each new value. A second run does not deliver the copy again."""
+        """First the copy on disk, once, then each new value."""
         self._stamp = -1
         if not self._is_restored:
             self._is_restored = True

@@ -19,7 +19,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scraping:
-    """Inputs of one Prometheus: the rules, and the targets in a file, which may change at any time."""
+    """The rules, and the targets in a file, which may change at any time."""
 
     targets: Path
     rules: Sequence[Path]
@@ -28,9 +28,7 @@ class Scraping:
 
 
 def prometheus(scraping: Scraping) -> str:
-    """Return the configuration. A series' own labels take precedence: a gateway reports other processes' versions
-    too.
-    """
+    """A series' own labels take precedence: a gateway reports other processes' versions too."""
     every = f"{int(scraping.every_s * 1000)}ms"
     return json.dumps(
         {

@@ -43,7 +43,7 @@ def _nobody(_: int) -> None: ...
 
 
 class RecordFolder:
-    """A folder readable by its owner alone; ``on_lost`` gets the number of records that the disk refused."""
+    """Readable by its owner alone; ``on_lost`` gets the number of records that the disk refused."""
 
     def __init__(self, folder: Path, bounds: Bounds, clock: Clock, on_lost: Callable[[int], None] = _nobody) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -137,7 +137,7 @@ def _began_at(file: Path) -> float:
 
 
 def _beginning(path: Path, start: bytes) -> bytes:
-    """Return the first line that begins with ``start``, without its newline; empty if there is none."""
+    """The line begins with ``start``; without its newline, empty if there is none."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

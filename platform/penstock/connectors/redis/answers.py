@@ -59,10 +59,8 @@ class _Writing:
 
 
 class RedisAnswers:
-    """Recorded answers in Redis, sealed under ``key``. ``prefix`` keeps platforms apart.
-
-    Only the gateway that claimed a record writes it: one that was suspended until its claim expired can't write into
-    another's.
+    """Sealed under ``key``; ``prefix`` keeps platforms apart. Only the gateway that claimed a record writes it: one
+    that was suspended until its claim expired can't write into another's.
     """
 
     def __init__(self, wire: Wire, key: bytes, quota: AnswerQuota = USUAL_QUOTA, *, prefix: str = "penstock") -> None:
@@ -97,7 +95,7 @@ class RedisAnswers:
             return bool(await self._wire.call("EXISTS", self._record(key, "claim")))
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
-        """Append a piece and extend the record's expiry: briefly while it grows, long once it is complete."""
+        """Extend the expiry: briefly while the record grows, long once it is complete."""
         writing = self._writing.get(key)
         if writing is None:
             raise Conflict(_OURS)
@@ -120,7 +118,7 @@ class RedisAnswers:
             await self._drop(key, writing.owner)
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """Yield the pieces as they arrive; a record that disappears broke off, an unreadable one is deleted."""
+        """A record that disappears broke off, an unreadable one is deleted."""
         last, wait_s, number = b"0-0", SHORTEST_WAIT_S, 0
         opening: Opening | None = None
         while True:

@@ -52,7 +52,7 @@ async def deliver(folder: Path, ledger: LedgerSink, clock: Clock) -> Delivered:
 
 
 def waiting(folder: Path) -> int:
-    """Return the number of ended requests' rows that are not in the ledger; delivered ones are deleted."""
+    """Ended requests' rows that are not in the ledger; delivered ones are deleted."""
     rows = 0
     for path in folder.glob("*.jsonl"):
         with suppress(FileNotFoundError):  # delivered meanwhile

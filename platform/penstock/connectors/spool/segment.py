@@ -16,7 +16,7 @@ from penstock.domain.tokens import Usage
 
 
 class DeliveredTokens(msgspec.Struct, tag="progress", frozen=True):
-    """A line with the tokens delivered so far, by request; it lists only requests with a changed count."""
+    """By request, only those with a changed count."""
 
     at: float
     tokens: dict[RequestId, int]
@@ -59,9 +59,7 @@ class History:
         return [self._lost(opening, took.get(opening.request)) for opening in self.open.values()]
 
     def _lost(self, opening: Opening, usage: Usage | None) -> LedgerRow:
-        """Return the row of a request left by a dead process: the known usage, or else the prompt and the delivered
-        tokens.
-        """
+        """Of a dead process's request: the known usage, or else the prompt and the delivered tokens."""
         if usage is None:
             tokens = self.tokens.get(opening.request, 0)
             prompt = opening.prompt_tokens if tokens else 0

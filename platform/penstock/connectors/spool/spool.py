@@ -33,9 +33,7 @@ OnRefused = Callable[[LedgerRow, str], None]
 
 
 class Spool:
-    """One process's spool, locked for its life, in the folder of a home's gateways. ``on_refused`` gets each row
-    that the ledger refuses, and why.
-    """
+    """Locked for the process's life. ``on_refused`` gets each row that the ledger refuses, and why."""
 
     def __init__(self, folder: Path, clock: Clock, on_refused: OnRefused = lambda *_: None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,11 +54,11 @@ class Spool:
 
     @property
     def is_full(self) -> bool:
-        """True while the disk refuses lines: new requests must then be refused."""
+        """The disk refuses lines: new requests must be refused."""
         return self._full_since is not None
 
     def used_ratio(self) -> float:
-        """Return the used share of the spool's file system; 0 if it has no size."""
+        """Of the spool's file system; 0 if it has no size."""
         found = os.statvfs(self._fd)
         return 1.0 - found.f_bavail / found.f_blocks if found.f_blocks else 0.0
 
@@ -77,7 +75,7 @@ class Spool:
             self._is_behind = True
 
     def closed(self, row: LedgerRow) -> None:
-        """Record a request's row. With a full disk the row waits in memory, and ``is_full`` is True."""
+        """With a full disk the row waits in memory, and ``is_full`` is True."""
         self._open.pop(row.request, None)
         self._tokens.pop(row.request, None)
         line = Closed(row)
@@ -85,16 +83,15 @@ class Spool:
             self._backlog.append(line)
 
     def flush(self) -> None:
-        """Write progress and retry refused lines; call it about once a second."""
+        """Write progress and retry refused lines, about once a second."""
         if self._retry() and self.is_full:
             self._write(DeliveredTokens(self._clock.now(), {}))  # finds out if the disk has room again
         if self._is_behind:
             self._note_progress()
 
     async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
-        """Sync, then deliver sealed segments and those of dead processes; return the number of rows.
-
-        ``heir`` gets a dead process's rows first, perhaps more than once: it settles their leases.
+        """Sync, then deliver sealed segments and those of dead processes; return the number of rows. ``heir`` gets a
+        dead process's rows first, perhaps more than once: it settles their leases.
         """
         if self._size and not self.is_full:
             self._rotate()
@@ -107,7 +104,7 @@ class Spool:
         return rows
 
     def leave(self) -> None:
-        """Remove this process's empty files and release its lock, so that the next process delivers the others."""
+        """Remove empty files and release the lock: the next process delivers the others."""
         for fd in (*self._sealed, self._fd):
             os.close(fd)
         aside = self._folder / f"{self._name}{REFUSED}"
@@ -118,7 +115,7 @@ class Spool:
         os.close(self._lock)
 
     async def _sync(self) -> None:
-        """Sync all segments to disk, the current one too: only it holds the open requests."""
+        """The current segment too: only it holds the open requests."""
         sealed, self._sealed = self._sealed, []
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
@@ -148,7 +145,7 @@ class Spool:
         return len(rows)
 
     async def _append(self, rows: Sequence[LedgerRow], sink: LedgerSink) -> None:
-        """Append all rows; if the ledger refuses them, find the faulty row by halving and set it aside."""
+        """If the ledger refuses, find the faulty row by halving and set it aside."""
         try:
             await sink.append(rows)
         except BadRequest as refused:
@@ -200,7 +197,7 @@ class Spool:
         return not self._backlog
 
     def _rotate(self) -> None:
-        """Seal the segment and carry open requests into the next, so that each segment is complete by itself."""
+        """Open requests are carried into the next segment, so that each is complete by itself."""
         fd = self._new_segment()
         self._sealed.append(self._fd)
         self._fd, self._size = fd, 0
@@ -234,7 +231,7 @@ async def _read(segments: list[Path]) -> History:
 
 
 def _lock(path: Path) -> int:
-    """Take the lock file, held until this process ends; ``OSError`` if another living process holds it."""
+    """Until this process ends; ``OSError`` if another living process holds it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

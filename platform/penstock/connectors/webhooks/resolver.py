@@ -22,7 +22,7 @@ class Resolver:
         self._tenants: dict[str, asyncio.Semaphore] = {}
 
     async def addresses(self, tenant: str, host: str) -> tuple[Address, ...]:
-        """Return the name's addresses, or the address that it is; raises ``OSError``."""
+        """Of the name, or the address that it is; raises ``OSError``."""
         try:
             return (ip_address(host),)
         except ValueError:

@@ -44,16 +44,16 @@ _ERRORS: Sequence[tuple[type[Exception], SendError]] = (
 
 
 class AddressRefused(Exception):
-    """A name leads to an address that callbacks may not reach."""
+    """Callbacks may not reach an address of this name."""
 
 
 class NameNotFound(Exception):
-    """A name has no address, or its name servers do not answer."""
+    """Or its name servers do not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard(httpcore.AsyncNetworkBackend):
-    """Connects one callback, if all addresses of its name are allowed."""
+    """One callback: all addresses of its name must be allowed."""
 
     url: CallbackUrl
     tenant: str
@@ -90,7 +90,7 @@ async def _first(
 
 
 class WebhookSender:
-    """Sends from inside to outside; ``allowed`` are networks that callbacks may reach beside the public Internet."""
+    """``allowed`` networks may be reached beside the public Internet."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class WebhookSender:
         self._resolver.close()
 
     async def post(self, tenant: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Return the status of the answer, or why there is none; it raises nothing."""
+        """The answer's status, or why there is none; it raises nothing."""
         try:
             async with timeout(self._attempt_s):
                 return await self._post(tenant, callback_url.parse(url, self._allowed), headers, body)
@@ -149,7 +149,7 @@ class WebhookSender:
 
 
 async def _drain(answer: httpcore.Response) -> None:
-    """Read the body as far as it is small and soon."""
+    """As far as the body is small and soon."""
     read = 0
     with suppress(TimeoutError, httpcore.NetworkError, httpcore.ProtocolError):
         async with timeout(BODY_S):
@@ -169,7 +169,7 @@ def _error_of(error: Exception) -> SendError:
 
 
 def retry_after_s(told: str, now: float) -> float | None:
-    """Return the seconds of a ``Retry-After`` header, which has seconds or a date; None for anything else."""
+    """Seconds or a date; None for anything else."""
     if told.isascii() and told.isdigit():
         return float(told[:9])
     try:

@@ -25,7 +25,7 @@ class Batch(NamedTuple):
 
 
 def pairs_of(prompt: float, offset: int = 0) -> float:
-    """Return the number of attention pairs of ``prompt`` tokens that follow ``offset`` tokens of the same prompt."""
+    """Attention pairs of ``prompt`` tokens that follow ``offset`` tokens of the same prompt."""
     return prompt * (offset + prompt / 2)
 
 
@@ -36,9 +36,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepModel:
-    """Computes the seconds of a step. All numbers are finite and at least zero; ``fixed_s`` or ``token_s`` is above
-    zero.
-    """
+    """All numbers are finite and at least zero; ``fixed_s`` or ``token_s`` is above zero."""
 
     fixed_s: float
     """Seconds of any step: the weights are read once."""
@@ -62,7 +60,7 @@ class StepModel:
         return self.seconds(decoding=batch.decoding, prompt=batch.prompt, context=batch.context, pairs=batch.pairs)
 
     def prompt_tokens(self, bound_s: float, *, decoding: int, context: int) -> int:
-        """Return the most prompt tokens that a step with this batch can take within the bound."""
+        """The most that a step with this batch can take within the bound."""
         low, high = 0, 1 << 20
         while low < high:
             middle = (low + high + 1) // 2
@@ -74,9 +72,8 @@ class StepModel:
         return low
 
     def batch(self, bound_s: float, *, context: int, prompt: float = 0.0, most: int) -> int:
-        """Return the largest batch, at most ``most``, with steps within the bound.
-
-        ``context`` is per sequence, ``prompt`` the average prompt tokens per sequence and step.
+        """At most ``most``, with steps within the bound; ``context`` is per sequence, ``prompt`` the average prompt
+        tokens per sequence and step.
         """
         fits = 0
         for size in range(1, most + 1):

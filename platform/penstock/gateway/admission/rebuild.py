@@ -11,10 +11,7 @@ from penstock.domain.tenancy.tenant import KeyRing
 
 
 async def rebuild(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> int:
-    """Raise the counters of all budgets in force to the ledger's sums; return the number of budgets.
-
-    ``now`` is Unix seconds. Raises ``StoreUnavailable``.
-    """
+    """Return the number of budgets; ``now`` is Unix seconds. Raises ``StoreUnavailable``."""
     lines = await budget.read(reader, ring, now)
     await store.raise_spent({line.budget.meter: line.spent for line in lines})
     return len(lines)

@@ -27,7 +27,6 @@ _MESSAGES = frozenset({str(Api.MESSAGES), *(path for path, api in COUNTS.items()
 
 
 def fault(scope: Scope) -> BadRequest | None:
-    """Return the refusal of the first parameter that the path does not read, or that is given twice."""
     if not scope.get("query_string"):
         return None
     is_anthropics = anthropic_models.is_asked(scope["headers"])
@@ -56,8 +55,6 @@ def _names(query: bytes) -> Iterator[str]:
 
 
 class Asked:
-    """Passes requests on to the routes; refuses parameters, and versions of Anthropic's API, that they do not know."""
-
     def __init__(self, app: App, refused: Callable[[Request, PenstockError], Response]) -> None:
         self._app, self._refused = app, refused
 

@@ -19,7 +19,6 @@ class Access:
     identity: Identity
 
     def caller(self, request: Request) -> Principal:
-        """Return the credential's principal, or raise ``Unauthenticated`` or ``Forbidden``."""
         head.check_single(request.headers.raw)
         who = self.identity.authenticate(head.credential(dict(request.headers.raw)))
         prove(request.scope)

@@ -55,8 +55,6 @@ _FIELDS = frozenset({"purpose", _ANCHOR, _SECONDS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWish:
-    """What a caller says of a file; ``expires_after_s`` is 0 if not given."""
-
     name: str
     purpose: FilePurpose
     expires_after_s: float
@@ -66,7 +64,7 @@ class Upload(Protocol):
     async def write(self, data: bytes) -> None: ...
 
     async def finish(self, wish: FileWish) -> StoredFile:
-        """Return the file; one that an earlier upload under the idempotency key made, if it is the same."""
+        """The file of an earlier upload under the idempotency key, if it is the same."""
         ...
 
 
@@ -74,13 +72,13 @@ class Files(Protocol):
     """The service behind these routes; files of other tenants raise ``UnknownObject``."""
 
     def upload(self, who: Principal, key: str, declared_bytes: int) -> AbstractAsyncContextManager[Upload]:
-        """Reserve room for an upload under this idempotency key (or none); nothing of one that breaks off stays."""
+        """Reserves room; nothing of an upload that breaks off stays."""
         ...
 
     async def find(self, who: Principal, file: str) -> StoredFile: ...
 
     async def page(self, who: Principal, wanted: FilePage) -> tuple[tuple[StoredFile, ...], bool]:
-        """Return the files of a page, and whether there are more."""
+        """Return a page's files, and whether there are more."""
         ...
 
     def content(self, file: StoredFile) -> AsyncIterator[bytes]: ...
@@ -180,7 +178,7 @@ def _wanted(request: Request) -> FilePage:
 
 
 class _Form:
-    """An upload's form: bytes of its file pass through, fields are kept."""
+    """Bytes of the file pass through, fields are kept."""
 
     def __init__(self, content_type: str) -> None:
         self._reader = FormReader(content_type)
@@ -204,7 +202,7 @@ class _Form:
                     raise InvalidField(f"the field has more than {MOST_VALUE_BYTES} bytes", param=self._part.name)
 
     def wish(self) -> FileWish:
-        """Return what the whole form says; raises the first fault, naming its field."""
+        """Raises the first fault, naming its field."""
         self._end_part()
         self._reader.end()
         if self._file_name is None:

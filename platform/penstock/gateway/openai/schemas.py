@@ -93,7 +93,6 @@ class Counted:
             raise InvalidField(f"schemas may have at most {MAX_PROPERTIES} properties", param=at)
 
     def pattern(self, text: object, at: str) -> None:
-        """Count a pattern's or grammar's repeats, or refuse them."""
         for times in repeats(text) if isinstance(text, str) else ():
             self.repeats += times
             if times > MAX_REPEATS:
@@ -103,9 +102,8 @@ class Counted:
 
 
 def check(given: object, name: str, at: str, counted: Counted | None = None, *, binds: bool = True) -> bool:
-    """Check each schema, choice and grammar in the field ``name``; their counts are added to ``counted``.
-
-    Return whether a keyword can't be enforced; if the schemas bind the whole answer, it is refused. ``at`` is the path.
+    """Return whether a keyword can't be enforced; if the schemas bind the whole answer, it is refused. ``at`` is the
+    path.
     """
     counted = Counted() if counted is None else counted
     is_loose, waiting = False, [(name, given, at)]
@@ -132,7 +130,7 @@ def _check_pattern(pattern: str, at: str) -> None:
 
 
 def _is_loose(schema: Schema, at: str, *, binds: bool) -> bool:
-    """Tell whether the grammar of a schema that does not bind leaves a keyword out; refuse what can't be compiled."""
+    """A schema that does not bind leaves a keyword out; refuse what can't be compiled."""
     is_loose = False
     for fault in keywords.faults(schema):
         if binds or fault.is_fatal:
@@ -147,7 +145,7 @@ def _holds_schema(holder: str, value: object) -> bool:
 
 
 def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object, str]]:
-    """Yield the nested constraints by name and path; a structural tag may be JSON in a text."""
+    """A structural tag may be JSON in a text."""
     if holder == _TAGS and isinstance(value, str):
         value = _schema(value, at)
     if isinstance(value, dict):

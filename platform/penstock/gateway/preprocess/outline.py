@@ -18,7 +18,7 @@ _MEDIA = re.compile(r'"(?:input_)?(?:image|audio|video|file|document)[a-z_]*"')
 
 
 def of(body: Body, variables: Mapping[str, object], template: ChatTemplate) -> str:
-    """Return the text, empty if it gives no bound; ``variables`` are the version's."""
+    """Empty if it gives no bound; ``variables`` are the version's."""
     said = json.dumps({name: value for name, value in body.items() if name != "tools"}, ensure_ascii=False)
     if _MEDIA.search(said):
         return ""
@@ -32,7 +32,7 @@ def of(body: Body, variables: Mapping[str, object], template: ChatTemplate) -> s
 
 
 def _messages(body: Body) -> int:
-    """Return an upper bound of the number of messages: all items, their parts, and a system message."""
+    """All items, their parts, and a system message."""
     items = [item for name in ("messages", "input") for item in _list(body.get(name))]
     return 1 + sum(1 + len(_list(item.get("content"))) if isinstance(item, Mapping) else 1 for item in items)
 

@@ -27,10 +27,8 @@ _PROMPTED = frozenset({Api.COMPLETIONS, Api.CLASSIFY, Api.INFER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """Texts to tokenise; ``param`` names the field to blame if they are too long.
-
-    If ``is_exact`` is False, the engine renders another prompt with at most the bytes of ``texts``; empty texts mean no
-    bound.
+    """``param`` names the field to blame if they are too long. If not ``is_exact``, the engine renders another prompt
+    with at most the bytes of ``texts``; empty texts mean no bound.
     """
 
     texts: tuple[str, ...] = ()
@@ -43,7 +41,6 @@ class Prompts:
 
 
 def requested_output(api: Api, body: Mapping[str, object]) -> int:
-    """Return the requested output tokens per answer, 0 if absent."""
     for name in OUTPUT_FIELDS[api]:
         value = body.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -58,7 +55,7 @@ def is_conversation(request: InferenceRequest) -> bool:
 
 
 def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTemplate) -> Prompts:
-    """Return the rendered conversation, or a longer text if only the engine can render it."""
+    """A longer text if only the engine can render the conversation."""
     body = request.body
     shown.check_tools(body, version)
     told = shown.unread(request.api, body, version, template)
@@ -100,7 +97,7 @@ def template_source(version: VersionEntry) -> str:
 
 
 def given(request: InferenceRequest) -> Prompts:
-    """Return the prompts of completions and embeddings; inexact if the caller sends prompt embeddings."""
+    """Inexact if the caller sends prompt embeddings."""
     param = "prompt" if request.api.generates else "input"
     value = request.body.get(param)
     special = request.body.get("add_special_tokens", True) is not False

@@ -65,11 +65,11 @@ class Accounting:
     _counted_at: float = 0.0
 
     def keys_changed(self, ring: KeyRing) -> None:
-        """Count budgets from the ledger in the next round: a budget may be new, or this process."""
+        """A budget may be new: they are counted in the next round."""
         self._ring, self._wants_count = ring, True
 
     async def run(self) -> None:
-        """Renew holds and deliver rows in separate loops, so that no hold expires if the database is slow."""
+        """In separate loops, so that no hold expires if the database is slow."""
         async with self.parts.ledger() as ledger, asyncio.TaskGroup() as group:
             group.create_task(
                 _forever(self._keep, _round_over if self.parts.shared is None else self.parts.shared.pause)
@@ -117,7 +117,6 @@ class Accounting:
         return True
 
     async def _forgive(self, ledger: LedgerStore) -> None:
-        """Report failures that their callers caused; a refused report is not repeated."""
         ends = self.parts.forgiven.take()
         try:
             await ledger.forgive(ends)
@@ -126,10 +125,9 @@ class Accounting:
             raise
 
     async def _count_the_past(self, ledger: LedgerStore) -> None:
-        """Raise budget counters to the ledger's sums after a start, a new budget, or the store's data loss.
-
-        Without a shared store also every ``RECOUNT_S``: a gateway and a jobs runner spend the same budgets, and each
-        overshoots by at most what the other spends meanwhile.
+        """After a start, a new budget, or the store's data loss. Without a shared store also every ``RECOUNT_S``: a
+        gateway and a jobs runner spend the same budgets, and each overshoots by at most what the other spends
+        meanwhile.
         """
         now, shared = self.parts.clock.monotonic(), self.parts.shared
         is_old = 0.0 < self._counted_at <= now - RECOUNT_S
@@ -164,7 +162,7 @@ async def _half_over() -> None:
 
 
 async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step forever; an error must not end the renewal of holds."""
+    """An error must not end the renewal of holds."""
     while True:
         try:
             await step()

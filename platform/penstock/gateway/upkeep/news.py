@@ -36,7 +36,7 @@ class News:
         self.accounting.keys_changed(ring)
 
     async def table_came(self, table: RoutingTable) -> None:
-        """Apply a routing table in steps that yield to the event loop; an older table is refused (I3)."""
+        """In steps that yield to the event loop; an older table is refused (I3)."""
         try:
             for _ in self.table.steps(table, self.clock.monotonic()):
                 await asyncio.sleep(0)

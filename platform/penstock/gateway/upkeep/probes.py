@@ -16,7 +16,7 @@ Answer = tuple[int, str, bytes]
 
 
 def missing(table: CurrentTable, keys: Keyring) -> str:
-    """Return the missing precondition of serving: routing table or API keys; empty if there is none."""
+    """Routing table or API keys; empty if none is missing."""
     if not table.number:
         return "no routing table yet"
     return "" if len(keys) else "no API keys yet"
@@ -38,7 +38,7 @@ class Probes:
         return missing(self.table, self.keys)
 
     def serves(self) -> bool:
-        """Tell whether any worker could answer: the worker serves, and its version's circuit is closed."""
+        """A worker serves, and its version's circuit is closed."""
         view, now = self.table.view, self.clock.monotonic()
         named = {share.version for route in view.table.routes for share in route.shares if share.weight}
         versions = {view.versions[one].base or one for one in named}

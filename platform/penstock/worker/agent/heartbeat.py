@@ -44,7 +44,7 @@ class HeartbeatRefused(ConnectionError):
 
 @dataclass(slots=True, kw_only=True)
 class Heart:
-    """Sends heartbeats until cancelled. ``controller`` returns the current base URL, empty if unknown."""
+    """``controller`` returns the current base URL, empty if unknown."""
 
     report: Callable[[], WorkerReport]
     controller: Callable[[], str]

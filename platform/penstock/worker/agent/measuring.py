@@ -45,7 +45,7 @@ class Measuring:
     note: Callable[[str], None]
 
     async def of_engine(self, *, max_seqs: int, max_model_len: int, block_size: int, most_s: float) -> Measured:
-        """Return the curve of an engine with the memory that it reports; raises ``CommandError``."""
+        """With the memory that the engine reports; raises ``CommandError``."""
         try:
             kv_tokens = (await self.client.numbers()).kv_blocks * block_size
             room = Room(max_seqs=max_seqs, max_model_len=max_model_len, kv_tokens=kv_tokens)
@@ -58,7 +58,6 @@ class Measuring:
             ) from error
 
     async def measure(self, room: Room, most_s: float) -> Measured:
-        """Return the engine's curve; raises ``OSError``, ``EngineError``, ``InvalidField`` or ``CommandError``."""
         began, number, planned = self.clock.monotonic(), 0, list(rounds(room))
         told = await self._told(forget=True)
         for number, one in enumerate(planned, 1):

@@ -41,7 +41,7 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Ports of the agent. ``obtain`` and ``ahead`` block; ``plan`` returns the launch plan of a verified copy."""
+    """``obtain`` and ``ahead`` block; ``plan`` returns the launch plan of a verified copy."""
 
     obtain: Callable[[VersionId, Watch], Copy]
     ahead: Callable[[VersionId], Hold]

@@ -31,7 +31,7 @@ class Call:
 
 
 async def send(call: Call) -> Answer:
-    """Make the call; raises ``OSError``, also for timeouts and malformed replies."""
+    """Raises ``OSError``, also for timeouts and malformed replies."""
     url = urlsplit(call.url)
     is_tls = url.scheme == "https"
     if call.tls is not None and not is_tls:
@@ -80,9 +80,8 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 def reserve(host: str, port: int) -> socket.socket:
-    """Reserve a port for a child process until the socket is closed; 0 takes a free one.
-
-    Bound without listening, with ``SO_REUSEADDR``: the child's own bind with that option succeeds, others fail.
+    """Until the socket is closed; 0 takes a free port. Bound without listening, with ``SO_REUSEADDR``: the child's own
+    bind with that option succeeds, others fail.
     """
     kept = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -29,7 +29,7 @@ def _to_nobody(_: object) -> None: ...
 
 
 class Batcher:
-    """Batches items for one device; all methods run on one event loop."""
+    """One device; all methods run on one event loop."""
 
     def __init__(
         self,
@@ -74,10 +74,8 @@ class Batcher:
         return len(self.policy)
 
     async def submit(self, item: Item, told: Callable[[Batched], None] = _to_nobody) -> Result:
-        """Return an item's result; ``told`` is called with its batch when the batch starts.
-
-        Raises ``DeadlineInQueue`` (the item never ran), ``Quarantined``, ``Draining``, ``EngineError`` (the item failed
-        alone) or ``WorkerLost``.
+        """``told`` is called with the item's batch when it starts. Raises ``DeadlineInQueue`` (the item never ran),
+        ``Quarantined``, ``Draining``, ``EngineError`` (the item failed alone) or ``WorkerLost``.
         """
         now = self._clock.monotonic()
         self._check(item, now)
@@ -138,7 +136,7 @@ class Batcher:
             self._loop.call_soon(self._look_soon)
 
     def _look_soon(self) -> None:
-        """Decide once per event loop iteration, after all its arrivals: a burst is one batch."""
+        """Once per iteration, after all its arrivals: a burst is one batch."""
         self._looks_soon = False
         self._look(self._clock.monotonic())
 
@@ -185,5 +183,5 @@ class Batcher:
 
 
 def _entries(waiting: Sequence[object]) -> Sequence[WaitingItem]:
-    """Narrow the type of the policy's items: only entries are ever added."""
+    """For mypy: only entries are ever added."""
     return cast("Sequence[WaitingItem]", waiting)

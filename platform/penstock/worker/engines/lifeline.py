@@ -15,12 +15,11 @@ F_SETSIG = 10
 
 
 def make() -> tuple[int, int]:
-    """Return the pipe's ends for the engine and its holder; no child inherits either unless it is passed on."""
+    """Ends for the engine and its holder; no child inherits either unless it is passed on."""
     return os.pipe2(os.O_CLOEXEC)
 
 
 def die_with(fd: int) -> None:
-    """Tie the calling process group, which the caller leads, to the pipe's other end."""
     fcntl.fcntl(fd, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(fd, F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)

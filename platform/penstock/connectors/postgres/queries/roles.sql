@@ -58,6 +58,7 @@ grant execute on function job_end_queued(double precision, int) to penstock_runn
 grant execute on function job_end_overdue(double precision) to penstock_runner;
 grant execute on function job_recover() to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
+grant execute on function oldest_transaction_s() to penstock_runner;
 
 -- Gateways keep and delete files; runners write outputs, and drop rows whose bytes are gone.
 grant select, insert, update on file to penstock_gateway, penstock_runner;
