@@ -73,6 +73,7 @@ async def test_migrations_grants_and_keys_have_rows(database: Database) -> None:
 
 
 async def test_delivering_a_spool_by_hand_has_a_row(database_dsn: str, database: Database, tmp_path: Path) -> None:
+    """The row is written before the first of the spool."""
     (tmp_path / "spool").mkdir()
     settings = Settings(home=tmp_path, database_url=database_dsn)
     await deliver_spool(settings, tmp_path / "spool", SystemClock())
