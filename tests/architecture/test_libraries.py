@@ -54,6 +54,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.control.registry": {"msgspec", "yaml"},
     "penstock.scaling": {"cronsim"},
     "penstock.intake": {"hpack", "httptools", "uvicorn"},
+    "penstock.connectors.kms": {"boto3", "botocore", "mypy_boto3_kms"},
     "penstock.connectors.http": {"httptools", "httpx", "msgspec"},
     "penstock.connectors.keda": {"google", "grpc"},
     "penstock.connectors.kubernetes": {"aiohttp", "kubernetes", "msgspec", "yaml"},

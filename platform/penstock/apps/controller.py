@@ -29,6 +29,7 @@ from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.migrations import migrate
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
+from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.connectors.postgres.scaling import PostgresScaleRecords
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
@@ -113,7 +114,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
     url = url_of(settings.advertise or settings.host, listener.getsockname()[1], secure=mutual is not None)
     dsn = database_dsn(settings)
     async with Database(dsn) as database, hosted(settings, command) as fleet:
-        control = _compose(settings, database, dsn, secrets, fleet, url)
+        control = _compose(settings, database, secrets, fleet, url)
         if mutual:
             show_expiry(mutual.now, control.metrics)
             control = replace(control, certificate_ends_at=lambda: mutual.now().ends_at)
@@ -142,9 +143,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
             await asyncio.gather(*beside, return_exceptions=True)
 
 
-def _compose(
-    settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: Hosted, url: str
-) -> Control:
+def _compose(settings: ControllerSettings, database: Database, secrets: Secrets, fleet: Hosted, url: str) -> Control:
     clock, metrics, compared = SystemClock(), Metrics().tell_start(), Comparisons(slos.gates)
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
@@ -170,7 +169,7 @@ def _compose(
     )
     parts = Parts(
         loop=loop,
-        leadership=PostgresLeadership(dsn, f"{socket.gethostname()} {os.getpid()}"),
+        leadership=PostgresLeadership(database_dsn(settings), f"{socket.gethostname()} {os.getpid()}"),
         heartbeats=heartbeats,
         demand=demand,
         orders=orders,
@@ -184,6 +183,7 @@ def _compose(
         registry=rules,
         tenancy=PostgresTenancy(database),
         tables=tables,
+        packs=PostgresPacks(database),
         audit=PostgresAudit(database),
         jobs=PostgresJobs(database),
         heartbeats=heartbeats,

@@ -28,6 +28,7 @@ from penstock.cli import (
     processes,
     promises,
     rollouts,
+    safety,
     scale,
     spool,
     status,
@@ -72,6 +73,7 @@ app.add_typer(files.app, name="files")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.orgs, name="orgs")
+app.add_typer(safety.app, name="safety")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
 app.add_typer(webhooks.app, name="webhooks")

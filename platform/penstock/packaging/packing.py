@@ -73,6 +73,7 @@ class Choices:
     tensor_parallel_size: int = 1
     engine_changes: Mapping[str, int | str] = field(default_factory=dict)
     """Changed fields of the engine's settings."""
+    safety: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,7 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
         special_tokens=special_tokens,
         renders=tuple(map(str, abilities(template, special_tokens))) if template else None,
         handler=choices.handler,
+        safety=choices.safety,
     )
     manifests.check(manifest)
     check_manifest(manifest)

@@ -144,6 +144,10 @@ def acts(world: World) -> list[tuple[str, str, str, Body]]:
         ("PUT", "/autos/{alias}", "/autos/more", {"rules": [{"name": "all", "to": "chat"}]}),
         ("DELETE", "/autos/{alias}", "/autos/auto", None),
         ("POST", "/rollouts", "/rollouts", {"alias": "spare", "candidate": known["b"], "stages": SHARED}),
+        ("POST", "/safety/packs", "/safety/packs", {"pack": "{id: names, version: 1}"}),
+        ("POST", "/safety/packs", "/safety/packs", {"pack": "{id: names, version: 2}"}),
+        ("POST", "/safety/packs/{pack}/rollback", "/safety/packs/names/rollback", {}),
+        ("PUT", "/safety/floor", "/safety/floor", {"packs": ["names"]}),
     ]
 
 

@@ -52,6 +52,7 @@ from tests.twins.jobs import MemoryJobs
 from tests.twins.leadership import LeaderLock, MemoryLeadership
 from tests.twins.leases import MemoryLeases
 from tests.twins.ledger import MemoryLedger
+from tests.twins.packs import MemoryPacks
 from tests.twins.registry import MemoryRegistry
 from tests.twins.rollouts import MemoryRollouts
 from tests.twins.scaling import MemoryScaleRecords
@@ -97,6 +98,7 @@ class Room:
         self.registry = MemoryRegistry(self.audit)
         self.tenancy = MemoryTenancy(self.audit)
         self.tables = MemoryTables()
+        self.packs = MemoryPacks(self.audit)
         self.jobs = MemoryJobs()
         self.leases = MemoryLeases()
         self.ledger = MemoryLedger()
@@ -119,12 +121,18 @@ class Room:
         self.lock = LeaderLock()
         self.parts = self._parts()
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
-        self.control = Control(
-            clock=clock,
-            acts=MemoryActs(self.audit, self.registry, self.tenancy, self.tables, self.rollouts, self.jobs).act,
+        self.control = self._control(pool_bytes)
+
+    def _control(self, pool_bytes: int) -> Control:
+        return Control(
+            clock=self.clock,
+            acts=MemoryActs(
+                self.audit, self.registry, self.tenancy, self.tables, self.rollouts, self.jobs, self.packs
+            ).act,
             registry=self.rules,
             tenancy=self.tenancy,
             tables=self.tables,
+            packs=self.packs,
             audit=self.audit,
             jobs=self.jobs,
             heartbeats=self.heartbeats,

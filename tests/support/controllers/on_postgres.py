@@ -6,6 +6,7 @@ from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
+from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.control.registry.registry import Registry
@@ -29,6 +30,7 @@ class StoredRoom(Room):
             registry=Registry(registry),
             tenancy=self.tenancy,
             tables=self.tables,
+            packs=PostgresPacks(database),
             audit=PostgresAudit(database),
             rollouts=stored,
         )

@@ -45,6 +45,7 @@ from penstock.jobs.accepting import Accepted
 from penstock.jobs.response_attempts import AttemptReply, ResponseAttempts
 from penstock.jobs.responses import SubmittingResponses
 from tests.support.gateways.toy import PEPPER, RING, SECRET, Toy, edge
+from tests.support.sealing import FixedKeys
 from tests.twins.stored_responses import MemoryStoredResponses
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class Site:
         clock = self.clock = SystemClock()
         self.rows = MemoryStoredResponses(clock)
         self.jobs = Jobs(self.rows)
-        self.payloads = SealedPayloads(FolderObjects(self.folder), lambda: [b"k" * 32])
+        self.payloads = SealedPayloads(FolderObjects(self.folder), FixedKeys())
         self.stored = StoredResponses(rows=self.rows, jobs=self.jobs, payloads=self.payloads, clock=clock)
         self.attempts = ResponseAttempts(rows=self.rows, payloads=self.payloads, clock=clock)
         self.toy = Toy(answered)

@@ -18,6 +18,7 @@ from penstock.connectors.payloads.store import SealedPayloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.embedded import dsn_of
 from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
 from penstock.domain.jobs.ids import NO_BATCH, BatchId, JobName
@@ -25,6 +26,8 @@ from penstock.domain.jobs.job import EnqueueLimits, Job, JobKind, JobState, NewJ
 from penstock.domain.jobs.payload import Extent, object_id
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.keys import Purpose, derive, key_id_of
+from penstock.sealing.keys import KeyPurpose, PurposeKeys, TenantKeys
+from penstock.sealing.local import LocalEncryption
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
 
@@ -182,13 +185,15 @@ class Jobs:
 
     def _run(self, work: Callable[[PostgresJobs, SealedPayloads], Awaitable[T]]) -> T:
         platform_key = bytes.fromhex((self.platform.home / "platform.key").read_text().strip())
-        kept = SealedPayloads(
-            FolderObjects(self.platform.home / "payloads"), lambda: [derive(platform_key, Purpose.PAYLOADS)]
-        )
+        encryption = LocalEncryption(lambda: [derive(platform_key, Purpose.TENANT_KEYS)])
 
         async def run() -> T:
             async with Database(self.dsn, max_connections=1) as database:
-                return await work(PostgresJobs(database), kept)
+                tenants = TenantKeys(PostgresTenantKeys(database), encryption, time.monotonic, "local")
+                keys = PurposeKeys(tenants, KeyPurpose.CONTENT, list)
+                return await work(
+                    PostgresJobs(database), SealedPayloads(FolderObjects(self.platform.home / "payloads"), keys)
+                )
 
         return _patiently(run)
 

@@ -1,7 +1,7 @@
 """Parts used by several other parts of one gateway, the records of ended requests among them."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.apps import slos
 from penstock.apps.keys import Keys
@@ -12,6 +12,7 @@ from penstock.connectors.records.folder import Bounds, RecordFolder
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.tenancy.tenant import Principal
 from penstock.explain.shown import shown
+from penstock.filters.book import CurrentPacks
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.holding import Asked, WakeDemand
@@ -69,3 +70,4 @@ class Shared:
     offload: OffloadPool
     demand: WakeDemand
     asked: Asked
+    packs: CurrentPacks = field(default_factory=CurrentPacks)

@@ -1,6 +1,6 @@
-"""The spool: gateways append ledger rows here on the hot path; a loop delivers whole segments to the ledger.
+"""The spool: gateways append ledger rows and interventions here on the hot path; a loop delivers whole segments.
 
-Delivery is at least once and the ledger keeps one row per request: together exactly once. The next process in the home
+Delivery is at least once and the database keeps each row once: together exactly once. The next process in the home
 finishes a dead process's segments, open requests included. A written line survives the process; ``fsync`` once a
 second, in a thread, bounds the loss if the machine fails.
 """
@@ -12,14 +12,16 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-from penstock.connectors.spool.segment import Closed, DeliveredTokens, History, Line, Opened, encode, lines
+from penstock.connectors.spool.segment import Closed, DeliveredTokens, Filtered, History, Line, Opened, encode, lines
 from penstock.domain.clock import Clock
 from penstock.domain.errors import BadRequest, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.outage import retry_after_s
 from penstock.domain.tenancy.ledger import LedgerRow, LedgerSink, Opening
 from penstock.domain.tokens import Usage
+from penstock.filters.intervention import Intervention, InterventionSink
 
 SEGMENT_BYTES = 1 << 20
 BATCH_ROWS = 500
@@ -29,7 +31,12 @@ REFUSED = ".refused"
 """The name of files with rows that the ledger refuses."""
 Took = Callable[[Iterable[Opening]], Awaitable[Mapping[RequestId, Usage]]]
 Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
-OnRefused = Callable[[LedgerRow, str], None]
+OnRefused = Callable[[LedgerRow | Intervention, str], None]
+T = TypeVar("T", LedgerRow, Intervention)
+
+
+class Sink(LedgerSink, InterventionSink, Protocol):
+    pass
 
 
 class Spool:
@@ -82,6 +89,12 @@ class Spool:
         if self._backlog or not self._write(line):
             self._backlog.append(line)
 
+    def filtered(self, intervention: Intervention) -> None:
+        """Record an intervention; like a row it survives this process, and waits in memory while the disk is full."""
+        line = Filtered(intervention)
+        if self._backlog or not self._write(line):
+            self._backlog.append(line)
+
     def flush(self) -> None:
         """Write progress and retry refused lines, about once a second."""
         if self._retry() and self.is_full:
@@ -89,7 +102,7 @@ class Spool:
         if self._is_behind:
             self._note_progress()
 
-    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
+    async def deliver(self, sink: Sink, heir: Heir | None = None, took: Took | None = None) -> int:
         """Sync, then deliver sealed segments and those of dead processes; return the number of rows. ``heir`` gets a
         dead process's rows first, perhaps more than once: it settles their leases.
         """
@@ -98,7 +111,7 @@ class Spool:
         await self._sync()
         rows = 0
         for segment in sorted(self._folder.glob(f"{self._name}.*.jsonl"))[:-1]:
-            rows += await self._carry((await _read([segment])).rows, [segment], sink)
+            rows += await self._carry(await _read([segment]), [segment], sink)
         for name in sorted({p.name.split(".")[0] for p in self._folder.glob("*.lock")} - {self._name}):
             rows += await self._finish(name, sink, heir, took)
         return rows
@@ -119,7 +132,7 @@ class Spool:
         sealed, self._sealed = self._sealed, []
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
-    async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None, took: Took | None) -> int:
+    async def _finish(self, name: str, sink: Sink, heir: Heir | None, took: Took | None) -> int:
         lock = self._folder / f"{name}.lock"
         try:
             fd = _lock(lock)
@@ -128,39 +141,44 @@ class Spool:
         try:
             segments = [*sorted(self._folder.glob(f"{name}.*.jsonl")), *self._folder.glob(f"{name}{REFUSED}")]
             history = await _read(segments)
-            rows = history.rows + history.lost(await took(history.open.values()) if took is not None else {})
+            history.rows += history.lost(await took(history.open.values()) if took is not None else {})
             if heir is not None:
-                await heir(rows)
-            await self._carry(rows, segments, sink)
+                await heir(history.rows)
+            rows = await self._carry(history, segments, sink)
             lock.unlink(missing_ok=True)
         finally:
             os.close(fd)
-        return len(rows)
+        return rows
 
-    async def _carry(self, rows: Sequence[LedgerRow], segments: list[Path], sink: LedgerSink) -> int:
-        for start in range(0, len(rows), BATCH_ROWS):
-            await self._append(rows[start : start + BATCH_ROWS], sink)
+    async def _carry(self, history: History, segments: list[Path], sink: Sink) -> int:
+        await self._append(history.rows, sink.append)
+        await self._append(history.interventions, sink.record)
         for segment in segments:
             segment.unlink()
-        return len(rows)
+        return len(history.rows)
 
-    async def _append(self, rows: Sequence[LedgerRow], sink: LedgerSink) -> None:
-        """If the ledger refuses, find the faulty row by halving and set it aside."""
+    async def _append(self, all_: Sequence[T], append: Callable[[Sequence[T]], Awaitable[None]]) -> None:
+        for start in range(0, len(all_), BATCH_ROWS):
+            await self._append_some(all_[start : start + BATCH_ROWS], append)
+
+    async def _append_some(self, rows: Sequence[T], append: Callable[[Sequence[T]], Awaitable[None]]) -> None:
+        """If the database refuses, find the faulty row by halving and set it aside."""
         try:
-            await sink.append(rows)
+            await append(rows)
         except BadRequest as refused:
             if len(rows) == 1:
                 await asyncio.to_thread(self._set_aside, rows[0])
                 self._on_refused(rows[0], str(refused))
                 return
             half = len(rows) // 2
-            await self._append(rows[:half], sink)
-            await self._append(rows[half:], sink)
+            await self._append_some(rows[:half], append)
+            await self._append_some(rows[half:], append)
 
-    def _set_aside(self, row: LedgerRow) -> None:
+    def _set_aside(self, row: LedgerRow | Intervention) -> None:
+        line = Closed(row) if isinstance(row, LedgerRow) else Filtered(row)
         fd = os.open(self._folder / f"{self._name}{REFUSED}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(fd, "ab") as aside:
-            aside.write(encode(Closed(row)) + b"\n")
+            aside.write(encode(line) + b"\n")
             aside.flush()
             os.fsync(fd)
 

@@ -23,6 +23,7 @@ from penstock.control.api import (
     models,
     money,
     rollouts,
+    safety,
     scale,
     tenants,
 )
@@ -54,6 +55,7 @@ _ROUTERS = (
     scale.router,
     batch_work.router,
     dead_letters.router,
+    safety.router,
 )
 health = APIRouter(tags=["health"], route_class=JsonRoute)
 

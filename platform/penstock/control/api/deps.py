@@ -10,7 +10,7 @@ from fastapi import Depends, Header, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from penstock.control.api.access import AdminCaller
-from penstock.control.api.ports import AuditLog, DeferredWork, TableHistory, TenancyStore
+from penstock.control.api.ports import AuditLog, DeferredWork, PackStore, TableHistory, TenancyStore
 from penstock.control.api.refusals import Refusals, Refused
 from penstock.control.api.wire import check_address
 from penstock.control.autoscaler.autoscaler import Autoscaler
@@ -66,6 +66,7 @@ class Control:
     registry: Registry
     tenancy: TenancyStore
     tables: TableHistory
+    packs: PackStore
     audit: AuditLog
     jobs: DeferredWork
     ledger: LedgerReader

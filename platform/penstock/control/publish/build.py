@@ -56,6 +56,7 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
     named |= {bases[version] for version in named & bases.keys()}
     owners, crowded = effective(catalogue.owned, bases), crowded_out(catalogue, pool_bytes)
     kin = kin_starts_s(catalogue.versions, starts, owners)
+    packs = {version.id: version.manifest.safety for version in catalogue.versions}
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
 
     def table(*, with_load: bool) -> RoutingTable:
@@ -69,6 +70,7 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
                 is_unwanted=bases.get(version.id, version.id) not in wanted,
                 base=bases.get(version.id, NO_VERSION),
                 tenants=owners.get(version.id),
+                safety=_packs(version, packs.get(bases.get(version.id, NO_VERSION), ())),
             )
             for version in sorted(catalogue.versions, key=lambda version: version.id)
             if version.id in named
@@ -209,6 +211,10 @@ def _held(report: WorkerReport) -> tuple[VersionId, ...]:
 
 def _is_other_load(entry: WorkerEntry, report: WorkerReport) -> bool:
     return entry.load != report.load or entry.ready_in_s != report.ready_in_s
+
+
+def _packs(version: ModelVersion, of_base: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*of_base, *version.manifest.safety)))
 
 
 def _entry(version: ModelVersion, workers: tuple[WorkerEntry, ...]) -> VersionEntry:

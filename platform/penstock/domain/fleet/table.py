@@ -81,6 +81,8 @@ class VersionEntry:
     """Parts of a request that the chat template shows; None if the table doesn't say."""
     tenants: Owners = EVERYBODY
     """The version's tenants; of an adapter also the base's."""
+    safety: tuple[str, ...] = ()
+    """The manifest's safety packs; of an adapter also the base's."""
 
     @property
     def counts_by_item(self) -> bool:

@@ -183,6 +183,8 @@ class Manifest:
     """None if the version has weights of its own."""
     renders: tuple[str, ...] | None = None
     """Parts of a request that the chat template shows, found at the push; None for older pushes."""
+    safety: tuple[str, ...] = ()
+    """Safety packs for its requests, by name: each pack's current version holds, so that a rule can be mended."""
 
     @property
     def runtime(self) -> Runtime:
@@ -230,6 +232,8 @@ def canonical(manifest: Manifest) -> bytes:
     for later in ("handler", "adapter", "renders"):
         if content[later] is None:
             del content[later]
+    if not content["safety"]:
+        del content["safety"]
     for later in ("optional", "notes") if manifest.handler is not None else ():
         if not content["handler"][later]:
             del content["handler"][later]

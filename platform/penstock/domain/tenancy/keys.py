@@ -34,6 +34,7 @@ class Purpose(StrEnum):
     METRICS = "metrics"
     FINGERPRINT = "fingerprint"
     WEBHOOKS = "webhooks"
+    TENANT_KEYS = "tenant-keys"
 
 
 def derive(platform_key: bytes, purpose: Purpose) -> bytes:

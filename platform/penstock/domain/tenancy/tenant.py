@@ -151,6 +151,8 @@ class Plan:
     batch_pools: str = ""
     """Pools in which batch work runs, with commas; empty for all."""
     batch_yield: BatchYield = BatchYield.SHARE
+    safety: str = ""
+    """Safety packs for its requests, with commas, beside the platform's floor and the model's own."""
 
     @property
     def draws(self) -> bool:

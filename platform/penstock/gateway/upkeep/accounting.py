@@ -13,6 +13,7 @@ from penstock.domain.tenancy.ledger import ForgivenSink, LedgerReader, LedgerRow
 from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.domain.tokens import Usage
+from penstock.filters.intervention import Intervention, InterventionSink
 from penstock.gateway.admission.guarded import GuardedLimits
 from penstock.gateway.admission.rebuild import rebuild
 from penstock.gateway.admission.reservations import Reservations
@@ -33,10 +34,12 @@ ROUND_S = 1.0
 class RowSpool(Protocol):
     def flush(self) -> None: ...
 
-    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int: ...
+    def filtered(self, intervention: Intervention) -> None: ...
+
+    async def deliver(self, sink: "LedgerStore", heir: Heir | None = None, took: Took | None = None) -> int: ...
 
 
-class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, Protocol):
+class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, InterventionSink, Protocol):
     pass
 
 
