@@ -206,8 +206,7 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
 
 def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual: Mutual | None) -> Run:
     """Return the server for KEDA's queries; its library is imported only here, since one machine needs none."""
-    from penstock.connectors.keda.numbers import ToldNumbers
-    from penstock.connectors.keda.server import PushScaler, ScalerAddress
+    from penstock.connectors.keda.server import PushScaler, ScalerAddress, ToldNumbers
 
     numbers, scaler = ToldNumbers(control.metrics), control.scaler
 

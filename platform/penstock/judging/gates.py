@@ -28,7 +28,7 @@ class RankGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreGate:
-    """Tolerated mean scores in [0, 1], 0 among equals: ``hold <= abort``; a promotion rules out ``promote``."""
+    """In [0, 1], 0 among equals: ``hold <= abort``; a promotion rules out ``promote``."""
 
     promote: float
     hold: float

@@ -10,7 +10,7 @@ import httpx
 from penstock.apps.peers import files_of, of_home
 from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
 from penstock.apps.settings.told import Tls
-from penstock.clients.fleet import FleetWatch, Waiting
+from penstock.clients.fleet import FleetWatch, StartPatience
 from penstock.clients.operator import TIMEOUT_S as OPERATOR_S
 from penstock.clients.operator import Operator
 from penstock.domain.clock import Clock, SystemClock
@@ -55,7 +55,7 @@ def controller_address(settings: Settings) -> str:
 
 def fleet(settings: Settings, clock: Clock) -> FleetWatch:
     own = settings.model_copy(update=dict.fromkeys(CALLERS_OWN, ""))
-    waiting = Waiting(lease_s=settings.lease_s, most_s=settings.start_within_s, logs=settings.paths.logs)
+    waiting = StartPatience(lease_s=settings.lease_s, most_s=settings.start_within_s, logs=settings.paths.logs)
     return FleetWatch(lambda: operator(own), clock, waiting)
 
 

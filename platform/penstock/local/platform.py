@@ -11,7 +11,7 @@ from penstock.local import certificates, connections, database, home, observing,
 from penstock.local.gateways import LocalGateways
 from penstock.local.restarts import Restarts
 from penstock.local.screen import Screen
-from penstock.local.shutdown import Parts
+from penstock.local.shutdown import PlatformParts
 from penstock.local.starting import Start
 from penstock.supervision import exposition
 from penstock.supervision.listening import url_of
@@ -30,7 +30,7 @@ class LocalPlatform:
         self._screen = screen
         self._clock = clock
         self._restarts = Restarts(clock)
-        self._parts = Parts(database=database.of(settings, clock, screen.say, self._restarts))
+        self._parts = PlatformParts(database=database.of(settings, clock, screen.say, self._restarts))
         self._state = state.UpState(pid=os.getpid())
         self._requests: asyncio.Queue[Request] = asyncio.Queue()
         self._most_gateways = most_gateways

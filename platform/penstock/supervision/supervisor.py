@@ -7,7 +7,7 @@ from functools import partial
 
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
-from penstock.domain.fleet.exit_code import how_it_ended
+from penstock.domain.fleet.worker import how_it_ended
 from penstock.lateness import activity
 from penstock.lateness.activity import is_stopped
 from penstock.lateness.awake import awake_time

@@ -36,7 +36,7 @@ from penstock.gateway.deferred.background_responses import StoredCorridor
 from penstock.gateway.deferred.kept_responses import KeepOutcome, KeptResponses
 from penstock.gateway.deferred.responses import Responses, add_responses
 from penstock.gateway.deferred.stored_responses import StoredResponses
-from penstock.gateway.deferred.stored_turns import Counted, StoredTurns
+from penstock.gateway.deferred.stored_turns import StoredTurns, TurnCounts
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.openai.bounds import UNBOUNDED
 from penstock.gateway.openai.reading import BodyReader
@@ -238,7 +238,7 @@ class Site:
         return replace(
             made,
             ids=lambda: f"{next(self._ids):016x}",
-            counting=Counted(corridor=self.toy, turns=turns),
+            counting=TurnCounts(corridor=self.toy, turns=turns),
             responses=StoredCorridor(kept=kept, background=background, turns=turns, stored=self.stored, stall_s=1.0),
         )
 

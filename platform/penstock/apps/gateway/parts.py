@@ -12,8 +12,8 @@ from functools import partial
 from penstock.apps import keys, peers, slos
 from penstock.apps.gateway import reading, stages, telling
 from penstock.apps.gateway.accounting import accounting_parts
-from penstock.apps.gateway.holding import Telling
 from penstock.apps.gateway.shared import Shared, recording
+from penstock.apps.gateway.stages import Telling
 from penstock.apps.keys import Keys
 from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.apps.stores import database_dsn

@@ -16,12 +16,46 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from penstock.connectors.keda.messages import CLASSES, SERVICE, message
-from penstock.connectors.keda.numbers import ToldNumbers
 from penstock.domain.command_error import CommandError
+from penstock.telemetry import names
 from penstock.telemetry.logs import logger
+from penstock.telemetry.metrics import Metrics
 from penstock.tls.handshake import stranger
 from penstock.tls.identity import SCALER_API, identity_of
 from penstock.tls.mutual import Mutual
+
+
+class ToldNumbers:
+    """The replicas of this controller's last tick, by ScaledObject; a source sets all its objects at once.
+
+    Trade-off: a new leader has none until its first tick; meanwhile KEDA keeps the present replicas.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._sources: dict[str, Mapping[str, int]] = {}
+        self._gauge = metrics.gauge(names.SCALE_REPLICAS)
+
+    def tell(self, source: str, numbers: Mapping[str, int]) -> None:
+        gone = self._sources.get(source, {}).keys() - numbers.keys()
+        self._sources[source] = dict(numbers)
+        self._remove(gone)
+        for name, number in numbers.items():
+            self._gauge.labels(name).set(number)
+
+    def forget(self) -> None:
+        """Another controller decides now: their metric goes, too."""
+        known = {name for numbers in self._sources.values() for name in numbers}
+        self._sources = {}
+        self._remove(known)
+
+    @property
+    def all(self) -> Mapping[str, int]:
+        return {name: number for numbers in self._sources.values() for name, number in numbers.items()}
+
+    def _remove(self, objects: set[str]) -> None:
+        for name in objects:
+            self._gauge.remove(name)
+
 
 METRIC = "replicas"
 TARGET = 1

@@ -20,7 +20,7 @@ _NONE_KEPT = httpx.Limits(max_keepalive_connections=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class QuerySpan:
     """Begin and end in Unix seconds, and the interval between points."""
 
     begin: float
@@ -45,7 +45,7 @@ class Prometheus:
             )
         return tuple(Sample(labels=_labels(one), value=_number(one["value"][1])) for one in data["result"])
 
-    def range(self, query: str, span: Span) -> tuple[Series, ...]:
+    def range(self, query: str, span: QuerySpan) -> tuple[Series, ...]:
         """A series has no point at a time without a measurement."""
         times = {"start": f"{span.begin:.3f}", "end": f"{span.end:.3f}", "step": f"{span.step_s:.3f}"}
         data = self._ask("query_range", {"query": query} | times)

@@ -12,7 +12,7 @@ JOB = "penstock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ScrapeTarget:
     address: str
     labels: Mapping[str, str]
 
@@ -47,5 +47,5 @@ def prometheus(scraping: Scraping) -> str:
     )
 
 
-def discovered(targets: Sequence[Target]) -> str:
+def discovered(targets: Sequence[ScrapeTarget]) -> str:
     return json.dumps([{"targets": [one.address], "labels": dict(one.labels)} for one in targets], indent=2)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import fmean
 
-from penstock.connectors.prometheus.client import Prometheus, Span
+from penstock.connectors.prometheus.client import Prometheus, QuerySpan
 from penstock.connectors.prometheus.growth import Page, Point, growth, step, sum_of
 from penstock.connectors.prometheus.page import Reading, everywhere, read
 from penstock.domain.clock import Clock
@@ -54,7 +54,7 @@ class PrometheusWindow:
         """None if a part may be older than the window."""
         return self.grown(name, self._span)
 
-    def grown(self, name: str, span: Span) -> tuple[Sample, ...]:
+    def grown(self, name: str, span: QuerySpan) -> tuple[Sample, ...]:
         found = []
         for series in self.values(name):
             created = self._creations(name).get(_key(series.labels, without="le"), {})
@@ -79,7 +79,7 @@ class PrometheusWindow:
         step_s, end = self._span.step_s, self._span.end
         steps, skipped = (max(least, round(one / step_s)) for one, least in ((seconds, 1), (before_s, 0)))
         end -= skipped * step_s
-        return PartOfWindow(self, Span(begin=round(end - steps * step_s, 3), end=round(end, 3), step_s=step_s))
+        return PartOfWindow(self, QuerySpan(begin=round(end - steps * step_s, 3), end=round(end, 3), step_s=step_s))
 
     @cached_property
     def _pages(self) -> Mapping[Key, Page]:
@@ -99,7 +99,7 @@ class PrometheusWindow:
 class PartOfWindow:
     """From the values that the whole has queried; gauges are means of these."""
 
-    def __init__(self, whole: PrometheusWindow, span: Span) -> None:
+    def __init__(self, whole: PrometheusWindow, span: QuerySpan) -> None:
         self._whole, self._span = whole, span
         self.seconds = span.end - span.begin
 
@@ -177,9 +177,9 @@ def _samples(values: Mapping[Key, float | None]) -> tuple[Sample, ...]:
     return tuple(Sample(labels=dict(key), value=value) for key, value in values.items())
 
 
-def _even(end: float, seconds: float) -> Span:
+def _even(end: float, seconds: float) -> QuerySpan:
     step_s = max(_LEAST_STEP_S, math.ceil(seconds * 1e3 / _POINTS) / 1e3)
-    return Span(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
+    return QuerySpan(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
 
 
 def _own(labels: Labels) -> dict[str, str]:

@@ -1,11 +1,24 @@
 """Workers: their states, their heartbeats, the orders to them."""
 
+import signal
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.curves import Curve
 from penstock.domain.serving.load import Load
+
+
+def how_it_ended(code: int | None) -> str:
+    if code is None:
+        return "ended, with an unknown exit code"
+    if code < 0:
+        with suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by signal {-code}"
+    return f"ended with code {code}"
+
 
 WORKER_HEADER = "x-penstock-worker"
 """Names the worker that answers a gateway, or that reports to the controller."""

@@ -14,7 +14,7 @@ LEAST_POINTS = 10
 """Compositions behind a curve at least: two for each of its five numbers, so that it cannot pass through all."""
 
 
-class Batch(NamedTuple):
+class StepBatch(NamedTuple):
     decoding: int = 0
     prompt: int = 0
     """Prompt tokens."""
@@ -30,7 +30,7 @@ def pairs_of(prompt: float, offset: int = 0) -> float:
 
 
 class Point(NamedTuple):
-    batch: Batch
+    batch: StepBatch
     seconds: float
 
 
@@ -56,7 +56,7 @@ class StepModel:
         base = max(self.fixed_s, tokens) if self.rides else self.fixed_s + tokens
         return base + self.context_s * context + self.sequence_s * decoding + self.attention_s * pairs
 
-    def of(self, batch: Batch) -> float:
+    def of(self, batch: StepBatch) -> float:
         return self.seconds(decoding=batch.decoding, prompt=batch.prompt, context=batch.context, pairs=batch.pairs)
 
     def prompt_tokens(self, bound_s: float, *, decoding: int, context: int) -> int:

@@ -22,7 +22,7 @@ from penstock.domain.tenancy.cost import Cost, most_sequences
 from penstock.domain.tenancy.ledger import Opening
 from penstock.domain.tenancy.tenant import OverQuota, Priority
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
-from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
+from penstock.gateway.admission.reservations import Reservation, ReservationRequest, Reservations
 from penstock.gateway.calls.call import Admitted, Call, Chosen, Due
 from penstock.gateway.calls.lease import Lease, Settlement
 
@@ -94,9 +94,9 @@ class AdmissionController:
         waits = is_own or call.principal.plan.priority is Priority.BATCH
         return 0.0 if waits or not timeout_s else call.received_at + timeout_s
 
-    def _claim(self, call: Admitted) -> Claim:
+    def _claim(self, call: Admitted) -> ReservationRequest:
         who = call.principal
-        return Claim(
+        return ReservationRequest(
             opening=self._opening(call),
             scopes=who.scopes,
             cost=call.cost,

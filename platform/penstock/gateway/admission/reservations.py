@@ -57,7 +57,7 @@ class Journal(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class ReservationRequest:
     """``yields``: run on spare capacity instead of being refused for its rates."""
 
     opening: Opening
@@ -108,7 +108,7 @@ class Reservations:
         self._living: dict[RequestId, Reservation] = {}
         self._unsettled: dict[RequestId, dict[Measure, int]] = {}
 
-    async def open(self, claim: Claim, lease: Lease) -> Reservation:
+    async def open(self, claim: ReservationRequest, lease: Lease) -> Reservation:
         opening = claim.opening
         expected = self._expectation.tokens(opening.tenant, opening.version, claim.cost)
         wanted = await self._reserve(claim, _need(claim, expected), lease)
@@ -167,7 +167,7 @@ class Reservations:
         told = rate_headers(wanted, decision.remaining)
         return self._refusal(who.tenant, decision.refused_by, decision, told)
 
-    async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
+    async def _reserve(self, claim: ReservationRequest, need: Need, lease: Lease) -> tuple[Draw, ...]:
         request, tenant = claim.opening.request, claim.opening.tenant
         wanted = draws(claim.scopes, need, self._clock.now())
         if exposure.money(wanted) is None:
@@ -346,19 +346,19 @@ def _is_rate(decision: MeterDecision) -> bool:
     return decision.refused_by is not None and decision.refused_by.kind is MeterKind.BUCKET
 
 
-def _worst(claim: Claim) -> int:
+def _worst(claim: ReservationRequest) -> int:
     """Return the request's highest possible cost, in micro-dollars."""
     cost = claim.cost
     return claim.opening.price.of(prompt=cost.prompt_tokens, cached=0, output=cost.output_tokens)
 
 
-def _paid_output(claim: Claim, held: int) -> int:
+def _paid_output(claim: ReservationRequest, held: int) -> int:
     price = claim.opening.price
     prompt = price.of(prompt=claim.cost.prompt_tokens, cached=0, output=0)
     return price.output_for(held - prompt, claim.cost.output_tokens)
 
 
-def _need(claim: Claim, expected: int) -> Need:
+def _need(claim: ReservationRequest, expected: int) -> Need:
     prompt = claim.cost.prompt_tokens
     return Need(
         version=claim.opening.version,

@@ -14,7 +14,7 @@ from penstock.gateway.app.cors import CLOSED, Origins, adding
 from penstock.gateway.app.routes import crashed
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.deferred.bodies import bound_of
+from penstock.gateway.deferred.files import bound_of
 from penstock.gateway.oip import rest as oip
 from penstock.gateway.oip.rest import InferExchange
 from penstock.gateway.openai import head

@@ -61,9 +61,17 @@ def page_of(name: str) -> Json:
 
 def one(described: Json, *named: str, statuses: set[int], error: str = "Error") -> Json:
     """Return an operation on one object, named in the path."""
+    return {
+        **described,
+        "responses": {**responses_of(described), **errors(statuses, error)},
+        "parameters": in_path(*named),
+    }
+
+
+def responses_of(described: Json) -> Json:
     responses = described["responses"]
-    assert isinstance(responses, dict)  # noqa: S101  made by `get`
-    return {**described, "responses": {**responses, **errors(statuses, error)}, "parameters": in_path(*named)}
+    assert isinstance(responses, dict)  # noqa: S101  made by `get` or `operation`
+    return responses
 
 
 def in_path(*named: str) -> list[Json]:

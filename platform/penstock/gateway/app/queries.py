@@ -12,7 +12,7 @@ from starlette.responses import Response
 from penstock.domain.errors import BadRequest, InvalidField, PenstockError, UnsupportedField
 from penstock.domain.serving.request import Api
 from penstock.gateway.app import anthropic_models
-from penstock.gateway.deferred import queries
+from penstock.gateway.deferred import access
 from penstock.gateway.openai import head
 from penstock.gateway.openai.parse import COUNTS
 from penstock.intake.types import App, Receive, Scope, Send
@@ -47,7 +47,7 @@ def known_at(path: str, *, is_anthropics: bool, method: str = GET) -> frozenset[
         return PAGES | {BETA}
     if is_anthropics and path.startswith(f"{MODELS}/"):
         return frozenset({BETA})
-    return queries.known_at(path) if method == GET else frozenset()
+    return access.known_at(path) if method == GET else frozenset()
 
 
 def _names(query: bytes) -> Iterator[str]:

@@ -4,7 +4,7 @@ An upload is parsed as it comes and handed on piece by piece; the order of its p
 soon as they are known, at the latest at its end.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,7 +36,31 @@ from penstock.gateway.deferred import shapes
 from penstock.gateway.deferred.access import Access
 from penstock.gateway.deferred.forms import FormReader, Part
 from penstock.gateway.openai import head
+from penstock.intake.bodies import QUESTION, BodyBound
 from penstock.intake.share import SharedRoom
+from penstock.intake.types import Scope
+
+MOST_JOB_BYTES = 16 << 20
+"""A prompt that fills a context of a million tokens, in any language; the caller's own models lower it."""
+
+MOST_FORM_BYTES = 64 << 10
+"""Bytes of an upload beside its file."""
+LEAST_UPLOAD_BYTES_S = 128 << 10
+"""A slow home's line uploads; the largest file takes at most 27 minutes of one of the gateway's uploads."""
+UPLOAD_BYTES = 2 << 20
+"""Bytes of an upload in memory: a piece from the network, and what is sealed and not yet written."""
+
+BODIES: Mapping[tuple[str, str], BodyBound] = {
+    ("POST", "/v1/jobs"): BodyBound(most_bytes=MOST_JOB_BYTES),
+    ("POST", "/v1/files"): BodyBound(
+        most_bytes=MOST_FILE_BYTES + MOST_FORM_BYTES, least_bytes_s=LEAST_UPLOAD_BYTES_S, held_bytes=UPLOAD_BYTES
+    ),
+}
+
+
+def bound_of(scope: Scope) -> BodyBound:
+    return BODIES.get((scope.get("method", ""), scope.get("path", "")), QUESTION)
+
 
 FILES = "/v1/files"
 ONE = f"{FILES}/{{file}}"

@@ -76,7 +76,7 @@ def _own(error: BadRequest, before: bytes) -> BadRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class TurnCounts:
     """Token counts of requests that continue a stored response."""
 
     corridor: Corridor

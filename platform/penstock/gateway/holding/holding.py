@@ -47,7 +47,7 @@ class Fleet(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldCall:
     """While it waits, it is the relay's ``Source``."""
 
     queue: "_Queue"
@@ -107,7 +107,7 @@ class _Queue:
     holding: "Holding"
     version: VersionId
     places: Places
-    going: set[Held] = field(default_factory=set)
+    going: set[HeldCall] = field(default_factory=set)
 
     @property
     def expected_s(self) -> float:
@@ -117,7 +117,7 @@ class _Queue:
     def refusal(self, why: str) -> NoCapacity:
         return NoCapacity(f"{why}; {len(self.places)} requests wait for it", retry_after_s=self.expected_s)
 
-    def enter(self, call: Admitted) -> Held:
+    def enter(self, call: Admitted) -> HeldCall:
         lease, who, plan = call.lease, call.principal, call.principal.plan
         tokens = call.cost.prompt_tokens + lease.expected_output
         entry = HeldRequest(
@@ -127,7 +127,7 @@ class _Queue:
         if gave_way is None:
             self.holding.count(self.version, "full")
             raise self.refusal("no worker of the model serves yet, and no more requests are held for it")
-        held = self.holding.all[entry] = Held(self, call, entry)
+        held = self.holding.all[entry] = HeldCall(self, call, entry)
         for other in gave_way:
             self.holding.all.pop(other).end(
                 Evicted("others wait for this model too, and have less of its places", retry_after_s=self.expected_s),
@@ -135,7 +135,7 @@ class _Queue:
             )
         return held
 
-    def leave(self, held: Held) -> None:
+    def leave(self, held: HeldCall) -> None:
         self.places.remove(held.entry)
         self.holding.all.pop(held.entry, None)
         self.going.discard(held)
@@ -167,7 +167,7 @@ class Holding:
         self, *, fleet: Fleet, demand: WakeDemand, clock: Clock, settings: HoldSettings, metrics: Metrics
     ) -> None:
         self.fleet, self.clock, self.settings = fleet, clock, settings
-        self.all: dict[HeldRequest, Held] = {}
+        self.all: dict[HeldRequest, HeldCall] = {}
         self._demand = demand
         demand.held, demand.away = self.wanted, self._away
         self._queues: dict[VersionId, _Queue] = {}
@@ -175,7 +175,7 @@ class Holding:
         self._holds = metrics.counter(names.HOLDS)
         metrics.gauge(names.HELD_REQUESTS).set_function(lambda: len(self.all))
 
-    def place(self, call: Admitted) -> Held | None:
+    def place(self, call: Admitted) -> HeldCall | None:
         if not (self._wakers or self._queues):
             return None
         if call.fell_back_from in self._wakers:

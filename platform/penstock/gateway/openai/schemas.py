@@ -81,7 +81,7 @@ Schema = dict[str, object]
 
 
 @dataclass(slots=True)
-class Counted:
+class SchemaCounts:
     """Running totals over all schemas of one request."""
 
     properties: int = 0
@@ -101,11 +101,11 @@ class Counted:
             raise InvalidField(f"patterns may repeat at most {MAX_REPEATS_TOTAL} times together", param=at)
 
 
-def check(given: object, name: str, at: str, counted: Counted | None = None, *, binds: bool = True) -> bool:
+def check(given: object, name: str, at: str, counted: SchemaCounts | None = None, *, binds: bool = True) -> bool:
     """Return whether a keyword can't be enforced; if the schemas bind the whole answer, it is refused. ``at`` is the
     path.
     """
-    counted = Counted() if counted is None else counted
+    counted = SchemaCounts() if counted is None else counted
     is_loose, waiting = False, [(name, given, at)]
     while waiting:
         holder, value, path = waiting.pop()
@@ -177,7 +177,7 @@ def _check_chars(chars: int, at: str) -> None:
         raise InvalidField(f"names and values may have at most {MAX_CHARS} characters together", param=at)
 
 
-def _check_schema(schema: Schema, at: str, counted: Counted) -> None:
+def _check_schema(schema: Schema, at: str, counted: SchemaCounts) -> None:
     """Count the grammar's parts, then look for circular references."""
     values = chars = 0
     waiting: list[object] = [schema]
@@ -199,7 +199,7 @@ def _check_schema(schema: Schema, at: str, counted: Counted) -> None:
         raise InvalidField("a $ref in the schema refers back to itself", param=at)
 
 
-def _check_node(node: Schema, at: str, counted: Counted) -> None:
+def _check_node(node: Schema, at: str, counted: SchemaCounts) -> None:
     counted.pattern(node.get("pattern"), at)
     named = node.get("patternProperties")
     for pattern in named if isinstance(named, dict) else ():

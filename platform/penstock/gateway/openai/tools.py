@@ -94,7 +94,7 @@ def _check_object(function: Mapping[str, object], at: str) -> None:
 
 
 def _loose(tools: list[object], *, is_forced: bool) -> Iterator[str]:
-    counted = schemas.Counted()
+    counted = schemas.SchemaCounts()
     for number, tool in enumerate(tools):
         function, inside = _function(tool)
         _check_object(function, f"tools[{number}]{inside}")

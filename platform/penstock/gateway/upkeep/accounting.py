@@ -9,19 +9,30 @@ from typing import Protocol
 from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
+from penstock.domain.tenancy import budget
 from penstock.domain.tenancy.ledger import ForgivenSink, LedgerReader, LedgerRow, LedgerSink, Opening
 from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.domain.tokens import Usage
 from penstock.filters.intervention import Intervention, InterventionSink
 from penstock.gateway.admission.guarded import GuardedLimits
-from penstock.gateway.admission.rebuild import rebuild
 from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.billing.asking import LiveCounts
 from penstock.gateway.billing.closing import ForgivenEnds
 from penstock.gateway.billing.orphans import Orphans
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
+
+
+async def rebuild(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> int:
+    """Raise budget counters to the ledger's sums; return the number of budgets. Raises ``StoreUnavailable``.
+
+    Counters are only raised, so requests may run meanwhile: a settlement without its row yet stays counted.
+    """
+    lines = await budget.read(reader, ring, now)
+    await store.raise_spent({line.budget.meter: line.spent for line in lines})
+    return len(lines)
+
 
 Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
 Took = Callable[[Iterable[Opening]], Awaitable[Mapping[RequestId, Usage]]]

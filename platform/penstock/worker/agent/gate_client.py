@@ -109,7 +109,7 @@ class GateClient:
 
     async def ask(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
         raw = json.dumps({"model": self.version, **body}).encode()
-        call = wire.Call(
+        call = wire.HttpCall(
             url=f"{self.url}{path}",
             method="POST",
             headers={HEADER: self._ticket(timeout_s, binding_of(path, raw)), "accept": "application/json"},
@@ -132,8 +132,8 @@ class GateClient:
             raise ConnectionError(f"the engine answered {answer.status} to {path}")
         return answer.body
 
-    async def _get(self, path: str, timeout_s: float) -> wire.Answer:
-        return await wire.send(wire.Call(url=self.url + path, headers={}, timeout_s=timeout_s, tls=self._tls))
+    async def _get(self, path: str, timeout_s: float) -> wire.HttpAnswer:
+        return await wire.send(wire.HttpCall(url=self.url + path, headers={}, timeout_s=timeout_s, tls=self._tls))
 
     @property
     def _tls(self) -> ssl.SSLContext | None:

@@ -102,7 +102,7 @@ class Heart:
         if not base:
             raise ConnectionError("no address")
         report = self.report()
-        call = wire.Call(
+        call = wire.HttpCall(
             url=base.rstrip("/") + PATH,
             method="POST",
             headers={

@@ -17,7 +17,7 @@ import msgspec
 from penstock.domain.clock import Clock
 from penstock.domain.errors import InvalidField
 from penstock.domain.models.curves import Curve, Origin, check
-from penstock.domain.models.steps import Batch, Point
+from penstock.domain.models.steps import Point, StepBatch
 from penstock.steps.fit import fit, held_out
 
 EVERY_S = 10.0
@@ -45,7 +45,7 @@ def read(told: Mapping[str, Any]) -> LoggedSteps:
 
 
 def points_of(told: LoggedSteps) -> list[Point]:
-    return [Point(Batch(b, p, c, a), s) for b, p, c, a, s in told.points]
+    return [Point(StepBatch(b, p, c, a), s) for b, p, c, a, s in told.points]
 
 
 def curve_of(told: Mapping[str, Any], origin: Origin, now: float) -> Curve:

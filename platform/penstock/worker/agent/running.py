@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError, PenstockError
-from penstock.domain.fleet.exit_code import how_it_ended
+from penstock.domain.fleet.worker import how_it_ended
 from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import Manifest
 from penstock.domain.serving.load import Load

@@ -15,7 +15,7 @@ from penstock.domain.serving.report import Batched
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.faults import MemoryCap, Quarantined
 from penstock.worker.batching.items import Fired, Item, Left
-from penstock.worker.batching.policy import Batch, Device, Policy
+from penstock.worker.batching.policy import Batch, DeviceState, Policy
 from penstock.worker.batching.running import Compute, Result, Runner, WaitingItem
 from penstock.worker.batching.settings import BatchSettings
 
@@ -45,7 +45,7 @@ class Batcher:
         self.policy = Policy(settings, self.computes)
         self._cap = MemoryCap(settings.max_items)
         self._runner = Runner(compute, clock, self.computes, self._cap)
-        self._device = Device(0, 0.0, 0.0)
+        self._device = DeviceState(0, 0.0, 0.0)
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at = inf
         self._looks_soon = self._closing = False
@@ -154,7 +154,7 @@ class Batcher:
             one.told(Batched(size=len(taken), trigger=batch.trigger, waited_s=now - one.came_at))
         device, seconds = self._device, self.computes.p50(batch.key, len(taken))
         free_at = max(now, device.free_at) if device.running else now
-        self._device = Device(device.running + 1, now, free_at + seconds)
+        self._device = DeviceState(device.running + 1, now, free_at + seconds)
         self._tasks.create_task(self._run(taken, self._fired(batch, now)))
 
     async def _run(self, taken: Sequence[WaitingItem], fired: Fired) -> None:

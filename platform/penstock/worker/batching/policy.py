@@ -51,7 +51,7 @@ MOST_GROUPS = 256
 """Keys without waiting items whose arrivals are remembered."""
 
 
-class Device(NamedTuple):
+class DeviceState(NamedTuple):
     running: int
     since: float
     free_at: float
@@ -131,7 +131,7 @@ class Policy:
             return cap_s
         return min(cap_s, max(0.0, settings.slo_s - self._computes.p99(key, size) - settings.margin_s))
 
-    def decide(self, now: float, device: Device) -> BatchDecision:
+    def decide(self, now: float, device: DeviceState) -> BatchDecision:
         if device.running >= self._settings.in_flight:
             return BatchDecision(look_at=min((group.earliest for group in self._busy.values()), default=inf))
         ready, look_at = list[_Ready](), inf
@@ -147,7 +147,7 @@ class Policy:
 
     # -- when ------------------------------------------------------------------------------
 
-    def _ready(self, group: Group, now: float, device: Device) -> _Ready:
+    def _ready(self, group: Group, now: float, device: DeviceState) -> _Ready:
         room, full = self._room(group, now)
         size = _size(group, room)
         slack_at = group.earliest - self._computes.p99(group.key, size) - self._settings.margin_s
@@ -188,7 +188,7 @@ class Policy:
         oldest = ((group.oldest(offline=offline), offline) for offline in (False, True))
         return min(one.came_at + self.window_s(group.key, size, offline=of) for one, of in oldest if one is not None)
 
-    def _idle_at(self, group: Group, size: int, now: float, device: Device) -> float:
+    def _idle_at(self, group: Group, size: int, now: float, device: DeviceState) -> float:
         """From then on waiting for one more item gains nothing."""
         if device.running:
             return device.free_at - self._settings.ahead_s if self._settings.in_flight > device.running else inf

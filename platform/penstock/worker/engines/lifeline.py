@@ -9,6 +9,20 @@ import fcntl
 import os
 import select
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def short(path: Path) -> Iterator[str]:
+    """Yield an address of at most 108 bytes for a Unix socket, relative to an open folder."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
 
 F_SETSIG = 10
 """From ``fcntl(2)``; Python's ``fcntl`` module has no name for it."""

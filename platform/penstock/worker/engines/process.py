@@ -20,7 +20,7 @@ from typing import Protocol
 from penstock.domain.errors import PenstockError
 from penstock.lateness.awake import timeout
 from penstock.worker.engines import lifeline, plan
-from penstock.worker.engines.address import short
+from penstock.worker.engines.lifeline import short
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.vllm import at_exec
 
@@ -105,7 +105,7 @@ class EngineProcess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class EngineFiles:
     plan: Path
     log: Path
     pid: Path
@@ -115,7 +115,7 @@ class Launcher(Protocol):
     @property
     def is_warm(self) -> bool: ...
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess: ...
+    async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Spawning:
     def is_warm(self) -> bool:
         return False
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
+    async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess:
         plan.write(launch, files.plan)
         end, hold = lifeline.make()
         with files.log.open("ab") as log:
@@ -178,7 +178,7 @@ class Forking:
             )
         os.close(end)
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
+    async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess:
         """``CannotFork`` if the parent does not start it."""
         self.prepare()
         loop = asyncio.get_running_loop()
@@ -264,7 +264,7 @@ class Quickest:
     def is_warm(self) -> bool:
         return self.forking.is_warm
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
+    async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess:
         if launch.forkable:
             try:
                 return await self.forking.start(launch, files)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.domain.models.steps import Batch, pairs_of
+from penstock.domain.models.steps import StepBatch, pairs_of
 from penstock.steps.log import StepLog
 
 METHOD = "penstock_steps"
@@ -18,7 +18,7 @@ _WAITED = Path("/proc/thread-self/schedstat")
 Told = dict[str, Any]
 
 
-def batch_of(step: Mapping[str, int], requests: Mapping[str, Any]) -> Batch:
+def batch_of(step: Mapping[str, int], requests: Mapping[str, Any]) -> StepBatch:
     """VLLM has already counted the step's tokens as computed."""
     decoding = prompt = context = 0
     pairs = 0.0
@@ -31,7 +31,7 @@ def batch_of(step: Mapping[str, int], requests: Mapping[str, Any]) -> Batch:
         else:
             prompt += tokens
             pairs += pairs_of(tokens, before)
-    return Batch(decoding, prompt, context, pairs)
+    return StepBatch(decoding, prompt, context, pairs)
 
 
 def waited_s() -> float:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.worker.engines import compiled, launch, lifeline, plan
-from penstock.worker.engines.address import short
+from penstock.worker.engines.lifeline import short
 from penstock.worker.engines.vllm import GATE_MODULE, Place, environment, threads_for
 
 PREIMPORTED = (

@@ -65,7 +65,7 @@ class Sharing:
             share.widen(self._most // len(self._lists) if is_alone else 0)
 
 
-class Counts:
+class TokenCaps:
     """The first count out of bounds is logged."""
 
     def __init__(self, item_tokens: int) -> None:
@@ -163,7 +163,7 @@ class Service:
         self._version, self._handler = version, handler
         self._batcher, self._preparing, self._numbers = batcher, preparing, numbers
         self._clock, self._prospects = SystemClock(), Prospects()
-        self._counts = Counts(handler.model.settings.item_tokens)
+        self._counts = TokenCaps(handler.model.settings.item_tokens)
         self._sharing = Sharing(BATCHES * handler.model.settings.max_batch)
         self._dtype = str(handler.model.dtype).removeprefix("torch.")
 
