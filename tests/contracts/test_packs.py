@@ -1,11 +1,12 @@
 """What every store of safety packs promises, held against memory and a real Postgres."""
 
+import asyncio
+
 import pytest
 
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.safety import PostgresPacks
-from penstock.control.api.ports import PackStore
 from penstock.control.registry import packs as registry
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
@@ -13,6 +14,7 @@ from penstock.domain.tenancy.audit import Act
 from penstock.filters import shipped
 from penstock.filters.intervention import Events
 from penstock.filters.pack import Action, Mode, Pack, Where
+from tests.support.clock import ManualClock
 from tests.support.samples.interventions import intervention
 from tests.twins.audit import MemoryAudit
 from tests.twins.packs import MemoryPacks
@@ -20,8 +22,11 @@ from tests.twins.packs import MemoryPacks
 ACT = Act(who="k1", what="safety.push", target="own", at=5.0)
 
 
+Store = MemoryPacks | PostgresPacks
+
+
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
-def store(request: pytest.FixtureRequest) -> PackStore:
+def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         return MemoryPacks(MemoryAudit())
     return PostgresPacks(request.getfixturevalue("database"))
@@ -31,11 +36,23 @@ def version(number: int, mode: Mode = Mode.ENFORCE) -> Pack:
     return Pack(id="own", version=number, mode=mode)
 
 
-async def current(store: PackStore) -> list[int]:
+async def test_old_interventions_go(clock: ManualClock) -> None:
+    """Those of a quarter ago, in the first round of the controller."""
+    store = MemoryPacks(MemoryAudit())
+    clock.advance(2 * registry.KEEP_S)
+    now = clock.now()
+    store.interventions += [intervention("old", at=now - registry.KEEP_S - 1.0), intervention("new", at=now)]
+    task = asyncio.create_task(registry.forget_old(store, clock))
+    await asyncio.sleep(0)
+    task.cancel()
+    assert [one.request for one in store.interventions] == ["new"]
+
+
+async def current(store: Store) -> list[int]:
     return [one.pack.version for one in await store.packs() if one.is_current]
 
 
-async def test_the_last_pushed_version_is_current_and_all_stay(store: PackStore) -> None:
+async def test_the_last_pushed_version_is_current_and_all_stay(store: Store) -> None:
     """A version that is pushed again is current again, and is stored once."""
     for number in (1, 2, 1):
         await store.push(version(number), ACT)
@@ -45,7 +62,7 @@ async def test_the_last_pushed_version_is_current_and_all_stay(store: PackStore)
     assert await current(store) == [1]
 
 
-async def test_a_version_never_changes(store: PackStore) -> None:
+async def test_a_version_never_changes(store: Store) -> None:
     """Other rules under a stored version are refused, and the stored one stays current."""
     await store.push(version(1), ACT)
     with pytest.raises(Conflict, match="raise its version"):
@@ -53,7 +70,7 @@ async def test_a_version_never_changes(store: PackStore) -> None:
     assert [one.pack.mode for one in await store.packs()] == [Mode.ENFORCE]
 
 
-async def test_a_roll_back_returns_to_the_version_before_or_to_a_named_one(store: PackStore) -> None:
+async def test_a_roll_back_returns_to_the_version_before_or_to_a_named_one(store: Store) -> None:
     """There and back again; without another version there is nothing to return to."""
     await store.push(version(1), ACT)
     assert not await store.choose("own", None, ACT)
@@ -66,7 +83,7 @@ async def test_a_roll_back_returns_to_the_version_before_or_to_a_named_one(store
     assert not await store.choose("own", 9, ACT)
 
 
-async def test_the_floor_is_the_last_one_put(store: PackStore) -> None:
+async def test_the_floor_is_the_last_one_put(store: Store) -> None:
     """None at first, and none again."""
     assert await store.floor() == ()
     for packs in (("a", "b"), ()):
@@ -74,7 +91,7 @@ async def test_the_floor_is_the_last_one_put(store: PackStore) -> None:
         assert await store.floor() == packs
 
 
-async def test_shipped_packs_are_seeded_once(store: PackStore) -> None:
+async def test_shipped_packs_are_seeded_once(store: Store) -> None:
     """A pack that a platform has under that name stays as it is."""
     own = Pack(id="secrets", version=7)
     await store.push(own, ACT)

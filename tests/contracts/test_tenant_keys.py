@@ -18,6 +18,7 @@ from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys, follow
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
+from penstock.sealing.administration import KeyAdministration
 from penstock.sealing.keys import Context, KeyPurpose, NamedEncryption, TenantKeys
 from penstock.sealing.local import LocalEncryption
 from penstock.sealing.segments import Unreadable
@@ -48,7 +49,7 @@ def encryption(request: pytest.FixtureRequest, endpoint: str, monkeypatch: pytes
 async def test_a_wrapped_key_unwraps_in_its_context_alone(encryption: NamedEncryption) -> None:
     """Tenant, purpose and region are the encryption context: with another one, or altered, it does not unwrap."""
     wrapped = await encryption.wrap(b"s" * 32, CONTEXT)
-    assert wrapped.by == encryption.name
+    assert wrapped.by == await encryption.current()
     assert b"s" * 8 not in wrapped.secret
     assert await encryption.unwrap(wrapped, CONTEXT) == b"s" * 32
     for other in (
@@ -124,3 +125,25 @@ async def test_a_shredded_key_leaves_every_process(database: Database, database_
     assert len(keys.kept) == 1
     with pytest.raises(Unreadable):
         await keys.find(ACME, KeyPurpose.CONTENT, first.id)
+
+
+@pytest.mark.integration
+async def test_rotation_seals_anew_and_opens_what_was_sealed(
+    database: Database, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant's new key seals; after a change from the local key to KMS and a rewrap the former is needed no more."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_KMS", endpoint)
+    rows, kms = PostgresTenantKeys(database), AwsEncryption(new_key(endpoint), LOCAL)
+    first = await process(database).newest(ACME, KeyPurpose.CONTENT)
+    await KeyAdministration(rows, LOCAL, "eu").rotate(ACME)
+    second = await process(database).newest(ACME, KeyPurpose.CONTENT)
+    assert second != first
+    moved = KeyAdministration(rows, kms, "eu")
+    assert [await moved.rewrap(), await moved.rewrap()] == [3, 0]
+    current, counts = await moved.counts()
+    assert {one.wrapped_by for one in counts} == {current}
+    assert {one.purpose: one.keys for one in counts} == {KeyPurpose.CONTENT: 2, KeyPurpose.WEBHOOKS: 1}
+    lost = LocalEncryption(lambda: [b"x" * 32])
+    keys = TenantKeys(rows, AwsEncryption(current, lost), SystemClock().monotonic, "eu")
+    assert await keys.newest(ACME, KeyPurpose.CONTENT) == second
+    assert await keys.find(ACME, KeyPurpose.CONTENT, first.id) == first

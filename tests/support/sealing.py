@@ -1,10 +1,14 @@
 """Tenants' keys without a database: fixed secrets, of which the first seals and all of them open."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
+from penstock.sealing.administration import KeyCount
+from penstock.sealing.keys import StoredKey, Wrapped
 from penstock.sealing.segments import KEY_ID_BYTES, TenantKey, key_id
 
 
@@ -30,6 +34,26 @@ class KeysAway(FixedKeys):
 
     async def opening(self, tenant: TenantId, header: bytes) -> Sequence[bytes]:
         raise StoreUnavailable("KMS can't be reached")
+
+
+class MemoryKeyRows:
+    """Rows of wrapped keys in memory, of one region."""
+
+    def __init__(self) -> None:
+        self.stored: dict[bytes, StoredKey] = {}
+
+    async def counts(self, region: str) -> list[KeyCount]:
+        found = Counter((one.wrapped.by, one.context.purpose) for one in self.stored.values())
+        return [KeyCount(by, purpose, number, number) for (by, purpose), number in found.items()]
+
+    async def wrapped_otherwise(self, region: str, by: str, limit: int) -> list[StoredKey]:
+        return [one for one in self.stored.values() if one.wrapped.by != by][:limit]
+
+    async def rewrap(self, key: StoredKey, wrapped: Wrapped) -> None:
+        self.stored[key.id] = replace(key, wrapped=wrapped)
+
+    async def append(self, key: StoredKey) -> None:
+        self.stored[key.id] = key
 
 
 def fixed(secret: bytes) -> TenantKey:

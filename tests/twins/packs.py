@@ -64,6 +64,9 @@ class MemoryPacks:
         del of
         return defaultdict(int)
 
+    async def forget(self, before: float) -> None:
+        self.interventions = [one for one in self.interventions if one.at >= before]
+
     async def _choose(self, pack: str, digest: str, act: Act) -> None:
         self._served.setdefault(pack, []).append(digest)
         await self._audit.note(replace(act, target=pack, detail=f"{act.detail} {digest[:12]}".strip()))

@@ -16,7 +16,7 @@ from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
 from penstock.apps.settings import CONTROLLER_PORT
 from penstock.apps.settings.processes import ControllerSettings
-from penstock.apps.stores import DAY_S, database_dsn, open_head_signer, open_segments
+from penstock.apps.stores import DAY_S, database_dsn, open_encryption, open_head_signer, open_segments
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.audit_chain import PostgresAuditChain
@@ -33,6 +33,7 @@ from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.connectors.postgres.scaling import PostgresScaleRecords
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
 from penstock.connectors.records.decisions import DecisionFile
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
@@ -52,6 +53,7 @@ from penstock.control.loop import Loop
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
+from penstock.control.registry.packs import forget_old
 from penstock.control.registry.registry import LoopActs, Registry
 from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
@@ -68,6 +70,7 @@ from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
 from penstock.judging.comparisons import Comparisons
 from penstock.lateness.awake import AwakeClock
+from penstock.sealing.administration import KeyAdministration
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, bind_first_free, url_of
@@ -132,8 +135,14 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         try:
             claim = partial(ownership.check, settings, database, found)
             chained = _sequencer(settings, control, database)
-            heard = partial(PostgresDemand(dsn).run, control.runtime.demand.take)
-            work: list[Run] = [watch.run, compared.run, chained.run, heard, partial(_repeats, control)]
+            work: list[Run] = [
+                watch.run,
+                compared.run,
+                chained.run,
+                partial(_repeats, control),
+                partial(PostgresDemand(dsn).run, control.runtime.demand.take),
+                partial(forget_old, PostgresPacks(database), control.clock),
+            ]
             if settings.scaler_port and fleet.namespace:
                 work.append(_told(settings, control, fleet, mutual))
             await _serve(control, _control(control.runtime, work, database, claim), listener, mutual)
@@ -182,6 +191,7 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
         acts=database.act,
         registry=rules,
         tenancy=PostgresTenancy(database),
+        sealing=_sealing(settings, database, secrets),
         tables=tables,
         packs=PostgresPacks(database),
         audit=PostgresAudit(database),
@@ -202,6 +212,11 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
     )
+
+
+def _sealing(settings: ControllerSettings, database: Database, secrets: Secrets) -> KeyAdministration:
+    encryption = open_encryption(settings, lambda: secrets.platform_keys)
+    return KeyAdministration(PostgresTenantKeys(database), encryption, settings.region)
 
 
 def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual: Mutual | None) -> Run:

@@ -25,6 +25,7 @@ from penstock.cli import (
     logs,
     models,
     plan,
+    privacy,
     processes,
     promises,
     rollouts,
@@ -77,6 +78,7 @@ app.add_typer(safety.app, name="safety")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(privacy.app, name="privacy")
 app.add_typer(plan.app, name="plan")
 app.add_typer(bench.app, name="bench")
 app.add_typer(promises.app, name="slo")

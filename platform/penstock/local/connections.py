@@ -41,10 +41,6 @@ def _admin_key(settings: Settings) -> str:
 
 
 def controller_address(settings: Settings) -> str:
-    """Return the controller's address; raise ``CommandError`` if none is known.
-
-    A caller with its own key may be on any machine: without a home the address is the controllers' default.
-    """
     given, file = settings.url or settings.controller_url, settings.paths.controller_address
     if given:
         return given.rstrip("/")
@@ -68,7 +64,7 @@ def gateway_address(settings: Settings) -> str:
 
 @contextmanager
 def gateway(settings: Settings, key: str = "", url: str = "") -> Iterator[httpx.Client]:
-    """Yield a client with this key, or the demo tenant's; ``CommandError`` without a gateway."""
+    """With this key, or the demo tenant's; ``CommandError`` without a gateway."""
     url = url.rstrip("/") or gateway_address(settings)
     headers = {"authorization": f"Bearer {key or _demo_key(settings)}"}
     try:

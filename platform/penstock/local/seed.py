@@ -55,7 +55,6 @@ async def let_in(address: str) -> None:
 
 
 async def claim(settings: Settings) -> None:
-    """Claim the database for this platform; raise ``CommandError`` if it is another platform's."""
     async with opened(settings.database_url) as database:
         await ownership.check(settings, database, keys.read(settings))
 

@@ -15,10 +15,7 @@ from penstock.supervision.supervisor import Supervisor
 
 @dataclass(slots=True, kw_only=True)
 class PlatformParts:
-    """The supervisor's own processes and sockets; the workers are the controller's.
-
-    Closing ``lifeline`` ends the engines' parent.
-    """
+    """Own processes and sockets; the workers are the controller's."""
 
     database: Database
     listener: socket.socket | None = None

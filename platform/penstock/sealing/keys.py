@@ -78,9 +78,8 @@ class KeyEncryption(Protocol):
 
 
 class NamedEncryption(KeyEncryption, Protocol):
-    @property
-    def name(self) -> str:
-        """What ``Wrapped.by`` says of keys wrapped now."""
+    async def current(self) -> str:
+        """Return what ``Wrapped.by`` says of keys wrapped now."""
         ...
 
 
@@ -92,6 +91,12 @@ class Keys(Protocol):
     async def opening(self, tenant: TenantId, header: bytes) -> Sequence[bytes]:
         """Return the secrets that an object with this header may be sealed under; none if its key is gone."""
         ...
+
+
+async def made(encryption: KeyEncryption, context: Context) -> StoredKey:
+    """Return a new wrapped key, which is not stored yet."""
+    wrapped = await encryption.wrap(secrets.token_bytes(SECRET_BYTES), context)
+    return StoredKey(id=secrets.token_bytes(KEY_ID_BYTES), context=context, wrapped=wrapped)
 
 
 class _KeyName(NamedTuple):
@@ -184,16 +189,11 @@ class TenantKeys:
             if found is None or found.context.purpose is not wanted.purpose:
                 raise Unreadable
             return TenantKey(found.id, await self._encryption.unwrap(found.wrapped, found.context))
-        found = await self._store.newest(context) or await self._store.add(await self.make(context))
+        found = await self._store.newest(context) or await self._store.add(await made(self._encryption, context))
         try:
             return TenantKey(found.id, await self._encryption.unwrap(found.wrapped, found.context))
         except Unreadable as error:
             raise StoreUnavailable(f"the tenant's key is wrapped by {found.wrapped.by}, which is not here") from error
-
-    async def make(self, context: Context) -> StoredKey:
-        """Return a new wrapped key, which is not stored yet."""
-        wrapped = await self._encryption.wrap(secrets.token_bytes(SECRET_BYTES), context)
-        return StoredKey(id=secrets.token_bytes(KEY_ID_BYTES), context=context, wrapped=wrapped)
 
 
 class PurposeKeys:

@@ -20,13 +20,12 @@ class LocalEncryption:
     def __init__(self, keys: Callable[[], Sequence[bytes]]) -> None:
         self._keys = keys
 
-    @property
-    def name(self) -> str:
+    async def current(self) -> str:
         return PREFIX + key_mark(self._keys()[0])
 
     async def wrap(self, secret: bytes, context: Context) -> Wrapped:
         nonce = chance.token_bytes(_NONCE_BYTES)
-        return Wrapped(self.name, nonce + AESGCM(self._keys()[0]).encrypt(nonce, secret, bytes(context)))
+        return Wrapped(await self.current(), nonce + AESGCM(self._keys()[0]).encrypt(nonce, secret, bytes(context)))
 
     async def unwrap(self, wrapped: Wrapped, context: Context) -> bytes:
         nonce, secret = wrapped.secret[:_NONCE_BYTES], wrapped.secret[_NONCE_BYTES:]

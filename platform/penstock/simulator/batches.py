@@ -39,7 +39,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedBatch:
-    """One simulated batch: times of its decision and end, and the p99 of compute predicted at the decision."""
+    """Times of its decision and end, and the p99 of compute predicted at the decision."""
 
     key: Key
     trigger: Trigger

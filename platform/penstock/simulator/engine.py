@@ -70,9 +70,7 @@ class SimulatedStep:
 
 @dataclass(slots=True)
 class _Group:
-    """Sequences that take part in the same steps: one tenant's, a request's that may be stopped, or all; ``step``
-    counts the steps.
-    """
+    """One tenant's sequences, a request's that may be stopped, or all; ``step`` counts the steps."""
 
     weight: float
     stops: Stops
@@ -89,9 +87,7 @@ class _Group:
 
 @dataclass(slots=True)
 class EngineModel:
-    """The running engine; ``step`` advances it by one step.
-
-    With ``stepping``, that policy divides the steps among tenants. KV blocks and the order of preemption are not
+    """With ``stepping``, that policy divides the steps among tenants. KV blocks and the order of preemption are not
     modelled: a preempted sequence resumes.
     """
 

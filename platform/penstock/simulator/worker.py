@@ -25,7 +25,7 @@ LEAST_STEP_S = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A request of the traffic: time, cost, true answer lengths; ``then`` gives the caller's next request."""
+    """Time, cost, true answer lengths; ``then`` gives the caller's next request."""
 
     at: float
     work: Work
@@ -40,7 +40,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class TenantRecord:
-    """The results of one tenant: ``service`` is all work done for it, ``good`` the part completed in time."""
+    """``service`` is all work done for it, ``good`` the part completed in time."""
 
     ttft_s: list[float] = field(default_factory=list)
     itl_s: list[float] = field(default_factory=list)

@@ -42,8 +42,11 @@ from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.judging.comparisons import Comparisons
 from penstock.scaling.bounds import Bounds
+from penstock.sealing.administration import KeyAdministration
+from penstock.sealing.local import LocalEncryption
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
+from tests.support.sealing import MemoryKeyRows
 from tests.twins.acts import MemoryActs
 from tests.twins.arms import MemoryArms
 from tests.twins.audit import MemoryAudit
@@ -99,8 +102,8 @@ class Room:
         self.tenancy = MemoryTenancy(self.audit)
         self.tables = MemoryTables()
         self.packs = MemoryPacks(self.audit)
-        self.jobs = MemoryJobs()
-        self.leases = MemoryLeases()
+        self.jobs, self.leases = MemoryJobs(), MemoryLeases()
+        self.key_rows, self.platform_keys = MemoryKeyRows(), [PLATFORM_KEY]
         self.ledger = MemoryLedger()
         self.arms = MemoryArms(clock)
         self.meters = MemoryLimits(clock)
@@ -131,6 +134,7 @@ class Room:
             ).act,
             registry=self.rules,
             tenancy=self.tenancy,
+            sealing=KeyAdministration(self.key_rows, LocalEncryption(lambda: self.platform_keys), "local"),
             tables=self.tables,
             packs=self.packs,
             audit=self.audit,

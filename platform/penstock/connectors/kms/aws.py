@@ -33,9 +33,10 @@ class AwsEncryption:
         config = Config(retries={"mode": "standard", "max_attempts": 2}, connect_timeout=2, read_timeout=5)
         self._client: KMSClient = boto3.client("kms", config=config)
 
-    @property
-    def name(self) -> str:
-        return self._address
+    async def current(self) -> str:
+        """An alias may have come to name another key: the key's ARN is told."""
+        answer = await self._ask(lambda: self._client.describe_key(KeyId=_key(self._address)))
+        return SCHEME + answer["KeyMetadata"]["Arn"]
 
     async def wrap(self, secret: bytes, context: Context) -> Wrapped:
         answer = await self._ask(
@@ -43,7 +44,7 @@ class AwsEncryption:
                 KeyId=_key(self._address), Plaintext=secret, EncryptionContext=context._asdict()
             )
         )
-        return Wrapped(self._address, answer["CiphertextBlob"])
+        return Wrapped(SCHEME + answer["KeyId"], answer["CiphertextBlob"])
 
     async def unwrap(self, wrapped: Wrapped, context: Context) -> bytes:
         if wrapped.by.startswith(LOCAL):

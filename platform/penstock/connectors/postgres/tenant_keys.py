@@ -7,6 +7,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.listening import Channel
 from penstock.connectors.postgres.queries import load
 from penstock.domain.ids import TenantId
+from penstock.sealing.administration import KeyCount
 from penstock.sealing.keys import Context, KeyPurpose, StoredKey, TenantKeys, Wrapped
 
 _SQL = load("tenant_keys")
@@ -31,6 +32,18 @@ class PostgresTenantKeys:
                 return _stored(row)
             await session.run(_SQL["add"], key.id, *key.context, *key.wrapped)
         return key
+
+    async def append(self, key: StoredKey) -> None:
+        await self._database.rows(_SQL["add"], key.id, *key.context, *key.wrapped)
+
+    async def counts(self, region: str) -> tuple[KeyCount, ...]:
+        return tuple(KeyCount(**dict(row)) for row in await self._database.rows(_SQL["counts"], region))
+
+    async def wrapped_otherwise(self, region: str, by: str, limit: int) -> tuple[StoredKey, ...]:
+        return tuple(map(_stored, await self._database.rows(_SQL["wrapped_otherwise"], region, by, limit)))
+
+    async def rewrap(self, key: StoredKey, wrapped: Wrapped) -> None:
+        await self._database.rows(_SQL["rewrap"], key.id, *wrapped)
 
 
 async def follow(dsn: str, keys: TenantKeys) -> None:

@@ -22,6 +22,7 @@ from penstock.control.api import (
     keys,
     models,
     money,
+    privacy,
     rollouts,
     safety,
     scale,
@@ -55,6 +56,7 @@ _ROUTERS = (
     scale.router,
     batch_work.router,
     dead_letters.router,
+    privacy.router,
     safety.router,
 )
 health = APIRouter(tags=["health"], route_class=JsonRoute)

@@ -34,6 +34,7 @@ from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.intake.bodies import prove
 from penstock.judging.comparisons import Comparisons
+from penstock.sealing.administration import KeyAdministration
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
 
@@ -65,6 +66,7 @@ class Control:
     """Runs one administrative act at a time, over all controllers; if it raises, nothing that it wrote stays."""
     registry: Registry
     tenancy: TenancyStore
+    sealing: KeyAdministration
     tables: TableHistory
     packs: PackStore
     audit: AuditLog

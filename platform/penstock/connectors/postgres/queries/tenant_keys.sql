@@ -12,3 +12,14 @@ insert into tenant_key (id, tenant, purpose, region, wrapped_by, wrapped) values
 
 -- name: left
 select id from tenant_key where id = any($1::bytea[])
+
+-- name: counts
+select wrapped_by, purpose, count(*) as keys, count(distinct tenant) as tenants
+from tenant_key where region = $1
+group by wrapped_by, purpose order by wrapped_by, purpose
+
+-- name: wrapped_otherwise
+select * from tenant_key where region = $1 and wrapped_by <> $2 order by number limit $3
+
+-- name: rewrap
+update tenant_key set wrapped_by = $2, wrapped = $3 where id = $1
