@@ -32,7 +32,7 @@ TENANTS = "a command over the gateway's API: a tenant's own work, and no act of 
 LOCAL = "changes no store of a platform"
 DIRECT = "writes to the database itself: a test below"
 _BY_KIND = {
-    ASKS: "audit aliases budgets keys models orgs rollout safety scale tenants usage import",
+    ASKS: "audit aliases budgets keys models orgs privacy rollout safety scale tenants usage import",
     TENANTS: "jobs batches batch files webhooks ask embed classify",
     LOCAL: "bench config contract diagnose down explain logs plan restart slo status version worker-key worker gateway "
     "jobs-runner",
