@@ -42,6 +42,7 @@ _TITLES = {
     "DatabaseSettings": "Database",
     "LimitsSettings": "Limits",
     "ArtifactSettings": "Model versions",
+    "AuditSettings": "Audit log",
     "KeySettings": "Keys",
     "SealingSettings": "Stored content",
     "PeerSettings": "Certificates",

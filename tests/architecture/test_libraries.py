@@ -68,6 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     "penstock.jobs": {"msgspec"},
     "penstock.clients": {"httpx"},
     "penstock.sealing": {"cryptography"},
+    "penstock.audit": {"msgspec"},
     "penstock.slo": {"yaml"},
     "penstock.filters": {"msgspec", "re2", "yaml"},
     "penstock.formats": {"jinja2", "msgspec", "yaml"},

@@ -16,9 +16,10 @@ from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
 from penstock.apps.settings import CONTROLLER_PORT
 from penstock.apps.settings.processes import ControllerSettings
-from penstock.apps.stores import database_dsn, open_encryption
+from penstock.apps.stores import DAY_S, database_dsn, open_encryption, open_head_signer, open_segments
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
+from penstock.connectors.postgres.audit_chain import PostgresAuditChain
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.demand import PostgresDemand
 from penstock.connectors.postgres.jobs import PostgresJobs
@@ -38,6 +39,7 @@ from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
 from penstock.control.api.app import bounded, refusal
 from penstock.control.api.deps import Control, Secrets
+from penstock.control.api.refusals import WINDOW_S
 from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleStores
 from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
@@ -58,6 +60,7 @@ from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.runtime import LoopIntervals, Parts, Runtime, Signals
+from penstock.control.sequencer import Outside, Sequencer
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
@@ -131,9 +134,12 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         )
         try:
             claim = partial(ownership.check, settings, database, found)
+            chained = _sequencer(settings, control, database)
             work: list[Run] = [
                 watch.run,
                 compared.run,
+                chained.run,
+                partial(_repeats, control),
                 partial(PostgresDemand(dsn).run, control.runtime.demand.take),
                 partial(forget_old, PostgresPacks(database), control.clock),
             ]
@@ -288,6 +294,25 @@ def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
         shared=control.meters,
         acts=lambda: control.runtime.leads,
         label=label,
+    )
+
+
+async def _repeats(control: Control) -> None:
+    while True:
+        await asyncio.sleep(WINDOW_S)
+        await control.note_repeats()
+
+
+def _sequencer(settings: ControllerSettings, control: Control, database: Database) -> Sequencer:
+    outside = Outside(signer=partial(open_head_signer, settings), store=partial(open_segments, settings, control.clock))
+    return Sequencer(
+        chain=PostgresAuditChain(database),
+        outside=outside,
+        clock=control.clock,
+        metrics=control.metrics,
+        region=settings.region,
+        keep_s=settings.audit_keep_days * DAY_S,
+        acts=lambda: control.runtime.leads,
     )
 
 

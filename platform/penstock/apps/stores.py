@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 from penstock.apps.settings.deferred import DeferredSettings
 from penstock.apps.settings.processes import WorkerSettings
-from penstock.apps.settings.stores import ArtifactSettings, DatabaseSettings, SealingSettings, with_user
+from penstock.apps.settings.stores import ArtifactSettings, AuditSettings, DatabaseSettings, SealingSettings, with_user
 from penstock.apps.settings.told import Told
+from penstock.audit.segments import SegmentStore
+from penstock.audit.segments import Signer as HeadSigner
+from penstock.control.registry.operators import PLATFORM
 from penstock.domain.clock import Clock
+from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer
@@ -35,6 +39,9 @@ class StoreKeys:
     webhooks: "Keys"
 
 
+DAY_S = 86_400.0
+
+
 def database_dsn(settings: DatabaseSettings) -> str:
     from penstock.connectors.postgres.embedded import dsn_of
 
@@ -42,11 +49,14 @@ def database_dsn(settings: DatabaseSettings) -> str:
 
 
 async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) -> "Delivered":
+    from penstock.connectors.postgres.audit import PostgresAudit
     from penstock.connectors.postgres.database import Database
     from penstock.connectors.postgres.ledger import PostgresLedger
     from penstock.connectors.spool.by_hand import deliver
 
     async with Database(database_dsn(settings), max_connections=1) as database:
+        act = Act(who=PLATFORM, what="spool.deliver", target=str(folder), at=clock.now())
+        await PostgresAudit(database).note(act)
         return await deliver(folder, PostgresLedger(database), clock)
 
 
@@ -109,6 +119,29 @@ def open_signer(settings: Told, signing_key: str = "") -> Signer:
     from penstock.connectors.signing.openssf import KeyPairSigner
 
     return KeyPairSigner(settings.paths.signing)
+
+
+def open_segments(settings: AuditSettings, clock: Clock) -> SegmentStore:
+    if not settings.audit_url:
+        from penstock.connectors.folder.segments import FolderSegments
+
+        return FolderSegments(settings.paths.audit, settings.region)
+    from penstock.connectors.s3.segments import LockedSegments
+
+    def locked_until() -> float:
+        return clock.now() + settings.audit_lock_days * DAY_S
+
+    return LockedSegments(settings.audit_url, settings.region, locked_until, endpoint=settings.audit_endpoint)
+
+
+def open_head_signer(settings: AuditSettings) -> HeadSigner:
+    if settings.audit_signing_key:
+        from penstock.connectors.signing.kms import KmsKey
+
+        return KmsKey(settings.audit_signing_key)
+    from penstock.connectors.signing.heads import KeyPairHeads
+
+    return KeyPairHeads(settings.paths.signing)
 
 
 def open_verifier(settings: WorkerSettings) -> SignatureVerifier:

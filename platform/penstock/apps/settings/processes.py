@@ -11,6 +11,7 @@ from penstock.apps.settings.deferred import DeferredSettings
 from penstock.apps.settings.pipeline import DrainSettings, PipelineSettings
 from penstock.apps.settings.stores import (
     ArtifactSettings,
+    AuditSettings,
     DatabaseSettings,
     KeySettings,
     LimitsSettings,
@@ -108,6 +109,7 @@ class ControllerSettings(
     KeySettings,
     SealingSettings,
     LimitsSettings,
+    AuditSettings,
     PeerSettings,
 ):
     """A controller's settings."""

@@ -57,6 +57,23 @@ class ArtifactSettings(Told):
     """The S3 endpoint if it is not AWS's."""
 
 
+class AuditSettings(Told):
+    """The audit chain's signatures, and the store of its segments."""
+
+    audit_url: Annotated[str, AfterValidator(forms.bucket)] = ""
+    """``s3://bucket/prefix`` with Object Lock for signed segments of the audit log, under a folder of each region;
+    empty means the folder ``audit`` in the home, which is no write-once store."""
+    audit_endpoint: str = ""
+    """The S3 endpoint of that bucket if it is not AWS's."""
+    audit_signing_key: str = ""
+    """The key that signs the audit chain, in AWS KMS (``awskms:///alias/NAME``, ECC_NIST_P256); empty means the key
+    pair in the home."""
+    audit_lock_days: int = Field(default=400, ge=1, le=36_500)
+    """Days for which the bucket keeps a segment in COMPLIANCE mode: nobody can delete it earlier."""
+    audit_keep_days: int = Field(default=400, ge=0, le=36_500)
+    """Days for which the database keeps acts after their segment was shipped; 0 keeps them always."""
+
+
 class LimitsSettings(Told):
     """The store of limits."""
 

@@ -60,9 +60,9 @@ async def _is_taken(session: Session) -> bool:
     return bool(row and row["taken"])
 
 
-async def migrate(database: Database, migrations: tuple[Migration, ...] | None = None) -> int:
+async def migrate(database: Database, migrations: tuple[Migration, ...] | None = None, *, is_noted: bool = True) -> int:
     """Return the number of applied ones; ``Conflict`` if an applied one was changed. Without missing ones it only
-    reads: a role that may not create tables can check too.
+    reads: a role that may not create tables can check too. ``is_noted`` adds an audit row.
     """
     migrations = known() if migrations is None else migrations
     if not await _missing(database, migrations):
@@ -74,6 +74,8 @@ async def migrate(database: Database, migrations: tuple[Migration, ...] | None =
         missing = [migration for migration in migrations if not _is_applied(migration, applied)]
         for migration in missing:
             await _apply(session, migration)
+        if missing and is_noted:
+            await session.run(_SQL["tell"], missing[-1].name, f"{len(missing)} migrations")
     return len(missing)
 
 

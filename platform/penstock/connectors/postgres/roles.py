@@ -28,6 +28,7 @@ async def grant(database: Database, passwords: Mapping[str, str]) -> None:
         await session.run(_SQL["grant"])
         for role, password in passwords.items():
             await _let_in(session, role, password)
+        await session.run(_SQL["noted"], " ".join(sorted(passwords)))
 
 
 async def _let_in(session: Session, role: str, password: str) -> None:

@@ -21,7 +21,7 @@ def ensure_key_pair(folder: Path) -> Path:
     private, public = folder / PRIVATE, folder / PUBLIC
     if not private.exists():
         _link_new(private, _pem(ec.generate_private_key(ec.SECP256R1())))
-    pem = _public_pem(serialization.load_pem_private_key(private.read_bytes(), None).public_key())
+    pem = public_pem(serialization.load_pem_private_key(private.read_bytes(), None).public_key())
     if not public.exists() or public.read_bytes() != pem:
         beside = folder / f".{PUBLIC}.{uuid4().hex}"
         beside.write_bytes(pem)
@@ -37,10 +37,10 @@ def fingerprint(public_key: Path) -> str:
 
 
 def fingerprint_of(key: PublicKeyTypes) -> str:
-    return hashlib.sha256(_public_pem(key)).hexdigest()
+    return hashlib.sha256(public_pem(key)).hexdigest()
 
 
-def _public_pem(key: PublicKeyTypes) -> bytes:
+def public_pem(key: PublicKeyTypes) -> bytes:
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 

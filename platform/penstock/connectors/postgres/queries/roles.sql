@@ -12,6 +12,10 @@ begin
     end loop;
 end $$
 
+-- name: noted
+insert into audit_event (at, who, what, target, detail)
+values (extract(epoch from clock_timestamp()), 'platform', 'database.grant', $1, '')
+
 -- name: with_password
 select format('alter role %I login password %L', $1::text, $2::text) as statement
 
@@ -82,8 +86,13 @@ grant insert on rollout_change to penstock_controller;
 grant update on job to penstock_controller;
 grant insert, delete on job_pause to penstock_controller;
 grant insert, delete on routing_table, scale_record to penstock_controller;
+grant insert on audit_link, audit_segment to penstock_controller;
+grant delete on audit_pending to penstock_controller;
+grant update (shipped_at) on audit_segment to penstock_controller;
+grant execute on function audit_move(bigint) to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.
 grant select on ledger, ledger_sum, outcome_sum, forgiven_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, auto_alias, deployment,
-    routing_table, safety_pack, safety_choice, safety_floor, intervention to penstock_auditors;
+    routing_table, safety_pack, safety_choice, safety_floor, intervention, audit_link, audit_segment,
+    audit_pending to penstock_auditors;
 grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan, successor) on api_key to penstock_auditors
