@@ -242,6 +242,14 @@ CONTROL = Row(
             query(gauge(names.DATABASE_UP, "instance", take="min"), "{{instance}}"),
         ),
         lines(
+            "Audit chain",
+            "Seconds for which the oldest act waits for its link, and signed segments that the audit bucket lacks.",
+            "short",
+            query(gauge(names.AUDIT_CHAIN_LAG_SECONDS, take="max"), "lag"),
+            query(gauge(names.AUDIT_UNSHIPPED_SEGMENTS, take="max"), "unshipped"),
+            query(rate(names.AUDIT_LINKS), "linked per second"),
+        ),
+        lines(
             "Restarts",
             "Processes of one machine that its supervisor started again, in ten minutes, by what was wrong with them.",
             "short",

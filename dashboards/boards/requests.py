@@ -52,7 +52,7 @@ FAULTS: Mapping[Stage, Faults] = {
         codes=(
             "rate_limit_exceeded", "request_exceeds_limit", "token_limit_exceeded", "budget_exceeded",
             "request_exceeds_engine",
-            "store_unavailable",
+            "store_unavailable", "content_filter",
         )
     ),
     Stage.WAKE: Faults(others=(query(rate(names.HOLDS, "outcome"), "held requests: {{outcome}}"),)),
@@ -77,7 +77,8 @@ FAULTS: Mapping[Stage, Faults] = {
         others=(query(rate(names.CONTINUATIONS, "outcome"), "continued elsewhere: {{outcome}}"),),
     ),
     Stage.RELAY: Faults(
-        codes=("client_closed_request", "reader_too_slow"), outcomes=("cancelled", "slow_reader")
+        codes=("client_closed_request", "reader_too_slow", "answer_filtered"),
+        outcomes=("cancelled", "slow_reader", "filtered"),
     ),
 }  # fmt: skip
 """Each code of the published table in the stage where it is mostly raised; a test compares with the table."""

@@ -21,7 +21,7 @@ from tests.support.tree import ROOT
 
 BOARDS = build.boards()
 UNITS = {"short", "none", "s", "m", "reqps", "ops", "percentunit", "currencyUSD", "suffix: tok/s"}
-UIDS = ["admission", "batching", "capacity", "diagnosis", "jobs", "money", "overview", "requests", "workers"]
+UIDS = ["admission", "batching", "capacity", "diagnosis", "jobs", "money", "overview", "requests", "safety", "workers"]
 
 each_board = pytest.mark.parametrize("uid", BOARDS)
 

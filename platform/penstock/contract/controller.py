@@ -60,6 +60,9 @@ CONTROLLER = Process(
         shared.database(roles.CONTROLLER),
         shared.LIMITS,
         Called(
+            to="audit", setting="audit_url", port="https", meaning="S3 with Object Lock: segments of the audit log."
+        ),
+        Called(
             to="cluster", setting="kubeconfig", port="https", meaning="The cluster's API, where a cluster runs workers."
         ),
         Called(

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import msgspec
 
 from penstock.domain.serving.request import Api
-from penstock.gateway.streaming import sse, stages
+from penstock.gateway.answers import sse
+from penstock.gateway.streaming import stages
 
 _DONE = b"[DONE]"
 

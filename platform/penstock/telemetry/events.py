@@ -50,6 +50,8 @@ EVENTS: dict[str, str] = {
     "scaler_listens": "The address at which KEDA asks this controller, while it leads.",
     "leads": "This controller leads from now on.",
     "leads_no_more": "This controller stands by from now on.",
+    "audit_step_failed": "Acts were not linked, signed or shipped, and why; it is tried again.",
+    "refusal_not_noted": "A refused call of an operator could not be written to the audit log.",
     "tick_failed": "A tick has failed and changed nothing.",
     "control_step_failed": "A step between ticks has failed; it is tried again.",
     "admin_call_failed": "A fault of the platform's own ended a call of an operator.",

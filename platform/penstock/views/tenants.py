@@ -99,3 +99,19 @@ def usage(tenant: str, found: Record) -> Listing:
 def acts(found: Sequence[Record]) -> Listing:
     plain = {"actor": "who", "action": "what", "target": "target", "tenant": "tenant", "detail": "detail"}
     return table("Audit log", found, {"at (UTC)": of(when, "at"), **plain})
+
+
+def verification(found: Record) -> list[str]:
+    """Return what was verified and what was found, one sentence a line."""
+    files = f", {found['files']:,} shipped segments" if found["files"] else ""
+    lines = [f"{found['links']:,} links up to link {found['last']:,}, {found['heads']:,} signed heads{files}."]
+    if found["kept_elsewhere"] and not found["files"]:
+        lines.append(
+            f"{found['kept_elsewhere']:,} older segments are in the bucket alone: --from-bucket verifies their acts."
+        )
+    lines += [f"{one['kind']}: {one['says']}." for one in found["findings"]]
+    listed = len(found["findings"])
+    if (all_found := sum(found["counts"].values())) > listed:
+        lines.append(f"{all_found - listed:,} further findings.")
+    lines += [f"late: {one}." for one in found["late"]]
+    return [*lines, "The chain is whole." if found["whole"] else "THE CHAIN IS BROKEN."]

@@ -63,6 +63,8 @@ WORK = {
         "tenancy": "",
         "platform": "",
         "audit": "note newest",
+        "audit_chain": "alone tail newest_head pending link linked lag hash close unshipped count_unshipped shipped "
+        "old move links is_moved",
         "arms": "since forget asked forget_asked",
         "rollouts": "",
         "ledger": "page spent spent_in usage ended",
@@ -73,6 +75,13 @@ WORK = {
 
 IMMUTABLE = [f"{verb} {table}" for table in ("ledger", "audit_event") for verb in ("delete from", "truncate")] + [
     "update ledger set cost = 0",
+    "delete from audit_link",
+    "truncate audit_link",
+    "update audit_link set number = 9",
+    "delete from audit_segment",
+    "update audit_segment set head = 'x'",
+    "update audit_segment set moved_at = 1",
+    "insert into audit_pending (event) values (1)",
     "update audit_event set who = 'nobody'",
     "insert into ledger_sum values ('2026', 't', 'k', 1, 1)",
     "update ledger_sum set cost = 0",

@@ -28,6 +28,8 @@ EMPTY = {
     "penstock_job": "no runner of jobs belongs to this platform: tests/integration/jobs has some",
     "penstock_webhook": "no runner of this platform sends webhooks: tests/integration/jobs has some",
     "penstock_runner_": "no runner of jobs belongs to this platform: tests/integration/jobs has some",
+    "penstock_safety_hold": "no tenant of this traffic has a safety pack",
+    "penstock_safety_held": "no tenant of this traffic has a safety pack",
     "penstock_kept_responses": "a platform without a runner keeps no responses: tests/integration/jobs has some",
     "penstock_scale_": "no version scales: tests/integration/scaling has some",
 }

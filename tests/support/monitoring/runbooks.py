@@ -74,6 +74,9 @@ def fault(arguments: list[str]) -> str:
     command, name = cast("click.Command", typer.main.get_command(app)), "penstock"
     rest = arguments[1:]
     while inner := getattr(command, "commands", None):
+        is_alone = command.invoke_without_command and (not rest or rest[0].startswith("-"))  # type: ignore[attr-defined]
+        if is_alone:
+            break
         if not rest or rest[0] not in inner:
             return f"{name} has no command {rest[:1]}"
         name, command, rest = rest[0], inner[rest[0]], rest[1:]

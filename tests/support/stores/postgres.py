@@ -102,4 +102,4 @@ async def _make_template(server: str, template: str) -> None:
     await connection.execute(f"create database {_TEMPLATE}")
     await connection.close()
     async with Database(template, slower=patient(3.0)) as database:
-        await migrate(database)
+        await migrate(database, is_noted=False)

@@ -11,11 +11,13 @@ from penstock.apps.settings.deferred import DeferredSettings
 from penstock.apps.settings.pipeline import DrainSettings, PipelineSettings
 from penstock.apps.settings.stores import (
     ArtifactSettings,
+    AuditSettings,
     DatabaseSettings,
     KeySettings,
     LimitsSettings,
     MetricsSettings,
     PeerSettings,
+    SealingSettings,
     with_files,
 )
 from penstock.apps.settings.told import File, Folder, KeyFile, Secret, Told
@@ -100,7 +102,15 @@ class FleetKind(StrEnum):
 
 
 class ControllerSettings(
-    ReachedSettings, MetricsSettings, DrainSettings, DatabaseSettings, KeySettings, LimitsSettings, PeerSettings
+    ReachedSettings,
+    MetricsSettings,
+    DrainSettings,
+    DatabaseSettings,
+    KeySettings,
+    SealingSettings,
+    LimitsSettings,
+    AuditSettings,
+    PeerSettings,
 ):
     """A controller's settings."""
 

@@ -40,6 +40,14 @@ class KeySettings(Told):
     exchanged without new API keys."""
 
 
+class SealingSettings(Told):
+    """The key-encryption key of what tenants store."""
+
+    sealing_key: Annotated[str, AfterValidator(forms.kms_key)] = ""
+    """The symmetric key in AWS KMS that wraps tenants' keys, ``awskms:///alias/NAME``; empty means a key derived from
+    the platform's. The same in all gateways, runners and controllers of a region."""
+
+
 class ArtifactSettings(Told):
     """The store of model versions."""
 
@@ -47,6 +55,23 @@ class ArtifactSettings(Told):
     """``s3://bucket/prefix``; empty means the folder ``artifacts`` in the home."""
     artifact_endpoint: str = ""
     """The S3 endpoint if it is not AWS's."""
+
+
+class AuditSettings(Told):
+    """The audit chain's signatures, and the store of its segments."""
+
+    audit_url: Annotated[str, AfterValidator(forms.bucket)] = ""
+    """``s3://bucket/prefix`` with Object Lock for signed segments of the audit log, under a folder of each region;
+    empty means the folder ``audit`` in the home, which is no write-once store."""
+    audit_endpoint: str = ""
+    """The S3 endpoint of that bucket if it is not AWS's."""
+    audit_signing_key: str = ""
+    """The key that signs the audit chain, in AWS KMS (``awskms:///alias/NAME``, ECC_NIST_P256); empty means the key
+    pair in the home."""
+    audit_lock_days: int = Field(default=400, ge=1, le=36_500)
+    """Days for which the bucket keeps a segment in COMPLIANCE mode: nobody can delete it earlier."""
+    audit_keep_days: int = Field(default=400, ge=0, le=36_500)
+    """Days for which the database keeps acts after their segment was shipped; 0 keeps them always."""
 
 
 class LimitsSettings(Told):

@@ -37,6 +37,7 @@ class Home:
         self.spool = root / "spool"
         self.records = root / "records"
         self.payloads = root / "payloads"
+        self.audit = root / "audit"
         self.decisions = root / "decisions" / "decisions.jsonl"
         self.observe = root / "observe"
         self.controller_address = self.run / "controller.addr"

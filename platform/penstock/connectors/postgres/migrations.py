@@ -45,7 +45,7 @@ def known(folder: Path = FOLDER) -> tuple[Migration, ...]:
 
 @asynccontextmanager
 async def alone(database: Database, *, within_s: float) -> AsyncIterator[None]:
-    """Lock this database's preparation; ``StoreUnavailable`` if another process holds it for too long."""
+    """``StoreUnavailable`` if another process prepares this database for too long."""
     async with database.transaction() as session:
         deadline = asyncio.get_running_loop().time() + within_s
         while not await _is_taken(session):
@@ -60,10 +60,9 @@ async def _is_taken(session: Session) -> bool:
     return bool(row and row["taken"])
 
 
-async def migrate(database: Database, migrations: tuple[Migration, ...] | None = None) -> int:
-    """Apply missing migrations and return their number; ``Conflict`` if an applied one was changed.
-
-    Without missing ones it only reads: a role that may not create tables can check too.
+async def migrate(database: Database, migrations: tuple[Migration, ...] | None = None, *, is_noted: bool = True) -> int:
+    """Return the number of applied ones; ``Conflict`` if an applied one was changed. Without missing ones it only
+    reads: a role that may not create tables can check too. ``is_noted`` adds an audit row.
     """
     migrations = known() if migrations is None else migrations
     if not await _missing(database, migrations):
@@ -75,6 +74,8 @@ async def migrate(database: Database, migrations: tuple[Migration, ...] | None =
         missing = [migration for migration in migrations if not _is_applied(migration, applied)]
         for migration in missing:
             await _apply(session, migration)
+        if missing and is_noted:
+            await session.run(_SQL["tell"], missing[-1].name, f"{len(missing)} migrations")
     return len(missing)
 
 

@@ -1,1 +1,1 @@
-"""Signatures of model versions by OpenSSF Model Signing."""
+"""Signatures: of model versions by OpenSSF Model Signing, of the audit chain's heads."""

@@ -14,15 +14,14 @@ PUBLIC = "public.pem"
 
 
 def ensure_key_pair(folder: Path) -> Path:
-    """Create a missing key pair; return the public key's path.
-
-    Safe for several processes: the first to link the private key wins, and the public key is derived from it.
+    """Return the public key's path. Safe for several processes: the first to link the private key wins, and the public
+    key is derived from it.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     private, public = folder / PRIVATE, folder / PUBLIC
     if not private.exists():
         _link_new(private, _pem(ec.generate_private_key(ec.SECP256R1())))
-    pem = _public_pem(serialization.load_pem_private_key(private.read_bytes(), None).public_key())
+    pem = public_pem(serialization.load_pem_private_key(private.read_bytes(), None).public_key())
     if not public.exists() or public.read_bytes() != pem:
         beside = folder / f".{PUBLIC}.{uuid4().hex}"
         beside.write_bytes(pem)
@@ -31,18 +30,17 @@ def ensure_key_pair(folder: Path) -> Path:
 
 
 def fingerprint(public_key: Path) -> str:
-    """Return the digest of the key's PEM as the signer writes it, however the file ends its lines.
-
-    Raises ``ValueError`` for a file without a public key.
+    """As the signer writes the PEM, however the file ends its lines. Raises ``ValueError`` for a file without a public
+    key.
     """
     return fingerprint_of(serialization.load_pem_public_key(public_key.read_bytes()))
 
 
 def fingerprint_of(key: PublicKeyTypes) -> str:
-    return hashlib.sha256(_public_pem(key)).hexdigest()
+    return hashlib.sha256(public_pem(key)).hexdigest()
 
 
-def _public_pem(key: PublicKeyTypes) -> bytes:
+def public_pem(key: PublicKeyTypes) -> bytes:
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -53,9 +51,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _link_new(path: Path, content: bytes) -> None:
-    """Create a file with mode 0600 and its whole content in one step; keep a file that another process created
-    meanwhile.
-    """
+    """Mode 0600, whole content in one step; a file that another process created meanwhile stays."""
     beside = path.with_name(f".{path.name}.{uuid4().hex}")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from penstock.connectors.signing.keys import fingerprint_of
+from penstock.connectors.signing.keys import fingerprint_of, public_pem
 from penstock.connectors.signing.openssf import KeyPairSigner, named_key
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 
@@ -32,8 +32,8 @@ SCHEME = "awskms:///"
 _REFUSALS = frozenset({"NotFoundException", "InvalidKeyUsageException", "UnsupportedOperationException"})
 
 
-class KmsSigner:
-    """Signs with an ECDSA key on P-256. Region and credentials come from boto3's own chain."""
+class KmsKey:
+    """ECDSA on P-256. Region and credentials come from boto3's own chain."""
 
     def __init__(self, address: str) -> None:
         self._address, self._key = address, address.removeprefix(SCHEME)
@@ -51,27 +51,19 @@ class KmsSigner:
             found = self._client.get_public_key(KeyId=self._key)["PublicKey"]
         public = serialization.load_der_public_key(found)
         if not isinstance(public, ec.EllipticCurvePublicKey) or not isinstance(public.curve, ec.SECP256R1):
-            raise ArtifactRefused(f"{address} is no key on the curve P-256 (ECC_NIST_P256), which versions need")
-        self._fingerprint = fingerprint_of(public)
+            raise ArtifactRefused(f"{address} is no key on the curve P-256 (ECC_NIST_P256), which signatures need")
+        self.pem = public_pem(public)
+        self.fingerprint = fingerprint_of(public)
 
-    def sign(self, folder: Path) -> bytes:
-        with tempfile.TemporaryDirectory(prefix="penstock-envelope-") as once:
-            bundle = json.loads(KeyPairSigner(Path(once)).sign(folder))
-        envelope = bundle["dsseEnvelope"]
-        signed = _signed_bytes(envelope["payloadType"], base64.b64decode(envelope["payload"]))
+    def sign(self, message: bytes) -> bytes:
         with self._explained():
             answer = self._client.sign(
                 KeyId=self._key,
-                Message=hashlib.sha256(signed).digest(),
+                Message=hashlib.sha256(message).digest(),
                 MessageType="DIGEST",
                 SigningAlgorithm="ECDSA_SHA_256",
             )
-        envelope["signatures"][0]["sig"] = base64.b64encode(answer["Signature"]).decode()
-        bundle["verificationMaterial"]["publicKey"]["hint"] = self._fingerprint
-        return json.dumps(bundle).encode()
-
-    def has_signed(self, bundle: bytes) -> bool:
-        return named_key(bundle) == self._fingerprint
+        return answer["Signature"]
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -86,6 +78,23 @@ class KmsSigner:
             raise StoreUnavailable(f"KMS can't be reached for {self._address}: {error}") from error
 
 
+class KmsSigner:
+    def __init__(self, address: str) -> None:
+        self._key = KmsKey(address)
+
+    def sign(self, folder: Path) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="penstock-envelope-") as once:
+            bundle = json.loads(KeyPairSigner(Path(once)).sign(folder))
+        envelope = bundle["dsseEnvelope"]
+        signed = _signed_bytes(envelope["payloadType"], base64.b64decode(envelope["payload"]))
+        envelope["signatures"][0]["sig"] = base64.b64encode(self._key.sign(signed)).decode()
+        bundle["verificationMaterial"]["publicKey"]["hint"] = self._key.fingerprint
+        return json.dumps(bundle).encode()
+
+    def has_signed(self, bundle: bytes) -> bool:
+        return named_key(bundle) == self._key.fingerprint
+
+
 def _signed_bytes(kind: str, payload: bytes) -> bytes:
-    """Return DSSE's pre-authentication encoding, the bytes that a signature covers."""
+    """DSSE's pre-authentication encoding, which a signature covers."""
     return b" ".join([f"DSSEv1 {len(kind)} {kind} {len(payload)}".encode(), payload])

@@ -22,14 +22,19 @@ from penstock.control.api import (
     keys,
     models,
     money,
+    privacy,
     rollouts,
+    safety,
     scale,
     tenants,
 )
 from penstock.control.api.deps import Control, Controlled
 from penstock.control.api.errors import REFUSALS, ErrorAnswer, fields_of, status_of
+from penstock.control.api.refusals import UNKNOWN, Refused
 from penstock.control.api.wire import MAX_BODY_BYTES, JsonRoute, refusal_of
-from penstock.domain.errors import MethodNotAllowed, PenstockError, UnknownRoute
+from penstock.domain.errors import Forbidden, MethodNotAllowed, PenstockError, Unauthenticated, UnknownRoute
+from penstock.domain.tenancy.audit import NO_TENANT
+from penstock.domain.tenancy.tenant import ApiKey
 from penstock.intake.bodies import BodyBound, Bounded
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
@@ -51,6 +56,8 @@ _ROUTERS = (
     scale.router,
     batch_work.router,
     dead_letters.router,
+    privacy.router,
+    safety.router,
 )
 health = APIRouter(tags=["health"], route_class=JsonRoute)
 
@@ -86,6 +93,8 @@ def _application() -> FastAPI:
     document = app.openapi
     app.openapi = lambda: _bounded(document())  # type: ignore[method-assign]  # as FastAPI's manual has it
     app.add_exception_handler(PenstockError, _refuse)
+    app.add_exception_handler(Unauthenticated, _refuse_authority)
+    app.add_exception_handler(Forbidden, _refuse_authority)
     app.add_exception_handler(HTTPException, _refuse_route)
     app.add_exception_handler(RequestValidationError, _refuse_field)
     app.add_exception_handler(Exception, _refuse)
@@ -119,6 +128,17 @@ def refusal(error: PenstockError, _: object = None) -> Refusal:
     body = msgspec.json.encode(ErrorAnswer(error=fields_of(error)))
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     return status_of(error), headers, body
+
+
+async def _refuse_authority(request: Request, error: Exception) -> Response:
+    """Refuse, with a row in the audit log if it was an operators' route."""
+    route = request.scope.get("route")
+    path = getattr(route, "path", "")
+    if path.startswith(ADMIN) and isinstance(error, PenstockError):
+        key: ApiKey | None = getattr(request.state, "caller", None)
+        who, tenant = (key.id, key.tenant) if key else (UNKNOWN, NO_TENANT)
+        await request.app.state.control.refused(Refused(who, f"{request.method} {path}", error.code, tenant))
+    return await _refuse(request, error)
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

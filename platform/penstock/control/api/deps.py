@@ -3,14 +3,15 @@
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 from fastapi import Depends, Header, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from penstock.control.api.access import AdminCaller
-from penstock.control.api.ports import AuditLog, DeferredWork, TableHistory, TenancyStore
+from penstock.control.api.ports import AuditLog, DeferredWork, PackStore, TableHistory, TenancyStore
+from penstock.control.api.refusals import Refusals, Refused
 from penstock.control.api.wire import check_address
 from penstock.control.autoscaler.autoscaler import Autoscaler
 from penstock.control.decisions import Decisions
@@ -21,7 +22,7 @@ from penstock.control.registry.registry import Registry
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.runtime import Runtime
 from penstock.domain.clock import Clock
-from penstock.domain.errors import Unauthenticated
+from penstock.domain.errors import StoreUnavailable, Unauthenticated
 from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.serving.agreement import Reported
@@ -33,6 +34,8 @@ from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.intake.bodies import prove
 from penstock.judging.comparisons import Comparisons
+from penstock.sealing.administration import KeyAdministration
+from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
 
 
@@ -63,7 +66,9 @@ class Control:
     """Runs one administrative act at a time, over all controllers; if it raises, nothing that it wrote stays."""
     registry: Registry
     tenancy: TenancyStore
+    sealing: KeyAdministration
     tables: TableHistory
+    packs: PackStore
     audit: AuditLog
     jobs: DeferredWork
     ledger: LedgerReader
@@ -88,11 +93,26 @@ class Control:
     """The memory for engines on the workers' machine; 0 for no bound."""
     certificate_ends_at: Callable[[], float | None] = lambda: None
     """The expiry of this controller's certificate; None without one."""
+    refusals: Refusals = field(default_factory=Refusals)
 
     async def ring(self) -> KeyRing:
         return KeyRing(
             keys=await self.tenancy.keys(), tenants=await self.tenancy.tenants(), orgs=await self.tenancy.orgs()
         )
+
+    async def refused(self, refused: Refused) -> None:
+        """Write an audit row for a refusal of authority, or count it with others of its minute."""
+        await self._note(self.refusals.take(refused, self.clock.monotonic(), self.clock.now()))
+
+    async def note_repeats(self) -> None:
+        await self._note(self.refusals.ended(self.clock.monotonic(), self.clock.now()))
+
+    async def _note(self, acts: Sequence[Act]) -> None:
+        try:
+            for act in acts:
+                await self.audit.note(act)
+        except StoreUnavailable as error:  # the caller is refused all the same
+            logger().warning("refusal_not_noted", reason=error.message)
 
     def act(self, caller: AdminCaller, what: str, target: str = "", *, tenant: TenantId = NO_TENANT) -> Act:
         return Act(who=caller.key.id, what=what, target=target, at=self.clock.now(), tenant=tenant)
@@ -128,6 +148,7 @@ async def _caller(request: Request, control: Controlled, sender: Sender) -> Admi
     known = credentials.verify(key, credential, control.secrets.peppers, control.clock.now())
     check_address(request)
     prove(request.scope)
+    request.state.caller = known
     return AdminCaller(key=known)
 
 

@@ -19,8 +19,6 @@ _IDS = re.compile(rb'"(prompt_)?token_ids":\s*\[[\d,\s]*\]')
 
 
 class Function(msgspec.Struct, gc=False):
-    """A called function; events carry parts of the arguments."""
-
     name: str | None = None
     arguments: str | None = None
 
@@ -42,7 +40,7 @@ class _Chance(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """One alternative of an answer, or an event's part of it. Completions have ``text``, chats a message."""
+    """An alternative of an answer, or an event's part of it."""
 
     index: int = 0
     text: str | None = None
@@ -80,8 +78,6 @@ class Choices(msgspec.Struct, gc=False):
 
 
 class _Part(msgspec.Struct, gc=False):
-    """A block of Messages, or a part of a Responses item."""
-
     type: str = ""
     text: str | None = None
     thinking: str | None = None
@@ -93,8 +89,6 @@ class _Part(msgspec.Struct, gc=False):
 
 
 class _Item(msgspec.Struct, gc=False):
-    """A Responses item: a message, reasoning, or a function call."""
-
     type: str = ""
     content: list[_Part] | None = None
     call_id: str | None = None
@@ -134,6 +128,26 @@ class _Labels(msgspec.Struct, gc=False):
     data: list[_Label]
 
 
+class _Token(msgspec.Struct, gc=False):
+    token: str = ""
+
+
+class _Chances(msgspec.Struct, gc=False):
+    content: list[_Token] | None = None
+    tokens: list[str] | None = None
+
+
+class _Chanced(msgspec.Struct, gc=False):
+    index: int = 0
+    logprobs: _Chances | list[_Token] | None = None
+
+
+class _AllChanced(msgspec.Struct, gc=False):
+    choices: list[_Chanced] = []
+    logprobs: list[_Token] | None = None
+
+
+_CHANCED = msgspec.json.Decoder(_AllChanced)
 _RANKS = msgspec.json.Decoder(list[dict[int, _Chance] | None] | None)
 _CHOICES = msgspec.json.Decoder(Choices)
 _RESPONSES, _RESPONSES_EVENT = msgspec.json.Decoder(_Responses), msgspec.json.Decoder(_ResponsesEvent)
@@ -142,7 +156,6 @@ _LABELS = msgspec.json.Decoder(_Labels)
 
 
 def choices(api: Api, body: bytes) -> list[Choice]:
-    """Return a whole answer's choices; Responses and Messages have one."""
     if api is Api.RESPONSES:
         answer = _RESPONSES.decode(body)
         return [_of_items(answer.output, answer.status)]
@@ -172,7 +185,7 @@ def first_of_each(data: Iterable[bytes]) -> list[Choice]:
 
 
 def token_ids(body: bytes) -> TokenIds | None:
-    """Return the token ids of prompt and answer; None for several choices, or if any is missing."""
+    """None for several choices, or if any is missing."""
     try:
         answer = _CHOICES.decode(body)
         (choice,) = answer.choices
@@ -184,6 +197,15 @@ def token_ids(body: bytes) -> TokenIds | None:
 
 def without_token_ids(body: bytes) -> bytes:
     return _IDS.sub(lambda found: b'"%btoken_ids":null' % (found[1] or b""), body)
+
+
+def chosen_tokens(data: bytes, choice: int) -> str:
+    """Return the text of the tokens that a choice's log probabilities name."""
+    answer = _CHANCED.decode(data)
+    given = next((one.logprobs for one in answer.choices if one.index == choice), answer.logprobs)
+    if isinstance(given, _Chances):
+        return "".join(given.tokens or [one.token for one in given.content or ()])
+    return "".join([one.token for one in given or ()])
 
 
 def labels(body: bytes) -> list[str | None]:

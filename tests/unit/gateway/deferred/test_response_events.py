@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from penstock.domain.jobs.stored_response import Begun
+from penstock.gateway.answers.sse import data_of, split
 from penstock.gateway.deferred import response_events
 from penstock.gateway.deferred.response_events import AttemptEvents
-from penstock.gateway.streaming.sse import data_of, split
 
 OWN = {"id": "resp_own", "background": True}
 MESSAGE = {"type": "message", "id": "msg_a", "role": "assistant", "status": "in_progress", "content": []}

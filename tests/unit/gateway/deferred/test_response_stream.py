@@ -9,10 +9,10 @@ import pytest
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.job import JobState
 from penstock.domain.jobs.stored_response import ResponseId
+from penstock.gateway.answers.sse import data_of, split
 from penstock.gateway.calls.call import nothing
 from penstock.gateway.deferred import response_stream
 from penstock.gateway.deferred.response_stream import ResponseStream
-from penstock.gateway.streaming.sse import data_of, split
 from tests.support.gateways.stored import Item, Site, events
 
 ENDS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}

@@ -17,3 +17,7 @@ select number, digest from schema_migration order by number
 
 -- name: note
 insert into schema_migration (number, name, digest) values ($1, $2, $3)
+
+-- name: tell
+insert into audit_event (at, who, what, target, detail)
+values (extract(epoch from clock_timestamp()), 'platform', 'database.migrate', $1, $2)

@@ -1,0 +1,62 @@
+"""Content filters: what they did to prompts and answers, and what they cost."""
+
+from dashboards.layout import Board, Row
+from dashboards.panels import lines, parts
+from dashboards.queries import quantile, query, rate
+from penstock.telemetry import names
+
+DONE = Row(
+    title="Interventions",
+    panels=(
+        parts(
+            "By action",
+            "Matches a second. Observe: only recorded; mask: the match was replaced; block: the text ended there.",
+            "ops",
+            query(rate(names.INTERVENTIONS, "outcome"), "{{outcome}}"),
+        ),
+        parts(
+            "By rule",
+            "Matches a second, as pack and rule; a rule that leads since a push may have false positives.",
+            "ops",
+            query(rate(names.INTERVENTIONS, "rule"), "{{rule}}"),
+        ),
+        parts(
+            "By stage",
+            "Matches a second in prompts (input) and in answers (output).",
+            "ops",
+            query(rate(names.INTERVENTIONS, "stage"), "{{stage}}"),
+        ),
+    ),
+)
+
+COST = Row(
+    title="Cost",
+    panels=(
+        lines(
+            "Hold",
+            "Longest time that an event of a stream was held back until its text was judged.",
+            "s",
+            query(quantile(0.5, names.HOLD_SECONDS), "p50"),
+            query(quantile(0.99, names.HOLD_SECONDS), "p99"),
+        ),
+        lines(
+            "Held events",
+            "Most events that a stream held back at once, mostly of a token each.",
+            "short",
+            query(quantile(0.5, names.HELD_EVENTS), "p50"),
+            query(quantile(0.99, names.HELD_EVENTS), "p99"),
+        ),
+        parts(
+            "Bounds met",
+            "Streams that held more or longer than their packs allow, by what the packs say then.",
+            "ops",
+            query(rate(names.HOLD_BOUNDS_MET, "outcome"), "{{outcome}}"),
+        ),
+    ),
+)
+
+BOARD = Board(
+    title="Safety",
+    says="What do content filters stop, and what does it cost?",
+    rows=(DONE, COST),
+)

@@ -1,0 +1,150 @@
+"""What content filters cost a token and how long they hold one: in process, by CPU clock, beside fixed windows.
+
+Run: ``make bench-filters``. Best of five. The bare pass is RE2 over each event alone; with the wheel ``hyperscan``
+installed its stream mode is timed too. Ends with 1 if the first visible token comes more than one token later, or a
+lag is beyond its bound.
+"""
+
+import importlib
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from penstock.filters import shipped
+from penstock.filters.hold import Compiled, Tail
+from penstock.filters.judge import Judge
+from penstock.filters.pack import Action, Pack, Rule, Where, strictest
+from penstock.filters.patterns import expressions
+
+ROOT = Path(__file__).parent.parent
+TOKENS = 1_000
+CHARACTERS = 4
+"""Characters of a token: English prose has 4.25."""
+ROUNDS = 5
+PHRASES = 500
+MOST_FIRST, MOST_MEAN, MOST_P99 = 1, 3.0, 25
+_chance = random.Random(1)
+
+
+def texts() -> dict[str, list[str]]:
+    """Return prose and code as tokens: words with their blank before them, cut at twice ``CHARACTERS``."""
+    found = {"prose": "docs/how-it-decides/waiting.md", "code": "platform/penstock/gateway/pipeline.py"}
+    return {name: tokens((ROOT / path).read_text()) for name, path in found.items()}
+
+
+def tokens(text: str) -> list[str]:
+    """Cut before each blank, and long words again."""
+    edges = [0, *(at for at in range(1, len(text)) if text[at].isspace() and not text[at - 1].isspace()), len(text)]
+    words = [text[start:end] for start, end in pairwise(edges)]
+    size = 2 * CHARACTERS
+    return [word[at : at + size] for word in words for at in range(0, len(word), size)][:TOKENS]
+
+
+def phrases() -> tuple[str, ...]:
+    """Return phrases of one to three of the house's own words, each with one that occurs nowhere."""
+    words = sorted({word for word in (ROOT / "README.md").read_text().split() if word.isalpha()})
+    return tuple(" ".join([*_chance.sample(words, _chance.randint(1, 2)), "zq"]) for _ in range(PHRASES))
+
+
+def policy() -> Compiled:
+    own = Pack(id="own", version=1, rules=(Rule(name="own", action=Action.BLOCK, category="c", phrases=phrases()),))
+    return Compiled(strictest([shipped.pack("secrets"), shipped.pack("pii"), own]), Where.OUTPUT)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return microseconds of CPU for each of ``TOKENS``."""
+    best = float("inf")
+    for _ in range(ROUNDS):
+        before = time.process_time()
+        work()
+        best = min(best, time.process_time() - before)
+    return best / TOKENS * 1e6
+
+
+def held(compiled: Compiled, parts: Sequence[str]) -> list[int]:
+    """Return for each token the tokens that came before it left."""
+    tail, waits, ends = Tail(compiled), list[int](), list[int]()
+    for at, part in enumerate(parts):
+        tail.feed(part, is_last=at == len(parts) - 1)
+        ends.append(tail.total)
+        while len(waits) < len(ends) and ends[len(waits)] <= tail.safe:
+            waits.append(len(ends) - 1 - len(waits))
+    return waits
+
+
+def windowed(size: int) -> list[int]:
+    return [min(size, TOKENS - 1 - at) for at in range(TOKENS)]
+
+
+def chunked(size: int) -> list[int]:
+    return [min(size - 1 - at % size, TOKENS - 1 - at) for at in range(TOKENS)]
+
+
+def row(name: str, waits: Sequence[int]) -> tuple[int, float, int]:
+    """Print a lag in tokens: of the first, mean, p99."""
+    first, mean, p99 = waits[0], sum(waits) / len(waits), sorted(waits)[int(len(waits) * 0.99)]
+    print(f"{name:32} first {first:4}   mean {mean:6.1f}   p99 {p99:4}")
+    return first, mean, p99
+
+
+def hyperscan(rules: Sequence[Rule], parts: Sequence[bytes]) -> Callable[[], object] | None:
+    """Return a run of Hyperscan's stream mode, without positions; None without its wheel."""
+    try:
+        engine: Any = importlib.import_module("hyperscan")
+    except ImportError:
+        return None
+    every = [one for rule in rules for one in expressions(rule)]
+    database = engine.Database(mode=engine.HS_MODE_STREAM)
+    database.compile(expressions=every, ids=list(range(len(every))), elements=len(every), flags=[0] * len(every))
+    database.scratch = engine.Scratch(database)
+    found = list[tuple[int, ...]]()
+
+    def matched(rule: int, start: int, end: int, flags: int, kept: list[tuple[int, ...]]) -> None:
+        kept.append((rule, start, end, flags))
+
+    def run() -> None:
+        with database.stream(match_event_handler=matched, context=found) as stream:
+            for part in parts:
+                stream.scan(part)
+
+    return run
+
+
+def costs(compiled: Compiled, parts: Sequence[str]) -> None:
+    encoded = [part.encode() for part in parts]
+    rules = [one.rule for one in compiled.rules]
+    judge = Judge(rules)
+    print(f"RE2 on each token alone          {timed(lambda: [judge.find(one) for one in encoded]):6.2f} us a token")
+    if (bare := hyperscan(rules, encoded)) is not None:
+        print(f"Hyperscan's stream mode          {timed(bare):6.2f} us a token")
+
+    def whole() -> None:
+        tail = Tail(compiled)
+        for part in parts:
+            tail.feed(part)
+
+    print(f"held back and judged             {timed(whole):6.2f} us a token")
+    events = [json.dumps({"choices": [{"index": 0, "delta": {"content": part}}]}).encode() for part in parts]
+    print(f"(an event's JSON by the stdlib   {timed(lambda: [json.loads(one) for one in events]):6.2f} us)")
+
+
+def main() -> int:
+    compiled, failed = policy(), False
+    for name, parts in texts().items():
+        print(f"\n{name}: {len(parts)} tokens, {len(compiled.rules)} rules and {PHRASES} phrases")
+        costs(compiled, parts)
+        first, mean, p99 = row("by what may still match", held(compiled, parts))
+        failed |= first > MOST_FIRST or mean > MOST_MEAN or p99 > MOST_P99
+        row("window of 32", windowed(32))
+        row("chunks of 200", chunked(200))
+        row("whole answer", chunked(TOKENS))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

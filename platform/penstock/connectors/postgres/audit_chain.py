@@ -1,0 +1,146 @@
+"""The audit chain's tables. One transaction at a time extends it; keys refuse a second link or head of a number."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from penstock.audit.links import GENESIS, Link, hashed
+from penstock.audit.segments import Head, Signed
+from penstock.audit.verification import Row, Stored
+from penstock.connectors.postgres.database import Database, Session
+from penstock.connectors.postgres.queries import load
+from penstock.domain.errors import Conflict
+
+_SQL = load("audit_chain")
+PAGE = 5_000
+"""Links that are read at once: about 2 MB, 30 ms."""
+LAST = (1 << 63) - 1
+"""The greatest number that the database holds."""
+
+
+class PostgresAuditChain:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def extend(self, most: int) -> int:
+        """Link acts that have no link yet; return how many."""
+        async with self._database.transaction() as session:
+            await session.run(_SQL["alone"])
+            number, before = await _tail(session)
+            links: list[Link] = []
+            for row in await session.rows(_SQL["pending"], most):
+                number += 1
+                link = Link(number, row[0], b"", *tuple(row)[1:])
+                before = hashed(before, link)
+                links.append(Link(number, row[0], before, *tuple(row)[1:]))
+            if links:
+                events = [one.event for one in links]
+                await session.run(_SQL["link"], [one.number for one in links], events, [one.hash for one in links])
+                await session.run(_SQL["linked"], events)
+        return len(links)
+
+    async def lag_s(self) -> float:
+        """Return the seconds for which the oldest act has waited for its link, by the database's clock."""
+        row = await self._database.row(_SQL["lag"])
+        return float(row["seconds"]) if row else 0.0
+
+    async def unsigned(self) -> tuple[Head | None, int]:
+        """Return the newest head, and the number of the last link."""
+        async with self._database.transaction() as session:
+            number, _ = await _tail(session)
+            return await _newest_head(session), number
+
+    async def hash_of(self, number: int) -> bytes:
+        row = await self._database.row(_SQL["hash"], number)
+        assert row is not None, number  # noqa: S101  links leave with a segment alone, and this one has none yet
+        return bytes(row["hash"])
+
+    async def close(self, segment: Signed) -> None:
+        """Store a signed head; one that another controller stored meanwhile is kept."""
+        head = segment.head
+        await self._database.rows(_SQL["close"], head.last, head.first, segment.text, segment.signature)
+
+    async def unshipped(self, most: int) -> tuple[Signed, ...]:
+        rows = await self._database.rows(_SQL["unshipped"], most)
+        return tuple(Signed.of(row["head"], row["signature"]) for row in rows)
+
+    async def count_unshipped(self) -> int:
+        row = await self._database.row(_SQL["count_unshipped"])
+        return int(row["segments"]) if row else 0
+
+    async def links(self, head: Head) -> list[Link]:
+        """Return a segment's links; fewer, if rows are missing."""
+        rows = await self._database.rows(_SQL["links"], head.first, head.last, head.last - head.first + 1)
+        return [Link(*row) for row in rows if row["at"] is not None]
+
+    async def shipped(self, last: int) -> None:
+        await self._database.rows(_SQL["shipped"], last)
+
+    async def move(self, keep_s: float) -> bool:
+        """Take the oldest segment's rows out of the database if it was shipped this long ago, by the database's clock;
+        tell whether it did.
+        """
+        row = await self._database.row(_SQL["old"], keep_s)
+        if row is None or not row["is_old"]:
+            return False
+        await self._database.rows(_SQL["move"], row["last"])
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSnapshot:
+    """The chain at one moment, for verification."""
+
+    session: Session
+
+    async def segments(self) -> list[Stored]:
+        return [Stored(*row) for row in await self.session.rows(_SQL["segments"])]
+
+    async def pages(self, first: int) -> AsyncIterator[list[Row]]:
+        while page := await self.session.rows(_SQL["links"], first, LAST, PAGE):
+            yield [Row(row[0], row[1], row[2], None if row[3] is None else tuple(row)[3:]) for row in page]
+            first = page[-1]["number"] + 1
+
+    async def strays(self, most: int) -> tuple[list[int], list[int]]:
+        """Return ids of acts that nothing knows of, and of awaited acts that are gone."""
+        unknown = [int(row["id"]) for row in await self.session.rows(_SQL["strays"], most)]
+        return unknown, [int(row["event"]) for row in await self.session.rows(_SQL["lost"], most)]
+
+    async def last(self) -> int:
+        row = await self.session.row(_SQL["last"])
+        return int(row["number"]) if row else 0
+
+    async def unshipped(self) -> tuple[int, float]:
+        """Return the number of segments that are not shipped, and the age of the oldest in seconds."""
+        row = await self.session.row(_SQL["late"])
+        return (int(row["segments"]), float(row["seconds"])) if row else (0, 0.0)
+
+    async def waiting(self) -> tuple[int, float]:
+        """Return the number of acts without a link, and the age of the oldest in seconds."""
+        row = await self.session.row(_SQL["waiting"])
+        return (int(row["events"]), float(row["seconds"])) if row else (0, 0.0)
+
+
+@asynccontextmanager
+async def snapshot(database: Database) -> AsyncIterator[ChainSnapshot]:
+    async with database.transaction() as session:
+        await session.run(_SQL["still"])
+        yield ChainSnapshot(session)
+
+
+async def _tail(session: Session) -> tuple[int, bytes]:
+    """Return the last link; ``Conflict`` if links that a head covers are missing: no other may take their numbers."""
+    row, head = await session.row(_SQL["tail"]), await _newest_head(session)
+    if row is not None and (head is None or row["number"] >= head.last):
+        return int(row["number"]), bytes(row["hash"])
+    if head is None:
+        return 0, GENESIS
+    kept = await session.row(_SQL["is_moved"], head.last)
+    if not kept or not kept["is_moved"]:
+        raise Conflict("the audit chain ends before its signed head: `penstock audit verify` says what is missing")
+    return head.last, head.hash
+
+
+async def _newest_head(session: Session) -> Head | None:
+    row = await session.row(_SQL["newest_head"])
+    return Signed.of(row["head"], row["signature"]).head if row else None

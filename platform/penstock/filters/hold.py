@@ -1,0 +1,114 @@
+"""Holds text back while a rule may still match it, and no longer. Pure.
+
+Text may leave as soon as no match can cover it any more. A match is a run of its rule's characters, of a known length,
+or a phrase, the beginning of which the trie knows: only the run or phrase in progress is held, and only it is judged
+again. The verdict depends on the text alone, not on its cuts. Trade-off: a rule over letters and blanks would hold its
+whole length of any prose.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.filters import shape
+from penstock.filters.judge import Found, Judge
+from penstock.filters.normal import folded, normal
+from penstock.filters.pack import Applied, Policy, Rule, Where
+from penstock.filters.trie import Trie
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Characters of which matches consist, those of them that begin none, and the most of a match."""
+
+    alphabet: bytes
+    later: bytes
+    most: int
+
+
+def runs(rules: Sequence[Rule]) -> tuple[Run, ...]:
+    """Return one run for all words, one for all numbers, and one for each other rule's own characters."""
+    kinds: dict[object, list[shape.Shape]] = {}
+    for rule in rules:
+        if rule.regex:
+            own = shape.of(rule.regex)
+            kinds.setdefault(own.alphabet if isinstance(rule.span, int) else rule.span, []).append(own)
+    return tuple(map(_run, kinds.values()))
+
+
+def _run(shapes: Sequence[shape.Shape]) -> Run:
+    alphabet = frozenset().union(*(one.alphabet for one in shapes))
+    later = alphabet.difference(*(one.first for one in shapes))
+    return Run("".join(alphabet).encode(), "".join(later).encode(), max(one.most for one in shapes))
+
+
+class Compiled:
+    """A policy's rules for one side of a request; built off the event loop, shared by all requests of the policy."""
+
+    __slots__ = ("judge", "policy", "rules", "runs", "trie")
+
+    def __init__(self, policy: Policy, where: Where) -> None:
+        self.policy = policy
+        self.rules: tuple[Applied, ...] = policy.on(where)
+        plain = [one.rule for one in self.rules]
+        self.judge = Judge(plain)
+        self.runs = runs(plain)
+        phrases = [folded(normal(phrase)[0]) for rule in plain for phrase in rule.phrases]
+        self.trie = Trie(phrases) if phrases else None
+
+
+class Tail:
+    """One text as it arrives: ``safe`` of its ``total`` characters may leave."""
+
+    __slots__ = ("_before", "_compiled", "_held", "_state", "safe", "total")
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self._before = b""
+        """The last judged byte that has left, for word boundaries."""
+        self._held = ""
+        self._state = 0
+        self.safe = self.total = 0
+
+    def feed(self, text: str, *, is_last: bool = False) -> Sequence[Found]:
+        """Return the matches that are certain now, in characters since the beginning; some may be told again."""
+        self.total += len(text)
+        self._held += text
+        judged, owners = normal(self._held)
+        if self._compiled.trie is not None and text:
+            new = judged if len(text) == len(self._held) else normal(text)[0]
+            self._state = self._compiled.trie.walk(self._state, folded(new))
+        hits = self._compiled.judge.find(self._before + judged) if judged else ()
+        found = hits and self._certain(hits, owners, len(judged), is_last=is_last)
+        self._leave(judged, owners, len(judged) if is_last else self._safe(judged))
+        return found
+
+    def _certain(self, hits: Sequence[Found], owners: Sequence[int], size: int, *, is_last: bool) -> list[Found]:
+        """Return the hits but those that left before, and those at the end, which the next character may change."""
+        context = len(self._before)
+        return [
+            Found(rule, self.safe + owners[start - context], self.safe + owners[end - context - 1] + 1)
+            for rule, start, end in hits
+            if start >= context and (is_last or end - context < size)
+        ]
+
+    def _safe(self, judged: bytes) -> int:
+        size = safe = len(judged)
+        last = judged[-1:]
+        for run in self._compiled.runs:
+            if last not in run.alphabet:
+                continue
+            begun = max(len(judged.rstrip(run.alphabet)), size - run.most)
+            if begun < safe:
+                safe = min(safe, size - len(judged[begun:].lstrip(run.later)))
+        return min(safe, size - self._compiled.trie.depth[self._state]) if self._compiled.trie is not None else safe
+
+    def _leave(self, judged: bytes, owners: Sequence[int], safe: int) -> None:
+        left = len(self._held)
+        if safe < len(judged):
+            left = owners[safe]
+            while safe and owners[safe - 1] == left:  # a character of several bytes leaves as a whole
+                safe -= 1
+        if safe:
+            self._before = judged[safe - 1 : safe]
+        self.safe += left
+        self._held = self._held[left:]

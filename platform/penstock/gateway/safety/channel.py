@@ -1,0 +1,74 @@
+"""One running text of an answer and what its policy found in it. Pure."""
+
+from collections.abc import Iterator
+
+from penstock.filters.hold import Compiled, Tail
+from penstock.filters.judge import Found
+from penstock.filters.pack import Action, Applied
+
+MASK = "*"
+
+
+class Channel:
+    __slots__ = ("_compiled", "_forced", "_masks", "_seen", "_tail", "blocked_at", "is_call")
+
+    def __init__(self, compiled: Compiled, *, is_call: bool = False) -> None:
+        self._compiled = compiled
+        self._tail = Tail(compiled)
+        self._seen: set[tuple[int, int]] = set()
+        self._masks: set[tuple[int, int]] = set()
+        self._forced = 0
+        self.blocked_at: int | None = None
+        self.is_call = is_call
+
+    @property
+    def total(self) -> int:
+        return self._tail.total
+
+    @property
+    def safe(self) -> int:
+        safe = max(self._tail.safe, self._forced)
+        return safe if self.blocked_at is None else min(safe, self.blocked_at)
+
+    @property
+    def held(self) -> int:
+        return self._tail.total - self.safe
+
+    def feed(self, text: str, *, is_last: bool = False) -> Iterator[tuple[Applied, Action, int]]:
+        """Yield each new match: its rule, the action taken, its position."""
+        for found in self._tail.feed(text, is_last=is_last):
+            applied = self._compiled.rules[found.rule]
+            action = self._action(applied)
+            self._act(action, found)
+            if (found.rule, found.start) not in self._seen:
+                self._seen.add((found.rule, found.start))
+                yield applied, action, found.start
+
+    def force(self) -> None:
+        self._forced = self._tail.total
+
+    def masked(self, text: str, start: int) -> str:
+        """Return the text that begins at ``start`` as it may be shown."""
+        for first, last in self._masks:
+            low, high = max(first - start, 0), min(last - start, len(text))
+            if low < high:
+                text = text[:low] + MASK * (high - low) + text[high:]
+        return text
+
+    def left(self, end: int) -> None:
+        """Forget what was masked before ``end``: it has left."""
+        if self._masks:
+            self._masks = {mask for mask in self._masks if mask[1] > end}
+
+    def is_masked(self, start: int, end: int) -> bool:
+        return any(first < end and start < last for first, last in self._masks)
+
+    def _action(self, applied: Applied) -> Action:
+        action = applied.rule.action
+        return Action.BLOCK if action is Action.MASK and self.is_call else action
+
+    def _act(self, action: Action, found: Found) -> None:
+        if action is Action.MASK:
+            self._masks.add((found.start, found.end))
+        elif action is Action.BLOCK:
+            self.blocked_at = min(found.start, found.start if self.blocked_at is None else self.blocked_at)

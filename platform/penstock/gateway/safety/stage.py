@@ -1,0 +1,80 @@
+"""The safety stage: judges the prompt of an admitted request, and gives its answer a guard. No policy, no work."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+
+from penstock.domain.serving.request import Api
+from penstock.filters.errors import PromptFiltered
+from penstock.filters.hold import Compiled
+from penstock.filters.pack import Action, Policy, Where
+from penstock.filters.whole import spans
+from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.relay import Reply
+from penstock.gateway.safety import prompts
+from penstock.gateway.safety.judging import Held, Match, Record, untold
+from penstock.gateway.safety.stream_guard import StreamGuard
+from penstock.gateway.safety.whole_guard import WholeGuard
+
+_TEXT = frozenset({Api.CHAT, Api.COMPLETIONS, Api.RESPONSES, Api.MESSAGES})
+"""APIs that answer with text."""
+_LONG_BYTES = 64 << 10
+"""Bytes of a request that are judged in a thread: a megabyte takes 10 ms."""
+_MOST_POLICIES = 64
+"""Compiled policies that are kept, 1 MB each."""
+_Sides = tuple[Compiled, Compiled]
+
+
+class ScreenedRequests:
+    def __init__(
+        self, policy: Callable[[Admitted], Policy], record: Record, tell: Callable[[Held], None] = untold
+    ) -> None:
+        self._policy, self._record, self._tell = policy, record, tell
+        self._compiled: OrderedDict[str, _Sides] = OrderedDict()
+        self._compiling = asyncio.Lock()
+
+    async def screen(self, call: Admitted, reply: Reply) -> Reply:
+        policy = self._policy(call)
+        if not policy.rules:
+            return reply
+        prompt, answer = self._compiled.get(policy.digest) or await self._compile(policy)
+        number = await self._judge(call, prompt) if prompt.rules else 0
+        if not answer.rules or call.request.api not in _TEXT:
+            return reply
+        if call.request.stream:
+            return StreamGuard(reply, call, answer, self._record, number, self._tell)
+        return WholeGuard(reply, call, answer, self._record, number)
+
+    async def _compile(self, policy: Policy) -> _Sides:
+        async with self._compiling:
+            found = self._compiled.get(policy.digest)
+            if found is None:
+                found = await asyncio.to_thread(lambda: (Compiled(policy, Where.INPUT), Compiled(policy, Where.OUTPUT)))
+                self._compiled[policy.digest] = found
+                if len(self._compiled) > _MOST_POLICIES:
+                    self._compiled.popitem(last=False)
+            return found
+
+    async def _judge(self, call: Admitted, compiled: Compiled) -> int:
+        """Record the prompt's matches and return their number, or raise ``PromptFiltered``."""
+        if call.request.cost.body_bytes > _LONG_BYTES:
+            found = await asyncio.to_thread(_found, call, compiled)
+        else:
+            found = _found(call, compiled)
+        for number, (rule, position) in enumerate(found):
+            applied = compiled.rules[rule]
+            self._record(call, Match(applied, Where.INPUT, applied.rule.action, position, number))
+        categories = {compiled.rules[rule].rule.category for rule, _ in found if _blocks(compiled, rule)}
+        if categories:
+            raise PromptFiltered(f"the prompt has text of the category {min(categories)}, which is not allowed")
+        return len(found)
+
+
+def _blocks(compiled: Compiled, rule: int) -> bool:
+    return compiled.rules[rule].rule.action is Action.BLOCK
+
+
+def _found(call: Admitted, compiled: Compiled) -> list[tuple[int, int]]:
+    """Return each match's rule and position; of neighbouring ones the first."""
+    every = [(hit.rule, hit.start) for text in prompts.texts(call.request) for hit in spans(compiled.judge, text)]
+    return list(dict.fromkeys(every))

@@ -1,0 +1,24 @@
+"""Metrics of content filters; part of the catalogue in ``names.py``."""
+
+from penstock.telemetry.definitions import LATENCY_S, Label, counter, histogram
+
+INTERVENTIONS = counter(
+    "penstock_interventions",
+    "Matches of safety packs, by rule (the first hundred; all others are `other`), stage and the action taken.",
+    (Label.RULE, Label.STAGE, Label.OUTCOME),
+)
+HOLD_SECONDS = histogram(
+    "penstock_safety_hold_seconds",
+    "Longest time that a stream's event was held back until its text was judged.",
+    buckets=LATENCY_S,
+)
+HELD_EVENTS = histogram(
+    "penstock_safety_held_events",
+    "Most events, mostly of a token each, that a stream held back at once.",
+    buckets=(0, 1, 2, 3, 5, 8, 12, 25, 50, 100, 200),
+)
+HOLD_BOUNDS_MET = counter(
+    "penstock_safety_hold_bounds_met",
+    "Streams that held more or longer than their packs allow, by what the packs say then: block or release.",
+    (Label.OUTCOME,),
+)

@@ -1,0 +1,94 @@
+"""The safety stage: prompts are judged, answers get a guard, and without a policy nothing is added."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from penstock.domain.errors import UnsupportedField
+from penstock.domain.serving.request import Api, Prepared, Sealed
+from penstock.filters.errors import PromptFiltered
+from penstock.filters.pack import Action, Mode, Pack, Policy, Rule, Where, strictest
+from penstock.gateway.calls.call import Admitted, Call, Timings
+from penstock.gateway.calls.lease import Lease
+from penstock.gateway.safety.judging import Match
+from penstock.gateway.safety.stage import ScreenedRequests
+from penstock.gateway.safety.stream_guard import StreamGuard
+from penstock.gateway.safety.whole_guard import WholeGuard
+from tests.support.gateways.dispatch import FakeReply, stream_request
+from tests.support.samples.calls import DUE, VERSION, principal
+
+PACK = Pack(id="own", version=1, rules=(Rule(name="moon", action=Action.BLOCK, category="c", phrases=("blue moon",)),))
+
+
+class Screen:
+    """A stage with one policy, and what it recorded."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.matches = list[Match]()
+        self.stage = ScreenedRequests(lambda _: policy, lambda _, match: self.matches.append(match))
+
+
+def call(body: Mapping[str, object], api: Api = Api.CHAT, *, stream: bool = True) -> Admitted:
+    """Return an admitted request with this body."""
+    request = replace(stream_request(api=api), body=dict(body), stream=stream)
+    came = Call(request=request, principal=principal(), timings=Timings(lambda: 0.0, 0.0))
+    chosen = came.chosen(VERSION, Prepared(prompt_tokens=7))
+    return chosen.admitted(request, DUE, Lease(opened_at=0.0, deadline_at=5.0))
+
+
+def chat(text: str) -> dict[str, object]:
+    return {"messages": [{"role": "user", "content": [{"type": "text", "text": text}]}]}
+
+
+async def test_without_rules_the_reply_stays_the_callers() -> None:
+    """A request that no pack concerns passes through no guard."""
+    reply = FakeReply()
+    assert await Screen(Policy()).stage.screen(call(chat("a blue moon")), reply) is reply
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        chat("once in a BLUE\nmoon"),
+        {"messages": Sealed(b'[{"content":"blue moon"}]', items=1, is_text=True)},
+        {"prompt": ["fine", "blue moon"]},
+        {"input": "blue moon", "instructions": ""},
+        {"messages": [], "tools": [{"function": {"description": "blue moon"}}]},
+    ],
+)
+async def test_a_prompt_that_blocks_is_refused(body: Mapping[str, object]) -> None:
+    """A match anywhere in the prompt is a refusal that names the category, never the text."""
+    screen = Screen(strictest([PACK]))
+    with pytest.raises(PromptFiltered) as refused:
+        await screen.stage.screen(call(body), FakeReply())
+    assert "category c" in refused.value.message
+    assert "moon" not in refused.value.message
+    assert [(match.stage, match.action) for match in screen.matches] == [(Where.INPUT, Action.BLOCK)]
+
+
+async def test_a_pack_that_observes_lets_the_prompt_pass() -> None:
+    """In mode observe a match is recorded with the action that its rule would take."""
+    screen = Screen(strictest([replace(PACK, mode=Mode.OBSERVE)]))
+    await screen.stage.screen(call(chat("blue moon")), FakeReply())
+    assert [(match.action, match.applied.wanted) for match in screen.matches] == [(Action.OBSERVE, Action.BLOCK)]
+
+
+async def test_a_prompt_of_token_ids_is_refused_under_a_policy() -> None:
+    """Token ids can't be judged, so they are no way around a rule."""
+    with pytest.raises(UnsupportedField, match="send text"):
+        await Screen(strictest([PACK])).stage.screen(call({"prompt": [[1, 2, 3]]}), FakeReply())
+
+
+@pytest.mark.parametrize(
+    ("api", "stream", "guard"),
+    [
+        (Api.CHAT, True, StreamGuard),
+        (Api.MESSAGES, False, WholeGuard),
+        (Api.EMBEDDINGS, False, FakeReply),
+    ],
+)
+async def test_answers_of_text_get_a_guard(api: Api, stream: bool, guard: type) -> None:
+    """Streams and whole answers of text are guarded; numbers are not."""
+    made = await Screen(strictest([PACK])).stage.screen(call({"input": "fine"}, api, stream=stream), FakeReply())
+    assert type(made) is guard

@@ -1,0 +1,90 @@
+"""Guards under the real relays: a match that blocks frees the engine's seat, and the answer's outcome is filtered."""
+
+import asyncio
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from penstock.domain.errors import PenstockError
+from penstock.domain.outcome import FinishReason, Outcome
+from penstock.domain.serving.request import Api, Prepared
+from penstock.filters import shipped
+from penstock.filters.hold import Compiled
+from penstock.filters.pack import Where, strictest
+from penstock.gateway.calls.call import Admitted, Call, Timings
+from penstock.gateway.calls.lease import Lease
+from penstock.gateway.safety.stream_guard import StreamGuard
+from penstock.gateway.safety.whole_guard import WholeGuard
+from penstock.gateway.streaming.continuity import Continuity
+from penstock.gateway.streaming.frame import Frame
+from penstock.gateway.streaming.stream_relay import StreamRelay
+from penstock.gateway.streaming.unary_relay import UnaryRelay
+from tests.support.gateways.dispatch import FakeReply, render, stream_request
+from tests.support.samples.calls import DUE, VERSION, principal
+
+COMPILED = Compiled(strictest([shipped.pack("secrets")]), Where.OUTPUT)
+
+
+class Engine:
+    """A worker's answer that remembers why it was closed."""
+
+    def __init__(self) -> None:
+        self.error: PenstockError | None = None
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def abort(self, error: PenstockError) -> None:
+        self.error = error
+
+
+def admitted(*, stream: bool) -> Admitted:
+    """Return an admitted chat."""
+    request = replace(stream_request(api=Api.CHAT), stream=stream)
+    came = Call(request=request, principal=principal(), timings=Timings(time.monotonic, 0.0))
+    lease = Lease(opened_at=0.0, deadline_at=time.monotonic() + 30.0)
+    return came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, DUE, lease)
+
+
+def event(text: str, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
+    return b"data: " + json.dumps({"id": "c", "choices": [choice]}, separators=(",", ":")).encode() + b"\n\n"
+
+
+@pytest.mark.parametrize("last", [event("EXAMPLE "), event("EXAMPLE", "stop") + b"data: [DONE]\n\n"])
+async def test_a_blocked_stream_frees_its_seat(last: bytes) -> None:
+    """In the middle and at the very end: one proper end, nothing of the match, and tokens until then are billed."""
+    call, reply, engine = admitted(stream=True), FakeReply(), Engine()
+    guard = StreamGuard(reply, call, COMPILED, lambda _, match: None)
+    frame = Frame(call=call, reply=guard, clock=time.monotonic, stall_s=5.0)
+    relay = StreamRelay(frame, Continuity(call, None, lambda end, reason: None), render, 5.0, lambda: None)
+    relay.attach(engine)
+    for one in (event("It is "), event("AKIAIOSF"), event("ODNN7"), last, event("more")):
+        relay.on_body(one)
+    answer = await asyncio.wait_for(relay.answer(), 5.0)
+    assert (answer.outcome, answer.usage.output_tokens) == (Outcome.FILTERED, 4)
+    assert reply.body.count(b"[DONE]") == reply.finished == 1
+    assert b'"finish_reason":"content_filter"' in reply.body
+    assert b"AKIA" not in reply.body
+    assert b"answer_filtered" not in reply.body
+    if b"DONE" not in last:
+        assert type(engine.error).__name__ == "AnswerFiltered"
+        assert answer.finish is FinishReason.CONTENT_FILTER
+
+
+async def test_a_blocked_whole_answer_is_filtered() -> None:
+    """A whole answer that was cut has the outcome, and the engine's own usage."""
+    call, reply = admitted(stream=False), FakeReply()
+    guard = WholeGuard(reply, call, COMPILED, lambda _, match: None)
+    relay = UnaryRelay(Frame(call=call, reply=guard, clock=time.monotonic, stall_s=5.0), 1 << 20)
+    relay.attach(Engine())
+    relay.on_head(200, [(b"content-type", b"application/json")])
+    choice = {"index": 0, "message": {"content": "so AKIAIOSFODNN7EXAMPLE"}, "finish_reason": "stop"}
+    relay.on_body(json.dumps({"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 9}}).encode())
+    relay.on_end(None)
+    answer = await asyncio.wait_for(relay.answer(), 5.0)
+    assert answer.outcome is Outcome.FILTERED
+    assert json.loads(reply.body)["choices"][0]["message"]["content"] == "so "
