@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs bench-audit
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs bench-safety bench-audit
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,8 +78,9 @@ drill: models observability ## One alert's drill, ALERT=LimitsStoreAway: its fau
 	@[ -n "$(ALERT)" ] || { echo "drill: name an alert that pages: make drill ALERT=LimitsStoreAway"; exit 1; }
 	@$(BIN)/pytest -m "drill or observe" tests/integration/drills -k "[$(ALERT)]" $(PYTEST_ARGS)
 
-jobs-matrix: models ## Each process killed while jobs run, with every variant: no job lost, doubled or billed twice
-	@$(BIN)/pytest --durations=10 tests/integration/jobs $(PYTEST_ARGS)
+jobs-matrix: models ## Each process killed at each stage of a batch on real vLLM: lines lost and doubled, seconds until it was taken over (20 minutes)
+	@$(BIN)/pytest --durations=10 tests/integration/jobs/test_kill_matrix.py tests/integration/jobs/test_lost.py $(PYTEST_ARGS); \
+		code=$$?; cat build/jobs-matrix.md; exit $$code
 
 drills: models observability ## A drill of each alert that pages, and further variants of the fault tests: processes, signals, seeds
 	@HISTORY_SEEDS="$${HISTORY_SEEDS:-1 2 3 4}" $(BIN)/pytest -m "drill" --durations=10 $(PYTEST_ARGS)
@@ -156,6 +157,9 @@ bench-jobs: setup ## What the job store does: claims and ends beside procrastina
 
 bench-audit: setup ## What the audit chain does: acts a second chained beside bare ones, its lag, links verified a second (two minutes)
 	@$(BIN)/python -m loadtests.bench_audit
+
+bench-safety: setup ## What sealing costs: 2 KB beside bare AES-GCM, 200 MB as they are uploaded
+	@$(BIN)/python -m loadtests.bench_sealing
 
 bench-rollouts: setup ## What rollouts cost: resolving, evidence and its bytes, the judges of fifty of them
 	@$(BIN)/python -m loadtests.bench_rollouts

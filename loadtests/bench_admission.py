@@ -37,7 +37,7 @@ from penstock.domain.tenancy.tenant import Plan, Priority, Scope
 from penstock.domain.tokens import Usage
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
-from penstock.gateway.admission.reservations import Claim, Reservations
+from penstock.gateway.admission.reservations import ReservationRequest, Reservations
 from penstock.gateway.calls.lease import Lease, Settlement
 from penstock.gateway.upkeep.background import Background
 from penstock.telemetry.metrics import Metrics
@@ -138,7 +138,10 @@ class Bench:
         lease = Lease(opened_at=0.0, deadline_at=60.0)
         began = time.perf_counter()
         reservation = await self.reservations.open(
-            Claim(opening=opening, scopes=scopes, cost=Cost(prompt_tokens=300, output_tokens=1000), stream=True), lease
+            ReservationRequest(
+                opening=opening, scopes=scopes, cost=Cost(prompt_tokens=300, output_tokens=1000), stream=True
+            ),
+            lease,
         )
         took_s = time.perf_counter() - began
         usage = Usage(prompt_tokens=300, output_tokens=120)

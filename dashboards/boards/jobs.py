@@ -81,10 +81,16 @@ ATTEMPTS = Row(
         ),
         lines(
             "Claim",
-            "Time of one claim in the database.",
+            "Time of one claim in the database: milliseconds, whatever waits.",
             "s",
             query(quantile(0.5, names.JOB_CLAIM_SECONDS), "p50"),
             query(quantile(0.99, names.JOB_CLAIM_SECONDS), "p99"),
+        ),
+        lines(
+            "Oldest transaction",
+            "Of the database, whoever has it open: claims step over all rows that it may still see.",
+            "s",
+            query(gauge(names.OLDEST_TRANSACTION_SECONDS, take="max"), "oldest"),
         ),
         lines(
             "Lease",

@@ -52,6 +52,11 @@ def _latency(record: Record, within_s: float) -> Iterator[bool]:
         yield record.end is End.WHOLE and record.whole_s <= within_s
 
 
+def _no_event(_record: Record, _within_s: float) -> Iterator[bool]:
+    """Yield nothing: callers that wait submit no jobs."""
+    return iter(())
+
+
 def readers(*, is_refusal_expected: bool) -> Mapping[Indicator, Events]:
     """Return what reads each indicator out of a record."""
     return {
@@ -60,4 +65,5 @@ def readers(*, is_refusal_expected: bool) -> Mapping[Indicator, Events]:
         Indicator.TTFT: _ttft,
         Indicator.ITL: _itl,
         Indicator.LATENCY: _latency,
+        Indicator.TURNAROUND: _no_event,
     }

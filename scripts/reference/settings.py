@@ -44,6 +44,7 @@ _TITLES = {
     "ArtifactSettings": "Model versions",
     "AuditSettings": "Audit log",
     "KeySettings": "Keys",
+    "SealingSettings": "Stored content",
     "PeerSettings": "Certificates",
     "MetricsSettings": "Metrics and health",
     "ListeningSettings": "Address",

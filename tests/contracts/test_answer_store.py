@@ -17,6 +17,7 @@ from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
 from penstock.domain.serving.idempotency import KEEP_S, AnswerQuota, AnswerStore, Claim, Piece, RecordKey
 from tests.support.clock import ManualClock
+from tests.support.sealing import FixedKeys
 from tests.support.stores.redis_server import RedisServer
 
 ACME, SHOP = TenantId("acme"), TenantId("shop")
@@ -42,7 +43,7 @@ async def store(request: pytest.FixtureRequest, server: RedisServer) -> AsyncIte
         return
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
-    yield RedisAnswers(wire, LOCAL_KEY, SMALL)
+    yield RedisAnswers(wire, FixedKeys(), LOCAL_KEY, SMALL)
     await wire.close()
 
 
@@ -116,7 +117,7 @@ async def test_a_key_of_a_dead_gateway_frees_itself(server: RedisServer, monkeyp
     monkeypatch.setattr(redis_answers, "ALIVE_S", 0.2)
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
-    store = RedisAnswers(wire, LOCAL_KEY)
+    store = RedisAnswers(wire, FixedKeys(), LOCAL_KEY)
     await store.claim(KEY, "body")
     await store.append(KEY, HEAD)
     with pytest.raises(Conflict):
@@ -132,7 +133,7 @@ async def test_a_gateway_whose_claim_lapsed_writes_no_more(
     monkeypatch.setattr(redis_answers, "ALIVE_S", 0.1)
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
-    frozen, heir = (RedisAnswers(wire, LOCAL_KEY) for _ in range(2))
+    frozen, heir = (RedisAnswers(wire, FixedKeys(), LOCAL_KEY) for _ in range(2))
     await frozen.claim(KEY, "body")
     await asyncio.sleep(0.15)
     assert await heir.claim(KEY, "body") is Claim.MINE
@@ -234,7 +235,7 @@ async def test_redis_holds_no_plain_text(server: RedisServer) -> None:
     """K1: neither an answer's words, nor its type, nor a fingerprint that could be guessed from a body."""
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
-    store = RedisAnswers(wire, LOCAL_KEY)
+    store = RedisAnswers(wire, FixedKeys(), LOCAL_KEY)
     await store.claim(KEY, "fingerprint")
     await record(store, [HEAD, Piece(data=b"the patient's diagnosis"), Piece(data=b"the patient's diagnosis"), END])
     names = await wire.call("KEYS", "*")
@@ -252,7 +253,7 @@ async def test_what_does_not_open_is_dropped(server: RedisServer, change: str) -
     """An answer that was altered, or sealed by another platform, is never passed on; its key is free again."""
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
-    store, other = RedisAnswers(wire, LOCAL_KEY), RedisAnswers(wire, b"o" * 32)
+    store, other = RedisAnswers(wire, FixedKeys(), LOCAL_KEY), RedisAnswers(wire, FixedKeys(b"o" * 32), LOCAL_KEY)
     await store.claim(KEY, "body")
     await record(store, [HEAD, *BODY, END])
     here, there = (f"penstock:answers:{{{tenant}}}:k1:" for tenant in (ACME, SHOP))
@@ -277,15 +278,15 @@ async def test_what_does_not_open_is_dropped(server: RedisServer, change: str) -
 
 
 async def test_answers_of_the_release_before_are_replayed(server: RedisServer) -> None:
-    """A record whose first piece has a bare salt, as versions before the header wrote it, is still replayed."""
+    """A record under a key derived from the platform's, as versions before tenants' keys wrote it, is replayed."""
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
-    store = RedisAnswers(wire, LOCAL_KEY)
+    store = RedisAnswers(wire, FixedKeys(), LOCAL_KEY)
     await store.claim(KEY, "body")
     await record(store, [HEAD, *BODY, END])
     body = f"penstock:answers:{{{ACME}}}:k1:body"
     await wire.call("DEL", body)
-    salt = b"s" * 16
+    salt = b"PSL\x01" + b"s" * 16
     of_tenant = hmac.digest(LOCAL_KEY, b"answers/acme\x01", "sha256")
     cipher = AESGCM(hmac.digest(of_tenant, b"k1" + salt + b"\x01", "sha256"))
     for number, piece in enumerate([HEAD, *BODY, END]):

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.connectors.folder.store import FolderStore
-from penstock.connectors.s3 import upload
 from penstock.connectors.s3.store import S3Store
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.packaging.packing import Publishing, describe, measure, publish
@@ -164,7 +163,7 @@ def test_any_range_is_a_slice(start: int, length: int, tmp_path_factory: pytest.
 
 def test_large_files_go_to_s3_in_parts(endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file above the limit of one put arrives whole, once, and leaves no unfinished upload."""
-    monkeypatch.setattr(upload, "PART_BYTES", 5 << 20)
+    monkeypatch.setattr("penstock.connectors.s3.bucket.PART_BYTES", 5 << 20)
     bucket = new_bucket(endpoint)
     store = S3Store(f"s3://{bucket}", endpoint=endpoint, max_put_bytes=1 << 20)
     data = b"0123456789abcdef" * (6 << 16)

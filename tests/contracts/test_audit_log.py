@@ -12,6 +12,7 @@ from penstock.control.api.ports import AuditLog
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.audit import Selection
 from tests.support.samples import control_plane as things
+from tests.support.sealing import FixedKeys
 from tests.twins.audit import MemoryAudit
 
 ALARM = things.act("budget.threshold", target="tenant:t:spend:2026-11-21/100@50")
@@ -68,7 +69,7 @@ async def test_other_acts_may_repeat(log: AuditLog) -> None:
 @pytest.mark.integration
 async def test_an_alarm_is_told_to_the_tenants_webhooks_once(database: Database) -> None:
     """With the alarm's row: again after a restart, or by another controller, nothing is told."""
-    endpoints = PostgresEndpoints(database, lambda: [b"k" * 32])
+    endpoints = PostgresEndpoints(database, FixedKeys())
     alarm = replace(ALARM, tenant=TenantId("shop"))
     for tenant in (alarm.tenant, TenantId("other")):
         await endpoints.create(tenant, "https://example.com/", ["budget.threshold"], b"s" * 32)

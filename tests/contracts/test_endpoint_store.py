@@ -22,6 +22,7 @@ from penstock.domain.jobs.webhook import (
     SendError,
     Verdict,
 )
+from tests.support.sealing import FixedKeys
 from tests.support.webhooks.deliverer import pass_time
 
 pytestmark = pytest.mark.integration
@@ -36,9 +37,9 @@ class Store(PostgresEndpoints):
     """Both halves of the store, and events that other statements tell."""
 
     def __init__(self, database: Database) -> None:
-        self.database, self.keys = database, [b"k" * 32]
-        super().__init__(database, lambda: self.keys)
-        self.due = PostgresDeliveries(database, lambda: self.keys)
+        self.database, self.keys = database, FixedKeys()
+        super().__init__(database, self.keys)
+        self.due = PostgresDeliveries(database, self.keys)
 
     async def endpoint(self, name: str = "a", events: tuple[str, ...] = ("*",), tenant: TenantId = SHOP) -> Endpoint:
         return await self.create(tenant, f"https://{name}.example/", events, SECRET)
@@ -253,11 +254,11 @@ async def test_secrets_survive_exchanges_of_the_platforms_key(store: Store) -> N
     """What an older key sealed is sealed anew when it is used; what no key opens leaves the delivery without."""
     await store.endpoint()
     for key in (b"l" * 32, b"m" * 32):
-        store.keys = [key, store.keys[0]]
+        store.keys.secrets = [key, store.keys.secrets[0]]
         await store.tell()
         (held,) = await store.claim()
         assert held.secrets == (SECRET,)
-    store.keys = [b"x" * 32]
+    store.keys.secrets = [b"x" * 32]
     await store.tell()
     (held,) = await store.claim()
     assert held.secrets == ()

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.connectors.prometheus.client import Prometheus, Span
+from penstock.connectors.prometheus.client import Prometheus, QuerySpan
 from penstock.connectors.prometheus.page import Reading, parse
 from penstock.connectors.prometheus.window import PagesWindow, PrometheusWindow
 from tests.support.monitoring.prometheus import holding
@@ -133,7 +133,7 @@ def test_what_was_not_measured_is_absent(window: Window) -> None:
 
 def test_a_real_prometheus_gives_series_over_time(prometheus: Prometheus) -> None:
     """A range query of a real Prometheus has a point each step."""
-    (series,) = prometheus.range("level", Span(begin=BEGIN, end=BEGIN + 20, step_s=STEP))
+    (series,) = prometheus.range("level", QuerySpan(begin=BEGIN, end=BEGIN + 20, step_s=STEP))
     assert series.points == tuple((BEGIN + STEP * i, float(i)) for i in range(5))
     assert all(later - earlier == STEP for (earlier, _), (later, _) in pairwise(series.points))
 

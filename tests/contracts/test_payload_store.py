@@ -24,6 +24,7 @@ from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable, StorageF
 from penstock.domain.jobs.ids import ObjectId
 from penstock.domain.jobs.payload import PayloadStore, checked, object_id
 from penstock.sealing.objects import SEGMENT_BYTES
+from tests.support.sealing import FixedKeys, KeysAway
 from tests.support.stores.s3_server import new_bucket, s3_server
 
 ACME, SHOP = TenantId("acme"), TenantId("shop")
@@ -48,7 +49,7 @@ class Place:
     endpoint: str = ""
 
     def store(self, *keys: bytes) -> SealedPayloads:
-        return SealedPayloads(self.objects, lambda: keys or (b"k" * 32,))
+        return SealedPayloads(self.objects, FixedKeys(*keys))
 
     def raw(self) -> dict[str, bytes]:
         """Return everything that lies in the place, by its name there."""
@@ -220,7 +221,7 @@ async def test_files_are_private(tmp_path: Path) -> None:
     """Folders and files of the home belong to their owner alone, whatever the umask."""
     before = os.umask(0)
     try:
-        await SealedPayloads(FolderObjects(tmp_path / "payloads"), lambda: (b"k" * 32,)).put(ACME, NAME, b"x")
+        await SealedPayloads(FolderObjects(tmp_path / "payloads"), FixedKeys()).put(ACME, NAME, b"x")
     finally:
         os.umask(before)
     assert modes_in(tmp_path) == {0o700, 0o600}
@@ -245,7 +246,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 async def test_a_full_disk_is_said_and_leaves_nothing(small_disk: Path) -> None:
     """A disk without room refuses with words, keeps what was whole, and has room again after the refusal."""
     folder = small_disk / "payloads"
-    store = SealedPayloads(FolderObjects(folder), lambda: (b"k" * 32,))
+    store = SealedPayloads(FolderObjects(folder), FixedKeys())
     await store.put(ACME, NAME, b"x" * 300_000)
     for _ in range(2):
         with pytest.raises(StorageFull) as refused:
@@ -258,7 +259,7 @@ async def test_a_full_disk_is_said_and_leaves_nothing(small_disk: Path) -> None:
 
 async def test_s3_that_is_away_is_said() -> None:
     """A bucket that can't be reached is a store that is away, not a bug."""
-    away = SealedPayloads(S3Objects("s3://b/p", endpoint="http://127.0.0.1:9", region="eu-central-1"), lambda: (b"",))
+    away = SealedPayloads(S3Objects("s3://b/p", endpoint="http://127.0.0.1:9", region="eu-central-1"), FixedKeys())
     with pytest.raises(StoreUnavailable):
         await away.get(ACME, NAME)
 
@@ -274,5 +275,18 @@ async def test_a_repeated_put_finds_its_own_bytes(endpoint: str, monkeypatch: py
         whole(draft)
 
     monkeypatch.setattr(s3_objects._Draft, "_complete", lost)
-    await SealedPayloads(objects, lambda: (b"k" * 32,)).put(ACME, NAME, b"once")
-    assert await SealedPayloads(objects, lambda: (b"k" * 32,)).get(ACME, NAME) == b"once"
+    await SealedPayloads(objects, FixedKeys()).put(ACME, NAME, b"once")
+    assert await SealedPayloads(objects, FixedKeys()).get(ACME, NAME) == b"once"
+
+
+async def test_without_a_key_nothing_is_written(place: Place) -> None:
+    """While tenants' keys can't be had, writing and reading are refused as an outage, and nothing lies in the clear."""
+    await place.store().put(ACME, NAME, SECRET)
+    before = place.raw()
+    refusing = SealedPayloads(place.objects, KeysAway())
+    with pytest.raises(StoreUnavailable):
+        await refusing.put(ACME, object_id("file", "file-2"), SECRET)
+    with pytest.raises(StoreUnavailable):
+        await refusing.get(ACME, NAME)
+    assert place.raw() == before
+    assert place.drafts() == 0

@@ -18,7 +18,7 @@ from penstock.packaging.demo_models import MINILM_TORCH
 from penstock.simulator.batches import Arrival, Bench, ServedBatch
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
-from penstock.worker.batching.policy import BESIDE_PART, BatchDecision, Device, Policy
+from penstock.worker.batching.policy import BESIDE_PART, BatchDecision, DeviceState, Policy
 from penstock.worker.batching.settings import BatchSettings
 from penstock.worker.engines.plan import for_engine
 from penstock.worker.gate.work import queue_of, work_of
@@ -78,7 +78,7 @@ class Site:
     def expire(self, now: float) -> list[Waiting]:
         return self.policy.expire(now)
 
-    def decide(self, now: float, device: Device) -> BatchDecision:
+    def decide(self, now: float, device: DeviceState) -> BatchDecision:
         return self.policy.decide(now, device)
 
     # -- the queue ------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from loadtests import orders
 from loadtests.habits import CHAT, DOCUMENTS, LONG, LONG_FLOOD, SHORT, Habit, Scene, crowd
 from loadtests.orders import QueueOrder
 from penstock.domain.ids import TenantId
-from penstock.domain.models.steps import Batch, pairs_of
+from penstock.domain.models.steps import StepBatch, pairs_of
 from penstock.simulator.engine import LLAMA_8B_H100, SMOLLM2_ONE_CORE, EngineModel
 from penstock.simulator.worker import Arrival, Worker, run
 from penstock.worker.gate.queueing.slots import EngineSize
@@ -126,5 +126,5 @@ def test_the_simulated_engine_is_the_measured_one() -> None:
     measured_ms = {(1, 74, 0): 18.3, (8, 522, 0): 37.0, (32, 522, 0): 103.0, (64, 522, 0): 194.0, (32, 1510, 0): 234.0}
     measured_ms |= {(0, 0, 512): 435.0}
     for (sequences, context, prompt), took_ms in measured_ms.items():
-        batch = Batch(decoding=sequences, prompt=prompt, context=sequences * context, pairs=pairs_of(prompt))
+        batch = StepBatch(decoding=sequences, prompt=prompt, context=sequences * context, pairs=pairs_of(prompt))
         assert 1e3 * SMOLLM2_ONE_CORE.of(batch) == pytest.approx(took_ms, rel=0.1)

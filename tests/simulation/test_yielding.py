@@ -11,7 +11,7 @@ from loadtests import overload
 from loadtests.yielding_in_time import BATCH, BY_HAND, PROMISE, FixedSlots, Scene, ours, seen_by_readers
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.engine import EngineModel, Step
+from penstock.simulator.engine import EngineModel, SimulatedStep
 from penstock.simulator.worker import Worker
 from penstock.worker.gate.queueing.constants import STANDING_PART
 
@@ -23,7 +23,7 @@ class ColdEngine(EngineModel):
 
     steps = 0
 
-    def step(self) -> Step:
+    def step(self) -> SimulatedStep:
         made = super().step()
         self.steps += 1
         return replace(made, seconds=5.0) if self.steps <= 10 else made

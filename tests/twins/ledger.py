@@ -10,6 +10,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy import budget
 from penstock.domain.tenancy.ledger import Cursor, Ended, Forgiven, LedgerRow, Span, Spent, UsageLine, hour_of
 from penstock.domain.tenancy.tenant import SHADOWS
+from penstock.filters.intervention import Intervention
 
 
 class MemoryLedger:
@@ -17,6 +18,7 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self._rows: dict[RequestId, LedgerRow] = {}
+        self.interventions: dict[tuple[RequestId, int], Intervention] = {}
         self._forgiven: Counter[tuple[int, VersionId, Outcome]] = Counter()
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
@@ -25,6 +27,11 @@ class MemoryLedger:
             raise Conflict("a row counts what can't be")
         for row in rows:
             self._rows.setdefault(row.request, row)
+
+    async def record(self, interventions: Sequence[Intervention]) -> None:
+        """Keep each intervention once."""
+        for one in interventions:
+            self.interventions.setdefault((one.request, one.number), one)
 
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.apps.settings.processes import ControllerSettings
@@ -37,16 +37,16 @@ Progress = Callable[[int, int], None]
 """Called with the links that are verified, and their number in all."""
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
     """``late`` says in words what waits too long; ``kept_elsewhere`` counts segments that only the store has."""
 
     report: Report
-    last: int = 0
-    heads: int = 0
-    files: int = 0
-    kept_elsewhere: int = 0
-    late: list[str] = field(default_factory=list)
+    last: int
+    heads: int
+    files: int
+    kept_elsewhere: int
+    late: list[str]
 
     def as_record(self) -> dict[str, object]:
         report = self.report
@@ -74,16 +74,16 @@ class Verifier:
     progress: Progress
 
     async def verify(self) -> Verified:
-        done = Verified(report=Report())
+        report, files = Report(), 0
         async with snapshot(self.database) as chain:
             rows = await chain.segments()
-            heads = heads_of(rows, self._is_signed, done.report)
-            done.heads = len(heads)
-            await self._walk(chain, rows, heads, done)
-            await self._strays(chain, done)
+            heads = heads_of(rows, self._is_signed, report)
+            last = await self._walk(chain, rows, heads, report)
+            late = await self._strays(chain, report)
         if self.store is not None:
-            self._read(self.store, rows, heads, done)
-        return done
+            files = self._read(self.store, rows, heads, report)
+        moved = sum(row.moved_at > 0 for row in rows)
+        return Verified(report=report, last=last, heads=len(heads), files=files, kept_elsewhere=moved, late=late)
 
     def _is_signed(self, one: Signed) -> bool:
         return self.keys.has_signed(one.head.key, one.covered, one.signature)
@@ -93,32 +93,34 @@ class Verifier:
         moved = {row.text for row in rows if row.moved_at > 0}
         return max((one.head.last for one in heads if one.text in moved or one.head.at < self.since), default=0)
 
-    async def _walk(self, chain: ChainSnapshot, rows: list[Stored], heads: list[Signed], done: Verified) -> None:
+    async def _walk(self, chain: ChainSnapshot, rows: list[Stored], heads: list[Signed], report: Report) -> int:
         skipped = self._skipped(rows, heads)
         before = next((one.head.hash for one in heads if one.head.last == skipped), GENESIS)
-        walk = Walk(heads, done.report, first=skipped + 1, before=before)
-        done.kept_elsewhere = sum(row.moved_at > 0 for row in rows)
+        walk = Walk(heads, report, first=skipped + 1, before=before)
         total = max(await chain.last() - skipped, 0)
         async for page in chain.pages(skipped + 1):
             walk.take(page)
-            self.progress(done.report.rows, total)
-        done.last = walk.end()
+            self.progress(report.rows, total)
+        return walk.end()
 
-    async def _strays(self, chain: ChainSnapshot, done: Verified) -> None:
-        unknown, lost = await chain.strays(MOST_STRAYS)
+    async def _strays(self, chain: ChainSnapshot, report: Report) -> list[str]:
+        """Report acts without a link; return what waits too long, in words."""
+        late, (unknown, lost) = list[str](), await chain.strays(MOST_STRAYS)
         for event in unknown:
-            done.report.add(Kind.INSERTED, 0, f"act {event} was written behind the sequencer's back: it has no link")
+            report.add(Kind.INSERTED, 0, f"act {event} was written behind the sequencer's back: it has no link")
         for event in lost:
-            done.report.add(Kind.DELETED, 0, f"act {event} was deleted before it was linked")
+            report.add(Kind.DELETED, 0, f"act {event} was deleted before it was linked")
         waiting, seconds = await chain.waiting()
         if seconds > LINKED_WITHIN_S:
-            done.late.append(f"{waiting:,} acts have no link yet, the oldest for {seconds:,.0f} s")
+            late.append(f"{waiting:,} acts have no link yet, the oldest for {seconds:,.0f} s")
         unshipped, seconds = await chain.unshipped()
         if seconds > SHIPPED_WITHIN_S:
-            done.late.append(f"{unshipped:,} segments are not shipped, the oldest signed {seconds:,.0f} s ago")
+            late.append(f"{unshipped:,} segments are not shipped, the oldest signed {seconds:,.0f} s ago")
+        return late
 
-    def _read(self, store: SegmentStore, rows: list[Stored], heads: list[Signed], done: Verified) -> None:
-        report, shipped = done.report, list[Signed]()
+    def _read(self, store: SegmentStore, rows: list[Stored], heads: list[Signed], report: Report) -> int:
+        """Judge the shipped segments; return their number."""
+        shipped = list[Signed]()
         skipped = max((one.head.last for one in heads if one.head.at < self.since), default=0)
         for name, versions in sorted(store.names(), key=lambda found: found[0].partition("/")[2]):
             if _last_of(name) <= skipped:
@@ -131,11 +133,11 @@ class Verifier:
             earlier = shipped[-1] if shipped else None
             check_file(*found, earlier, self._is_signed, report, skipped + 1)
             shipped.append(found[0])
-            done.files += 1
-            self.progress(report.rows, max(found[0].head.last, done.last))
+            self.progress(report.rows, report.rows)
         compare(heads, shipped, report)
         texts = {row.text: row for row in rows}
         missing([(one, texts[one.text]) for one in heads if one.head.last > skipped], shipped, report)
+        return len(shipped)
 
 
 def _file(store: SegmentStore, name: str, report: Report) -> tuple[Signed, list[Link]] | None:

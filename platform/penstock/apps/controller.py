@@ -16,7 +16,7 @@ from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
 from penstock.apps.settings import CONTROLLER_PORT
 from penstock.apps.settings.processes import ControllerSettings
-from penstock.apps.stores import DAY_S, database_dsn, open_head_signer, open_segments
+from penstock.apps.stores import DAY_S, database_dsn, open_encryption, open_head_signer, open_segments
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.audit_chain import PostgresAuditChain
@@ -29,9 +29,11 @@ from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.migrations import migrate
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
+from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.connectors.postgres.scaling import PostgresScaleRecords
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
 from penstock.connectors.records.decisions import DecisionFile
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
@@ -51,6 +53,7 @@ from penstock.control.loop import Loop
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
+from penstock.control.registry.packs import forget_old
 from penstock.control.registry.registry import LoopActs, Registry
 from penstock.control.rollout.advance import Advance
 from penstock.control.rollout.evidence import ComparisonWatch, EvidenceReader
@@ -67,6 +70,7 @@ from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
 from penstock.judging.comparisons import Comparisons
 from penstock.lateness.awake import AwakeClock
+from penstock.sealing.administration import KeyAdministration
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, bind_first_free, url_of
@@ -113,7 +117,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
     url = url_of(settings.advertise or settings.host, listener.getsockname()[1], secure=mutual is not None)
     dsn = database_dsn(settings)
     async with Database(dsn) as database, hosted(settings, command) as fleet:
-        control, runtime = _compose(settings, database, dsn, secrets, fleet, url)
+        control = _compose(settings, database, secrets, fleet, url)
         if mutual:
             show_expiry(mutual.now, control.metrics)
             control = replace(control, certificate_ends_at=lambda: mutual.now().ends_at)
@@ -123,7 +127,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         beside = (
             asyncio.create_task(
                 exposition.serve(
-                    settings.metrics_address, settings.paths.run, control.metrics.exposition, runtime.pages
+                    settings.metrics_address, settings.paths.run, control.metrics.exposition, control.runtime.pages
                 )
             ),
             asyncio.create_task(keys.follow(settings, partial(_exchange, settings, database, secrets))),
@@ -131,27 +135,31 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
         try:
             claim = partial(ownership.check, settings, database, found)
             chained = _sequencer(settings, control, database)
-            heard = partial(PostgresDemand(dsn).run, runtime.demand.take)
-            work: list[Run] = [watch.run, compared.run, chained.run, heard, partial(_repeats, control)]
+            work: list[Run] = [
+                watch.run,
+                compared.run,
+                chained.run,
+                partial(_repeats, control),
+                partial(PostgresDemand(dsn).run, control.runtime.demand.take),
+                partial(forget_old, PostgresPacks(database), control.clock),
+            ]
             if settings.scaler_port and fleet.namespace:
                 work.append(_told(settings, control, fleet, mutual))
-            await _serve(control, _control(runtime, work, database, claim), listener, mutual)
+            await _serve(control, _control(control.runtime, work, database, claim), listener, mutual)
         finally:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
 
 
-def _compose(
-    settings: ControllerSettings, database: Database, dsn: str, secrets: Secrets, fleet: Hosted, url: str
-) -> tuple[Control, Runtime]:
-    clock, metrics = SystemClock(), Metrics().tell_start()
+def _compose(settings: ControllerSettings, database: Database, secrets: Secrets, fleet: Hosted, url: str) -> Control:
+    clock, metrics, compared = SystemClock(), Metrics().tell_start(), Comparisons(slos.gates)
     tables, registry = PostgresTables(database), PostgresRegistry(database)
     signals = Signals(metrics, pool_bytes=settings.pooled_bytes)
     heartbeats = Heartbeats(PostgresLeases(database), clock, listeners=signals.listeners, awake=AwakeClock())
     orders, demand = Orders(fleet.host), HeardDemand(AwakeClock(), on_news=signals.news.set)
-    decisions, ledger = Decisions(DecisionFile(settings.paths.decisions)), PostgresLedger(database)
-    compared, rules = Comparisons(slos.gates), Registry(registry, pool_bytes=settings.pooled_bytes)
+    rules, ledger = Registry(registry, pool_bytes=settings.pooled_bytes), PostgresLedger(database)
+    decisions, scaler = Decisions(DecisionFile(settings.paths.decisions)), _scaler(fleet, database, rules)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
     loop = Loop(
         clock=clock,
@@ -159,7 +167,7 @@ def _compose(
         rollouts=_advance(rollouts, compared, LoopActs(acts=database.act, rules=rules), metrics),
         leases=heartbeats,
         demand=demand,
-        scaler=(scaler := _scaler(fleet, database, rules)),
+        scaler=scaler,
         fleet=orders,
         tables=tables,
         plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
@@ -170,7 +178,7 @@ def _compose(
     )
     parts = Parts(
         loop=loop,
-        leadership=PostgresLeadership(dsn, f"{socket.gethostname()} {os.getpid()}"),
+        leadership=PostgresLeadership(database_dsn(settings), f"{socket.gethostname()} {os.getpid()}"),
         heartbeats=heartbeats,
         demand=demand,
         orders=orders,
@@ -183,14 +191,16 @@ def _compose(
         acts=database.act,
         registry=rules,
         tenancy=PostgresTenancy(database),
+        sealing=_sealing(settings, database, secrets),
         tables=tables,
+        packs=PostgresPacks(database),
         audit=PostgresAudit(database),
         jobs=PostgresJobs(database),
         heartbeats=heartbeats,
         orders=orders,
         decisions=decisions,
         scaler=scaler,
-        runtime=(runtime := Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url))),
+        runtime=Runtime(parts, on_lead=partial(write_private, settings.paths.controller_address, url)),
         leader=partial(leader, database),
         metrics=metrics,
         secrets=secrets,
@@ -201,13 +211,17 @@ def _compose(
         meters=RedisLimits(Wire(settings.limits_address)) if settings.limits_url else None,
         addresses=_addresses(settings, secure=url.startswith("https:")),
         pool_bytes=settings.pooled_bytes,
-    ), runtime
+    )
+
+
+def _sealing(settings: ControllerSettings, database: Database, secrets: Secrets) -> KeyAdministration:
+    encryption = open_encryption(settings, lambda: secrets.platform_keys)
+    return KeyAdministration(PostgresTenantKeys(database), encryption, settings.region)
 
 
 def _told(settings: ControllerSettings, control: Control, fleet: Hosted, mutual: Mutual | None) -> Run:
     """Return the server for KEDA's queries; its library is imported only here, since one machine needs none."""
-    from penstock.connectors.keda.numbers import ToldNumbers
-    from penstock.connectors.keda.server import PushScaler, ScalerAddress
+    from penstock.connectors.keda.server import PushScaler, ScalerAddress, ToldNumbers
 
     numbers, scaler = ToldNumbers(control.metrics), control.scaler
 

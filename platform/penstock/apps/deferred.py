@@ -4,7 +4,7 @@ from collections.abc import Callable
 from secrets import token_hex
 
 from penstock.apps.gateway import reading
-from penstock.apps.gateway.offered import networks, webhook_keys
+from penstock.apps.gateway.offered import networks
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.deferred import DeferredSettings
@@ -29,6 +29,7 @@ from penstock.jobs.retention import Retention
 from penstock.jobs.shown import BatchMetrics
 from penstock.jobs.upkeep import Upkeep
 from penstock.jobs.validation import Validator
+from penstock.sealing.keys import Keys
 
 ID_BYTES = 10
 """Random bytes of a file's id, and of the stem of a batch's lines."""
@@ -39,10 +40,12 @@ def upkeep(
     parts: Parts,
     database: Database,
     payloads: PayloadStore,
+    secrets: Keys,
     me: Callable[[], RunnerId | None],
 ) -> tuple[Upkeep, ...]:
-    """Return a runner's loops beside its jobs."""
-    loops = (deliveries(settings, parts.shared, database, me), *batches(parts, database, payloads, me))
+    """Return a runner's loops beside its jobs; ``secrets`` are the keys of webhooks' secrets."""
+    sent = PostgresDeliveries(database, secrets)
+    loops = (deliveries(settings, parts.shared, sent, me), *batches(parts, database, payloads, me))
     return (*loops, retention(parts.shared, database, payloads))
 
 
@@ -81,12 +84,12 @@ def batches(
 
 
 def deliveries(
-    settings: DeferredSettings, shared: Shared, database: Database, me: Callable[[], RunnerId | None]
+    settings: DeferredSettings, shared: Shared, store: PostgresDeliveries, me: Callable[[], RunnerId | None]
 ) -> Deliveries:
     """Return the loop that sends webhooks; ``me`` returns this runner's id, None while it may not claim."""
     clock = shared.clock
     return Deliveries(
-        store=PostgresDeliveries(database, lambda: webhook_keys(shared)),
+        store=store,
         sender=WebhookSender(clock.now, allowed=networks(settings), proxy=settings.webhook_proxy),
         me=me,
         clock=clock,

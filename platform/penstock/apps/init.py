@@ -18,8 +18,9 @@ from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.migrations import alone, migrate
+from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.connectors.postgres.tenancy import PostgresTenancy
-from penstock.control.registry import operators
+from penstock.control.registry import operators, packs
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError
@@ -55,6 +56,7 @@ async def _main(settings: InitSettings, clock: Clock) -> Done:
         await ownership.check(settings, database, found)
         keep = partial(_write, file)
         made = await operators.let_in(PostgresTenancy(database), clock.now(), found.peppers[0], keep)
+        await packs.seed(PostgresPacks(database), clock.now())
     return Done(migrations=applied, key_made=made)
 
 

@@ -15,8 +15,8 @@ from penstock.domain.models.model import ModelVersion
 from penstock.packaging import adapters, demo
 from penstock.packaging.packing import Choices, Packed, Publishing
 from penstock.packaging.ports import Report
+from penstock.packaging.push import in_words
 from penstock.packaging.push import push as push_version
-from penstock.packaging.refusals import in_words
 from penstock.packaging.wheels import Pin, pins_of
 
 

@@ -12,15 +12,18 @@ from penstock.apps import deferred, jobs, keys, ownership
 from penstock.apps.gateway.parts import Parts, compose
 from penstock.apps.gateway.process import known
 from penstock.apps.settings.processes import RunnerSettings
-from penstock.apps.stores import database_dsn, open_payloads
+from penstock.apps.stores import database_dsn, open_keys, open_payloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.listening import Channel
+from penstock.connectors.postgres.tenant_keys import follow
 from penstock.domain.command_error import CommandError
+from penstock.domain.jobs.payload import PayloadStore
 from penstock.gateway.admission.reservations import Journal
 from penstock.jobs import upkeep
 from penstock.jobs.bills import Bills
 from penstock.jobs.running import Runner
 from penstock.jobs.upkeep import Upkeep
+from penstock.sealing.keys import Keys
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
 from penstock.telemetry import logs
@@ -56,9 +59,9 @@ async def _main(settings: RunnerSettings) -> None:
         await known(parts, owner)
         owner.add_done_callback(partial(ownership.if_foreign, ending.set))
         async with Database(dsn, max_connections=jobs.CONNECTIONS) as database:
-            payloads = open_payloads(settings, lambda: parts.shared.ticket_keys.platform)
+            payloads, secrets = _sealed(settings, parts, database)
             runner = jobs.compose(parts, database, payloads, dsn, bills[0])
-            beside = deferred.upkeep(settings, parts, database, payloads, lambda: runner.me or None)
+            beside = deferred.upkeep(settings, parts, database, payloads, secrets, lambda: runner.me or None)
             _keep(parts, runner, beside, dsn)
             write_private(ready, str(os.getpid()))
             logs.logger().info("runner_runs", number=parts.shared.table.number)
@@ -72,6 +75,13 @@ async def _main(settings: RunnerSettings) -> None:
         owner.cancel()
         await asyncio.gather(owner, return_exceptions=True)
         await parts.close()
+
+
+def _sealed(settings: RunnerSettings, parts: Parts, database: Database) -> tuple[PayloadStore, Keys]:
+    """Return the store of payloads, and the keys of webhooks' secrets."""
+    keys = open_keys(settings, database, lambda: parts.shared.ticket_keys.platform, parts.shared.clock)
+    parts.background.keep("tenant_keys", partial(follow, database_dsn(settings), keys.tenants))
+    return open_payloads(settings, keys.payloads), keys.webhooks
 
 
 def _asked_to_end() -> asyncio.Event:

@@ -1,12 +1,13 @@
 """The configured database, artifact store, signer and verifier; each is imported only when needed."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.apps.settings.deferred import DeferredSettings
 from penstock.apps.settings.processes import WorkerSettings
-from penstock.apps.settings.stores import ArtifactSettings, AuditSettings, DatabaseSettings, with_user
+from penstock.apps.settings.stores import ArtifactSettings, AuditSettings, DatabaseSettings, SealingSettings, with_user
 from penstock.apps.settings.told import Told
 from penstock.audit.segments import SegmentStore
 from penstock.audit.segments import Signer as HeadSigner
@@ -19,8 +20,23 @@ from penstock.packaging.ports import ArtifactStore, Signer
 from penstock.worker.artifacts.fetch import SignatureVerifier
 
 if TYPE_CHECKING:
+    from penstock.connectors.postgres.database import Database
     from penstock.connectors.spool.by_hand import Delivered
     from penstock.domain.jobs.payload import PayloadStore
+    from penstock.sealing.keys import Keys, NamedEncryption, TenantKeys
+
+Platform = Callable[[], Sequence[bytes]]
+"""Returns the platform's present keys, newest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreKeys:
+    """One process's keys of tenants, and each store's use of them."""
+
+    tenants: "TenantKeys"
+    payloads: "Keys"
+    answers: "Keys"
+    webhooks: "Keys"
 
 
 DAY_S = 86_400.0
@@ -54,13 +70,38 @@ def open_store(settings: ArtifactSettings) -> ArtifactStore:
     return FolderStore(settings.paths.artifacts)
 
 
-def open_payloads(settings: DeferredSettings, platform: Callable[[], Sequence[bytes]]) -> "PayloadStore":
-    """Return the store of payloads, sealed under keys of the platform's present ones."""
+def open_encryption(settings: SealingSettings, platform: Platform) -> "NamedEncryption":
+    """Return the key-encryption key at ``sealing_key``; without an address, the one derived from the platform's."""
+    from penstock.sealing.local import LocalEncryption
+
+    local = LocalEncryption(lambda: [derive(key, Purpose.TENANT_KEYS) for key in platform()])
+    if not settings.sealing_key:
+        return local
+    from penstock.connectors.kms.aws import AwsEncryption
+
+    return AwsEncryption(settings.sealing_key, local)
+
+
+def open_keys(settings: SealingSettings, database: "Database", platform: Platform, clock: Clock) -> "StoreKeys":
+    from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
+    from penstock.sealing.keys import KeyPurpose, PurposeKeys, TenantKeys
+
+    def former(purpose: Purpose) -> Platform:
+        return lambda: [derive(key, purpose) for key in platform()]
+
+    encryption = open_encryption(settings, platform)
+    keys = TenantKeys(PostgresTenantKeys(database), encryption, clock.monotonic, settings.region)
+    return StoreKeys(
+        tenants=keys,
+        payloads=PurposeKeys(keys, KeyPurpose.CONTENT, former(Purpose.PAYLOADS)),
+        answers=PurposeKeys(keys, KeyPurpose.CONTENT, former(Purpose.ANSWERS)),
+        webhooks=PurposeKeys(keys, KeyPurpose.WEBHOOKS, former(Purpose.WEBHOOKS)),
+    )
+
+
+def open_payloads(settings: DeferredSettings, keys: "Keys") -> "PayloadStore":
     from penstock.connectors.payloads.folder import FolderObjects
     from penstock.connectors.payloads.store import SealedPayloads
-
-    def keys() -> list[bytes]:
-        return [derive(key, Purpose.PAYLOADS) for key in platform()]
 
     if not settings.payloads_url:
         return SealedPayloads(FolderObjects(settings.paths.payloads), keys)

@@ -35,7 +35,7 @@ from penstock.worker.artifacts.fetch import Fetcher, digest_of
 from penstock.worker.artifacts.node import Copy, Node
 from penstock.worker.engines import compiled, device
 from penstock.worker.engines.plan import Certificate, LaunchPlan, for_engine
-from penstock.worker.engines.process import Files, Forking, Launcher, Quickest, Spawning
+from penstock.worker.engines.process import EngineFiles, Forking, Launcher, Quickest, Spawning
 from penstock.worker.engines.torch.plan import Serving
 from penstock.worker.engines.torch.plan import arguments as arguments_of_torch
 from penstock.worker.engines.vllm import Place, arguments, environment, threads_for
@@ -76,7 +76,7 @@ class Workplace:
         compiled.own(settings.compiled)
         self.device = device.choose(settings.device, device.names(), given_devices())
         self.threads = threads_for(len(os.sched_getaffinity(0)))
-        self._files = Files(
+        self._files = EngineFiles(
             plan=self._engines / f"{worker}.plan",
             log=self._paths.logs / f"{log_files.ENGINE}{worker}.log",
             pid=self._engines / f"{worker}.pid",

@@ -75,7 +75,7 @@ class SegmentStore(Protocol):
     """Files of segments, by region. ``StoreUnavailable`` if it refuses."""
 
     def put(self, name: str, content: bytes) -> None:
-        """Write a file; one of that name is kept."""
+        """Write a file; a file that has this name already is kept as it is."""
         ...
 
     def names(self) -> Iterable[tuple[str, int]]:
@@ -83,7 +83,7 @@ class SegmentStore(Protocol):
         ...
 
     def read(self, name: str) -> bytes:
-        """Return the oldest version of ``region/name``."""
+        """Return the oldest version of the file ``region/name`` that the store has."""
         ...
 
 

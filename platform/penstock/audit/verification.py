@@ -159,7 +159,7 @@ class Walk:
 
 
 def _exchanged(suspects: Sequence[tuple[bytes, Row]]) -> Iterable[tuple[Row, Row | None]]:
-    """Pair each row that does not fit with the one whose act its link was made for, if that is among them."""
+    """Pair each row that does not fit with the row of the act that its link was made for, if that is among them."""
     own: dict[int, Row] = {}
     for (before, row), (_, other) in permutations(suspects, 2):
         if hashed(before, Link(row.number, other.event, row.hash, *(other.act or ()))) == row.hash:

@@ -22,8 +22,8 @@ STEPS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """The traffic of one version at its peak, and the failures to survive at that time."""
+class PeakDemand:
+    """One version's peak, and the failures to survive at that time."""
 
     requests_per_s: float
     ttft_s: float
@@ -64,10 +64,9 @@ class CapacityPlan:
     """Whether a prompt alone takes longer than the TTFT objective."""
 
 
-def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float = DATASHEET_ERROR) -> CapacityPlan:
-    """Return the capacity plan of one version on replicas as ``memory`` plans them, batch and lengths included.
-
-    ``gpu_per_hour`` is in dollars, 0 if unknown. Raises ``ArtifactRefused`` if a replica can't serve one request.
+def plan(demand: PeakDemand, memory: MemoryPlan, gpu_per_hour: float, error: float = DATASHEET_ERROR) -> CapacityPlan:
+    """Replicas are as ``memory`` plans them, batch and lengths included. ``gpu_per_hour`` is in dollars, 0 if unknown.
+    Raises ``ArtifactRefused`` if a replica can't serve one request.
     """
     check(demand)
     BOUNDS["gpu_per_hour"].check(gpu_per_hour)
@@ -108,15 +107,15 @@ def plan(demand: Demand, memory: MemoryPlan, gpu_per_hour: float, error: float =
     )
 
 
-def sizes(demand: Demand, memory: MemoryPlan) -> list[tuple[float, int]]:
-    """Return points of a plot: rates up to one and a half times the peak, each with its replicas."""
+def sizes(demand: PeakDemand, memory: MemoryPlan) -> list[tuple[float, int]]:
+    """Rates up to one and a half times the peak, each with its replicas."""
     rate, _, _ = _replica(memory)
     peaks = [demand.requests_per_s * part / STEPS for part in range(1, STEPS + STEPS // 2 + 1)]
     return [(peak, _replicas(peak + demand.other_region_per_s, rate, demand)) for peak in peaks]
 
 
 def _replica(memory: MemoryPlan) -> tuple[float, tuple[Figure, ...], str]:
-    """Return the requests a second of one replica, the rows that derive it, and its binding bound."""
+    """Requests a second, the rows that derive them, and the binding bound."""
     target, steps, batch = memory.target, memory.steps, memory.max_num_seqs
     held, (_, output) = target.lengths.typical, target.lengths.means
     if not memory.fits:
@@ -161,7 +160,7 @@ def _replica(memory: MemoryPlan) -> tuple[float, tuple[Figure, ...], str]:
     return rate, figures, "KV memory" if memory.at_lengths < memory.by_itl else "the ITL objective"
 
 
-def _replicas(peak: float, rate: float, demand: Demand) -> int:
+def _replicas(peak: float, rate: float, demand: PeakDemand) -> int:
     needed = peak / (rate * demand.target_load)
     if demand.zones == 1:
         return math.ceil(needed)

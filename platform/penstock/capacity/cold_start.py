@@ -18,7 +18,7 @@ PUBLISHED_BYTES_PER_S = 51.75 * GIB / 62
 """That start's weights over the seconds in which they came from the store and went to the GPU."""
 
 
-class Part(StrEnum):
+class StartPart(StrEnum):
     """The parts of a start, in order."""
 
     NODE = "node"
@@ -42,37 +42,47 @@ class Machine(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartBudget:
-    part: Part
+    part: StartPart
     seconds: float
     source: str
 
 
-_PUBLISHED_S = {Part.NODE: 284.0, Part.DRIVER: 126.0, Part.IMAGE: 111.0, Part.ENGINE: 290.0, Part.GOLDEN: 93.0}
+_PUBLISHED_S = {
+    StartPart.NODE: 284.0,
+    StartPart.DRIVER: 126.0,
+    StartPart.IMAGE: 111.0,
+    StartPart.ENGINE: 290.0,
+    StartPart.GOLDEN: 93.0,
+}
 """Node: created; driver: until its GPU can be asked for; image: preparation 7, pull 101, start 3; engine: framework 74,
 before loading 21, memory, compilation and warm-up 195; golden prompts: its benchmark 92, readiness 1.
 """
-_SPARED = {Machine.NEW: (), Machine.WARM: (Part.NODE, Part.IMAGE), Machine.HELD: (Part.NODE, Part.DRIVER, Part.IMAGE)}
+_SPARED = {
+    Machine.NEW: (),
+    Machine.WARM: (StartPart.NODE, StartPart.IMAGE),
+    Machine.HELD: (StartPart.NODE, StartPart.DRIVER, StartPart.IMAGE),
+}
 _PHASES = {
-    Part.WEIGHTS: (WorkerState.FETCHING, WorkerState.VERIFYING),
-    Part.ENGINE: (WorkerState.LOADING, WorkerState.COMPILING),
-    Part.GOLDEN: (WorkerState.WARMING,),
+    StartPart.WEIGHTS: (WorkerState.FETCHING, WorkerState.VERIFYING),
+    StartPart.ENGINE: (WorkerState.LOADING, WorkerState.COMPILING),
+    StartPart.GOLDEN: (WorkerState.WARMING,),
 }
 
 
 def budget(machine: Machine, weight_bytes: int) -> tuple[PartBudget, ...]:
     """Return a start's parts for weights that are not on the node, by published seconds."""
-    seconds = {**_PUBLISHED_S, Part.WEIGHTS: weight_bytes / PUBLISHED_BYTES_PER_S}
+    seconds = {**_PUBLISHED_S, StartPart.WEIGHTS: weight_bytes / PUBLISHED_BYTES_PER_S}
     return tuple(
         PartBudget(part=part, seconds=0.0, source=f"a {machine} machine has it")
         if part in _SPARED[machine]
         else PartBudget(part=part, seconds=seconds[part], source=PUBLISHED)
-        for part in Part
+        for part in StartPart
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """One worker's start, as host and agent measured it; 0 and missing phases were not measured."""
+    """As host and agent measured it; 0 and missing phases were not measured."""
 
     machine_s: float = 0.0
     image_s: float = 0.0
@@ -80,11 +90,10 @@ class Start:
 
 
 def measured(published: Sequence[PartBudget], starts: Sequence[Start]) -> tuple[PartBudget, ...]:
-    """Replace each part that some start measured by the longest of its measurements.
-
-    The host measures node and driver together: the driver's seconds are in the node's.
+    """Each part by the longest of its measurements. The host measures node and driver together: the driver's seconds
+    are in the node's.
     """
-    longest: dict[Part, float] = {}
+    longest: dict[StartPart, float] = {}
     for start in starts:
         for part, seconds in _parts_of(start).items():
             longest[part] = max(longest.get(part, 0.0), seconds)
@@ -94,9 +103,9 @@ def measured(published: Sequence[PartBudget], starts: Sequence[Start]) -> tuple[
     )
 
 
-def _parts_of(start: Start) -> dict[Part, float]:
-    found = {Part.NODE: start.machine_s, Part.DRIVER: 0.0} if start.machine_s else {}
-    found |= {Part.IMAGE: start.image_s} if start.image_s else {}
+def _parts_of(start: Start) -> dict[StartPart, float]:
+    found = {StartPart.NODE: start.machine_s, StartPart.DRIVER: 0.0} if start.machine_s else {}
+    found |= {StartPart.IMAGE: start.image_s} if start.image_s else {}
     for part, phases in _PHASES.items():
         if any(phase in start.phases for phase in phases):
             found[part] = sum(start.phases.get(phase, 0.0) for phase in phases)

@@ -90,7 +90,7 @@ GPUS = {
 
 
 def gpu(name: str) -> Gpu:
-    """Return a GPU, or the slice of one as ``H100/3g.40gb``; raises ``ArtifactRefused`` with the known names."""
+    """``H100/3g.40gb`` is a slice; raises ``ArtifactRefused`` with known names."""
     whole, _, profile = name.partition("/")
     if (found := GPUS.get(whole)) is None:
         raise ArtifactRefused(f"--gpu: {whole[:40]!r} is unknown, name one that is known: {', '.join(GPUS)}")

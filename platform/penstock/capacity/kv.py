@@ -31,7 +31,7 @@ class CacheSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The pool of one GPU: bytes of a block, and the kinds of layers with their number of groups."""
+    """Of one GPU: bytes of a block, and the kinds of layers with their number of groups."""
 
     settings: CacheSettings
     block_bytes: int
@@ -52,9 +52,7 @@ class Layout:
         return self.pool_blocks(pool_bytes) / self.blocks(tokens)
 
     def told_tokens(self, pool_bytes: int) -> int:
-        """Return the tokens that vLLM logs as "GPU KV cache size": concurrency at the longest context, times that
-        context.
-        """
+        """What vLLM logs as "GPU KV cache size": concurrency at the longest context, times that context."""
         longest = self.settings.context_tokens
         return int(self.concurrency(pool_bytes, longest) * longest)
 
@@ -66,7 +64,7 @@ class Layout:
 
 
 def layout(model: Architecture, settings: CacheSettings) -> Layout:
-    """Return the pool's layout on the GPU that holds the most layers; raises ``ArtifactRefused`` if vLLM has none."""
+    """On the GPU that holds the most layers; raises ``ArtifactRefused`` if vLLM has none."""
     stages = settings.pipeline_parallel
     # Of a pattern of kinds each stage has its part; the fullest one bounds all.
     kinds = {kind: math.ceil(count / stages) for kind, count in Counter(model.layers).items()}

@@ -20,7 +20,7 @@ edges, and weights with their areas. An upper bound: SmolLM2-135M has 37, Llama 
 
 
 def worker_bytes(manifest: Manifest) -> int:
-    """Return the bytes of an awake worker of this version; 0 for an adapter, which has no worker."""
+    """Awake; 0 for an adapter, which has no worker."""
     if manifest.adapter is not None:
         return 0
     engine = manifest.engine
@@ -34,9 +34,8 @@ def sizes(versions: Iterable[ModelVersion]) -> Mapping[VersionId, int]:
 
 
 def crowded_out(known: Catalogue, limit_bytes: int) -> Mapping[VersionId, int]:
-    """Return the versions that do not fit beside the pinned ones, with the bytes that each needs.
-
-    ``limit_bytes`` 0: no pool. Pinned versions and those larger than the pool are left out.
+    """With the bytes that each needs beside the pinned ones. ``limit_bytes`` 0: no pool. Pinned versions and those
+    larger than the pool are left out.
     """
     if not limit_bytes or not known.kept:
         return {}

@@ -33,7 +33,7 @@ LEAST_STEP = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class MemoryLine:
     name: str
     size_bytes: int
     because: str
@@ -60,7 +60,7 @@ class Lengths:
 
     @property
     def brought(self) -> float:
-        """Prompt tokens of a step for each of its decoding sequences: as many prompts start as answers end."""
+        """Of a step, by decoding sequence: as many prompts start as answers end."""
         prompt, output = self.means
         return prompt / output
 
@@ -88,11 +88,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
-    """The plan of one engine. ``missing_bytes`` above zero: the engine does not fit, and the settings are invalid."""
+    """``missing_bytes`` above zero: the engine does not fit, and the settings are invalid."""
 
     gpu: Gpu
     target: Target
-    lines: tuple[Line, ...]
+    lines: tuple[MemoryLine, ...]
     """The memory of the fullest GPU; the KV cache takes the rest."""
     kv_bytes: int
     """KV cache of one GPU."""
@@ -117,7 +117,7 @@ class MemoryPlan:
 
 
 def stored_bytes(model: Architecture) -> int:
-    """Return the bytes of a model's weights computed from its architecture, if its files are not there."""
+    """By a model's architecture, if its files are not there."""
     held = model.parameters
     wide = (held.embedding + held.head) * 16.0
     return math.ceil((wide + held.dense * model.bits + held.experts * model.expert_bits) / 8)
@@ -126,11 +126,9 @@ def stored_bytes(model: Architecture) -> int:
 def plan(
     model: Architecture, weight_bytes: int, on: Gpu, target: Target, measured: StepModel | None = None
 ) -> MemoryPlan:
-    """Return the plan of one engine over ``tensor_parallel * pipeline_parallel`` GPUs of this kind.
-
-    ``weight_bytes`` is the size of all weights in the model's files. Steps are ``measured``, or by data sheet. Raises
-    ``ArtifactRefused`` for GPUs beyond one node, a context beyond the model's, and layers without a known layout in
-    vLLM.
+    """Over ``tensor_parallel * pipeline_parallel`` GPUs of this kind. ``weight_bytes`` is the size of all weights in
+    the model's files. Steps are ``measured``, or by data sheet. Raises ``ArtifactRefused`` for GPUs beyond one node,
+    a context beyond the model's, and layers without a known layout in vLLM.
     """
     check(target, target.history)
     _check(model, on, target)
@@ -235,20 +233,20 @@ def _check_gpus(model: Architecture, on: Gpu, target: Target) -> None:
             )
 
 
-def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step_tokens: int) -> tuple[Line, ...]:
+def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step_tokens: int) -> tuple[MemoryLine, ...]:
     weights = math.ceil(weight_bytes / target.gpus)
     wide = 2 * model.hidden + 2 * model.intermediate // target.tensor_parallel
     activations = 2 * step_tokens * wide * 2 + min(step_tokens, MOST_SEQUENCES) * model.vocabulary * 4
     lines = [
-        Line(name="weights", size_bytes=weights, because=f"{weight_bytes:,} bytes over {target.gpus} GPUs"),
-        Line(
+        MemoryLine(name="weights", size_bytes=weights, because=f"{weight_bytes:,} bytes over {target.gpus} GPUs"),
+        MemoryLine(
             name="activations",
             size_bytes=activations,
             because=f"a step of {step_tokens:,} tokens, and the logits of its sequences",
             is_assumed=True,
         ),
-        Line(name="CUDA graphs", size_bytes=GRAPHS_BYTES, because="0.5 to 1.5 GiB in logs", is_assumed=True),
-        Line(
+        MemoryLine(name="CUDA graphs", size_bytes=GRAPHS_BYTES, because="0.5 to 1.5 GiB in logs", is_assumed=True),
+        MemoryLine(
             name="fragments",
             size_bytes=int(on.memory_bytes * FRAGMENTS_RATIO),
             because=f"{FRAGMENTS_RATIO:.0%} of the memory",
@@ -256,11 +254,13 @@ def _lines(model: Architecture, weight_bytes: int, on: Gpu, target: Target, step
         ),
     ]
     if target.tensor_parallel > 1:
-        lines.append(Line(name="exchange", size_bytes=EXCHANGE_BYTES, because="NCCL: 0.3 to 1 GiB", is_assumed=True))
+        lines.append(
+            MemoryLine(name="exchange", size_bytes=EXCHANGE_BYTES, because="NCCL: 0.3 to 1 GiB", is_assumed=True)
+        )
     if target.adapter_slots:
         rank = slot_rank(target.adapter_rank)
         size = math.ceil(target.adapter_slots * rank * _adapter_row_bytes(model) / target.tensor_parallel)
-        lines.append(Line(name="adapters", size_bytes=size, because=f"{target.adapter_slots} of rank {rank}"))
+        lines.append(MemoryLine(name="adapters", size_bytes=size, because=f"{target.adapter_slots} of rank {rank}"))
     return tuple(lines)
 
 
@@ -274,7 +274,7 @@ def _adapter_row_bytes(model: Architecture) -> int:
 
 
 def _step_tokens(steps: StepModel, target: Target, most: int) -> tuple[int, int, str]:
-    """Return the sequences of the largest step within the ITL objective, its tokens, and their reason."""
+    """Sequences of the largest step within the ITL objective, its tokens, and their reason."""
     context, brought = target.lengths.typical, target.lengths.brought
     held = min(MOST_SEQUENCES, int(most / (1 + brought)))
     by_itl = steps.batch(target.itl_s, context=context, prompt=brought, most=held)
@@ -287,7 +287,7 @@ def _step_tokens(steps: StepModel, target: Target, most: int) -> tuple[int, int,
 
 
 def _surely(cache: Layout, pool_bytes: int, lengths: Lengths) -> int:
-    """Return the concurrent requests that fit in the pool 99 % of the time, if their lengths are independent."""
+    """Concurrent requests that fit 99 % of the time, if their lengths are independent."""
     blocks = [cache.blocks(held) for held in lengths.held()]
     mean = sum(blocks) / len(blocks)
     spread = math.sqrt(sum((one - mean) ** 2 for one in blocks) / len(blocks))
@@ -318,7 +318,7 @@ EXCHANGE_S = 24e-6
 
 
 def from_datasheet(model: Architecture, on: Gpu, *, tensor_parallel: int = 1, kv_bytes: float = 2.0) -> StepModel:
-    """Return the step model of a GPU by its data sheet: unmeasured, a default for planning."""
+    """Unmeasured, a GPU's default step model for planning."""
     stored = model.parameters
     weight_bytes = (stored.dense * model.bits + stored.active_experts * model.expert_bits) / 8
     computed = stored.dense + stored.active_experts

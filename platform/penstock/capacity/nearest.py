@@ -20,7 +20,7 @@ class Way:
 
 
 def precisions(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> tuple[Way, ...]:
-    """Return plans for weights as stored and in 8 bits, each with the KV cache in 16 and 8 bits."""
+    """Weights as stored and in 8 bits, each with the KV cache in 16 and 8 bits."""
     narrow = _narrow(model)
     shapes = [("as stored", model, weight_bytes)]
     if model.bits > FP8_BITS:
@@ -33,7 +33,7 @@ def precisions(model: Architecture, weight_bytes: int, on: Gpu, target: Target) 
 
 
 def slices(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> tuple[Way, ...]:
-    """Return the plan on each MIG slice of the GPU, which has its own memory and compute."""
+    """Each MIG slice has its own memory and compute."""
     if target.gpus > 1:
         return ()
     parts = [gpu(f"{on.name}/{one.profile}") for one in on.slices]
@@ -41,7 +41,7 @@ def slices(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> t
 
 
 def fitting(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> tuple[Way, ...]:
-    """Return alternatives that fit, nearest first, one of each kind; empty if none fits on one node."""
+    """Nearest first, one of each kind; empty if none fits on one node."""
     found: list[Way] = []
     for kind in (_smaller_cache, _shorter, _more_gpus, _narrower, _larger_gpu):
         for way in kind(model, weight_bytes, on, target):

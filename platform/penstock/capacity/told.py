@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.capacity.capacity_plan import DATASHEET_ERROR, CapacityPlan, Demand
+from penstock.capacity.capacity_plan import DATASHEET_ERROR, CapacityPlan, PeakDemand
 from penstock.capacity.memory_plan import USED_RATIO, MemoryPlan
 from penstock.capacity.nearest import Way
 from penstock.domain.models.curves import Curve
@@ -75,9 +75,9 @@ def _way(one: Way) -> Mapping[str, Any]:
 
 
 def sheet(
-    name: str, demand: Demand, found: CapacityPlan, memory: MemoryPlan, curve: Curve | None = None
+    name: str, demand: PeakDemand, found: CapacityPlan, memory: MemoryPlan, curve: Curve | None = None
 ) -> Mapping[str, Any]:
-    """Return a capacity plan as a record; without a curve its steps are a data sheet's."""
+    """Without a curve its steps are a data sheet's."""
     target = memory.target
     prompt, output = target.lengths.means
     tokens_per_h = 3600 * (prompt + output) * demand.requests_per_s

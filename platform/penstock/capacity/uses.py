@@ -37,7 +37,7 @@ def is_busy(report: WorkerReport) -> bool:
 
 
 def uses_per_s(seen: Seen, now: float) -> float:
-    """Return the worker's expected uses per second from now on; 0 if it was never used."""
+    """Expected from now on; 0 if it was never used."""
     if not seen.uses:
         return 0.0
     age_s = max(0.0, now - seen.used_at)

@@ -25,9 +25,11 @@ from penstock.cli import (
     logs,
     models,
     plan,
+    privacy,
     processes,
     promises,
     rollouts,
+    safety,
     scale,
     spool,
     status,
@@ -72,9 +74,11 @@ app.add_typer(files.app, name="files")
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(tenants.orgs, name="orgs")
+app.add_typer(safety.app, name="safety")
 app.add_typer(budgets.app, name="budgets")
 app.add_typer(usage.app, name="usage")
 app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(privacy.app, name="privacy")
 app.add_typer(plan.app, name="plan")
 app.add_typer(bench.app, name="bench")
 app.add_typer(promises.app, name="slo")

@@ -71,7 +71,7 @@ def verify(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Verify the audit log's chain: links, signed heads, and with `--from-bucket` the record that nobody can shorten.
+    """Verify the audit log's chain: links, signed heads, and with `--from-bucket` the record that can't be shortened.
 
     It reads the database directly, with any role that may read the audit tables (`penstock_auditors`).
 

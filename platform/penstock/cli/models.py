@@ -81,6 +81,7 @@ def push_model(  # noqa: PLR0913  one for each option
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of one node over which each worker spreads the weights.")] = 1,
     engine: Annotated[list[str] | None, typer.Option(help=_ENGINE)] = None,
     golden: Golden = None,
+    safety: Annotated[str, typer.Option(help="Safety packs for all of its requests, as A,B.")] = "",
     plan: Plan = "",
     itl_ms: Annotated[float, typer.Option(help="For --plan: the ITL objective, in ms.")] = 50.0,
     store: Store = "",
@@ -110,15 +111,15 @@ def push_model(  # noqa: PLR0913  one for each option
 
     settings = load()
     api = operator(settings)
-    planned = _planned(source, plan, itl_ms / 1e3, gpus) if plan else {}
     choices = Choices(
         name=ModelName(name),
         price=arguments.price(price),
         licence=licence,
         origin=origin or source.name,
         tensor_parallel_size=gpus,
-        engine_changes=planned | arguments.engine_settings(engine or []),
+        engine_changes=_planned(source, plan, itl_ms / 1e3, gpus) | arguments.engine_settings(engine or []),
         golden=golden_of(golden) if golden else (),
+        safety=tuple(one for one in safety.split(",") if one),
     )
     own, beside = arguments.tenants(tenants, api), arguments.base(base, api) if base else None
     to = Destination(store=store, signing_key=signing_key)
@@ -199,6 +200,8 @@ def _report(text: str) -> None:
 def _planned(source: Path, gpu: str, itl_s: float, gpus: int) -> dict[str, int | str]:
     from penstock.cli.planned import settings_for
 
+    if not gpu:
+        return {}
     try:
         return settings_for(source, gpu, itl_s, gpus, _report)
     except ArtifactRefused as error:

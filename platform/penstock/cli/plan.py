@@ -18,7 +18,7 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.views import plans, plots
 
 if TYPE_CHECKING:
-    from penstock.capacity.capacity_plan import Demand
+    from penstock.capacity.capacity_plan import PeakDemand
     from penstock.capacity.cold_start import Start
     from penstock.capacity.gpus import Gpu
     from penstock.capacity.memory_plan import Target
@@ -132,7 +132,7 @@ def capacity(  # noqa: PLR0913  one for each option
 
     For example: penstock plan capacity Llama-3.1-8B --gpu H100 --peak 100 --price 6.88
     """
-    from penstock.capacity.capacity_plan import Demand
+    from penstock.capacity.capacity_plan import PeakDemand
     from penstock.capacity.gpus import gpu as known
 
     with _planned():
@@ -142,7 +142,7 @@ def capacity(  # noqa: PLR0913  one for each option
             past = _past(version, from_ledger)
             peak, prompt, output = past.requests_per_s, past.prompt_tokens, past.output_tokens
         target = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)
-        demand = Demand(
+        demand = PeakDemand(
             requests_per_s=peak,
             ttft_s=ttft_ms / 1e3,
             target_load=load,
@@ -188,7 +188,13 @@ def _starts(version: str) -> "list[Start]":
 
 
 def _sheet(  # noqa: PLR0913, PLR0917  the parts of a sheet
-    model: str, demand: "Demand", target: "Target", on: "Gpu", curve: "Curve | None", price: float, plot: Path | None
+    model: str,
+    demand: "PeakDemand",
+    target: "Target",
+    on: "Gpu",
+    curve: "Curve | None",
+    price: float,
+    plot: Path | None,
 ) -> "Record":
     from penstock.capacity import told
     from penstock.capacity.capacity_plan import DATASHEET_ERROR, plan, sizes

@@ -24,7 +24,7 @@ Events = Annotated[
 
 
 def _ask(key: str, method: str, path: str = "", body: object = None, **query: object) -> Any:  # noqa: ANN401
-    from penstock.clients.webhooks import ask
+    from penstock.clients.deferred import ask
 
     with connections.gateway(load(), key) as http:
         return ask(http, method, path, body, query or None)

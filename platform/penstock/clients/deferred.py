@@ -6,13 +6,31 @@ It uses the public API only, and knows nothing of the gateway's inside.
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import httpx
 
 from penstock.clients.chat import refused
 from penstock.clients.operator import Json
 from penstock.domain.command_error import CommandError
+
+WEBHOOKS = "/v1/webhooks"
+
+
+def ask(
+    http: httpx.Client, method: str, path: str = "", body: object = None, query: Mapping[str, Any] | None = None
+) -> Any:  # noqa: ANN401  the API's JSON
+    """Return the answer's JSON; ``CommandError`` says what was refused."""
+    try:
+        answer = http.request(method, WEBHOOKS + path, json=body, params=query)
+    except httpx.ConnectError:
+        raise
+    except httpx.HTTPError as error:
+        raise CommandError(f"The answer broke off: {error}.", do="Look at `penstock status`.") from error
+    if not answer.is_success:
+        raise refused(answer)
+    return answer.json()
+
 
 PAGE = 100
 TRIES = 5

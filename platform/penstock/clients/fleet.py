@@ -29,7 +29,7 @@ Worker = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class StartPatience:
     """The lease of a worker's reports, the longest start, and the folder of logs."""
 
     lease_s: float
@@ -38,7 +38,7 @@ class Waiting:
 
 
 class FleetWatch:
-    def __init__(self, connect: Callable[[], Operator], clock: Clock, waiting: Waiting) -> None:
+    def __init__(self, connect: Callable[[], Operator], clock: Clock, waiting: StartPatience) -> None:
         self._connect = connect
         self._waiting = waiting
         self._clock = clock

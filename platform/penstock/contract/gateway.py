@@ -71,8 +71,7 @@ GATEWAY = Process(
         Called(to="answers", setting="answers_url", port="redis", meaning="Answers under idempotency keys."),
         shared.ARTIFACTS,
         shared.PAYLOADS,
-        Called(to="worker", setting="", port="gate", meaning="Requests; where workers are, the routing table says."),
-        Called(to="collector", setting="otlp_endpoint", port="http", meaning="Traces, where that is wanted."),
+        *shared.WORKERS_AND_TRACES,
     ),
     ending=Ending(
         grace_setting="drain_grace_s",
@@ -80,7 +79,7 @@ GATEWAY = Process(
             ("SIGTERM", "Drains: takes no new connection, lets running answers end, delivers what they took."),
             ("SIGTERM again", "Ends at once."),
         ),
-        exits=((0, "ended in good order"), (1, "can't start or go on; the log's last line says why")),
+        exits=shared.EXITS,
     ),
     replicas="any number",
 )

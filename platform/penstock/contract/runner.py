@@ -3,7 +3,7 @@
 from penstock.apps.settings.processes import RunnerSettings
 from penstock.connectors.postgres import roles
 from penstock.contract import shared
-from penstock.contract.nouns import Called, Certificate, Ending, Life, Probe, Process
+from penstock.contract.nouns import Certificate, Ending, Life, Probe, Process
 from penstock.telemetry import pages
 from penstock.tls.identity import Role
 
@@ -35,15 +35,14 @@ RUNNER = Process(
         shared.LIMITS,
         shared.ARTIFACTS,
         shared.PAYLOADS,
-        Called(to="worker", setting="", port="gate", meaning="Requests; where workers are, the routing table says."),
-        Called(to="collector", setting="otlp_endpoint", port="http", meaning="Traces, where that is wanted."),
+        *shared.WORKERS_AND_TRACES,
     ),
     ending=Ending(
         grace_setting="drain_grace_s",
         signals=(
             ("SIGTERM", "Drains: claims no more, puts back what has not begun, lets what runs end within the grace."),
         ),
-        exits=((0, "ended in good order"), (1, "can't start or go on; the log's last line says why")),
+        exits=shared.EXITS,
     ),
     replicas="any number",
 )

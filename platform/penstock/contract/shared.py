@@ -63,6 +63,11 @@ ARTIFACTS = Called(to="artifacts", setting="artifact_store", port="https", meani
 PAYLOADS = Called(
     to="payloads", setting="payloads_url", port="https", meaning="S3: requests and results of jobs, sealed."
 )
+WORKERS_AND_TRACES = (
+    Called(to="worker", setting="", port="gate", meaning="Requests; where workers are, the routing table says."),
+    Called(to="collector", setting="otlp_endpoint", port="http", meaning="Traces, where that is wanted."),
+)
+EXITS = ((0, "ended in good order"), (1, "can't start or go on; the log's last line says why"))
 
 
 def database(role: str = "") -> Called:

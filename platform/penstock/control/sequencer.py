@@ -98,10 +98,10 @@ class Sequencer:
                     self._stand_by()
             except PenstockError as error:
                 wait_s = again_s
-                logger().warning("audit_step_failed", step=name, code=error.code, reason=error.message)
+                logger().warning("audit_step_failed", task=name, code=error.code, reason=error.message)
             except Exception as error:  # noqa: BLE001  a bug here must not end the controller
                 wait_s = again_s
-                logger().error("audit_step_failed", step=name, error_type=type(error).__name__, reason=str(error))
+                logger().error("audit_step_failed", task=name, error_type=type(error).__name__, reason=str(error))
             await asyncio.sleep(wait_s)
 
     def _stand_by(self) -> None:

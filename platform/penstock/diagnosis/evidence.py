@@ -71,7 +71,7 @@ class Check:
 
     @property
     def strength(self) -> float:
-        """Return the value relative to its limit; 1 if the limit is an upper one."""
+        """Relative to its limit; 1 if the limit is an upper one."""
         if self.value is None or self.sense is Sense.BELOW or not self.limit:
             return 1.0
         return min(MOST_STRENGTH, self.value / self.limit)
@@ -147,7 +147,7 @@ class Judgement:
 
     @property
     def state(self) -> State:
-        """The case's state: found if all needed evidence holds and none fails; ruled out if some fails."""
+        """Found if all needed evidence holds and none fails; ruled out if some fails."""
         found = [(one.holds, one.needed) for one in self.evidence]
         if any(holds is False for holds, _ in found):
             return State.RULED_OUT

@@ -26,7 +26,7 @@ def workers(recording: Recording) -> tuple[WorkerFigures, ...]:
 
 
 def versions(recording: Recording) -> tuple[VersionFigures, ...]:
-    """Return the workers by the controller; without it, the ready ones by their own pages."""
+    """By the controller; without it, the ready ones by their own pages."""
     gauges = (*recording.of(names.WORKERS), *recording.of(names.WORKERS_WANTED), *recording.of(names.WORKER_INFO))
     return tuple(_version(recording, version) for version in sorted({one.labels[Label.VERSION] for one in gauges}))
 
@@ -68,7 +68,7 @@ def _engine(recording: Recording, version: str, *, alone: bool) -> EngineFigures
 
 
 def _device(recording: Recording) -> float | None:
-    """Return the GPUs' busy ratio. The metric names no version, so it is used only if there is a single one."""
+    """The metric names no version, so it is used only if there is a single one."""
     percent = _mean(recording.levels.get(DEVICE_BUSY_PERCENT, ()))
     return None if percent is None else percent / PERCENT
 
@@ -108,7 +108,7 @@ def _is_loading(sample: Sample) -> bool:
 
 
 def _times(samples: Sequence[Sample], where: distribution.Where) -> float | None:
-    """Return the number of events that match; 0 if pages count only others, None if none counts any."""
+    """0 if pages count only other events, None if none counts any."""
     taken = [one for one in samples if where(one)]
     return total(taken) if taken else 0.0 if samples else None
 

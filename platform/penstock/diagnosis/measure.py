@@ -136,7 +136,7 @@ def _tenants(recording: Recording) -> tuple[TenantFigures, ...]:
 
 
 def _waiting(recording: Recording, tenant: str) -> float | None:
-    """Return the mean number of a tenant's waiting requests: its seconds of waiting, per second (Little's law)."""
+    """A tenant's seconds of waiting, per second (Little's law)."""
     found = distribution.of(recording, names.TENANT_QUEUE_SECONDS, has(Label.TENANT, tenant))
     return found.sum / recording.seconds if found is not None and recording.seconds else None
 
@@ -206,7 +206,7 @@ def _levels(recording: Recording, metric: Metric, where: distribution.Where = di
 
 
 def _unserved(recording: Recording, refused_ratio: float | None) -> Mapping[str, float] | None:
-    """Return the refusals for lack of a worker by version; None if there were some and no version is known."""
+    """By version; None if there were some and no version is known."""
     found = {one.labels.get(Label.VERSION, ""): one.value for one in recording.of(names.NO_WORKER)}
     if not found and refused_ratio != 0.0:
         return None
@@ -218,7 +218,7 @@ def _losses(recording: Recording) -> list[Sample]:
 
 
 def _lost(recording: Recording) -> tuple[LostWorker, ...]:
-    """Return a lost worker for each version and reason with losses in the window, named if the recording names one."""
+    """One for each version and reason with losses in the window, named if the recording names one."""
 
     def which(one: Sample) -> tuple[str, str]:
         return one.labels[Label.VERSION], one.labels[Label.REASON]
@@ -254,7 +254,7 @@ def _kept(recording: Recording, tier: SloTier, objective: Objective) -> KeptProm
 
 
 def _share(part: float, whole: float) -> float:
-    """Return a share within 0 and 1: counters of one page are read at slightly different times."""
+    """Counters of one page are read at slightly different times."""
     return min(1.0, max(0.0, part / whole))
 
 

@@ -76,9 +76,7 @@ class Recording:
     """The source of the recording, for people."""
 
     def of(self, metric: Metric, suffix: str = "") -> tuple[Sample, ...]:
-        """Return a metric's samples: a gauge's mean, a counter's growth, or the growth of a histogram's part
-        (``_sum``).
-        """
+        """A gauge's mean, a counter's growth, or the growth of a histogram's part (``_sum``)."""
         if metric.kind is MetricKind.GAUGE:
             return self.levels.get(metric.name, ())
         return self.increases.get(f"{metric.name}{suffix or '_total'}", ())

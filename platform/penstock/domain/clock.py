@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Monotonic and wall-clock time; the simulator implements both in virtual time."""
+    """The simulator implements both in virtual time."""
 
     def monotonic(self) -> float:
         """Seconds that never go backwards; origin arbitrary."""

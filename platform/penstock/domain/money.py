@@ -13,16 +13,14 @@ THOUSAND = 1000
 
 
 def dollars(micro: int) -> str:
-    """Format micro-dollars exactly, with two digits at least: ``$1,250.00``, ``$0.000042``; a difference,
-    ``-$0.01``.
-    """
+    """Exact, with two digits at least: ``$1,250.00``, ``$0.000042``, ``-$0.01``."""
     whole, _, cents = f"{abs(micro) / MICRO_PER_USD:,.6f}".partition(".")
     return f"{'-' if micro < 0 else ''}${whole}.{cents.rstrip('0'):0<2}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Price of a million tokens, micro-dollars. A version without a price cannot be registered (B5)."""
+    """Micro-dollars a million tokens. A version without a price cannot be registered (B5)."""
 
     prompt_per_mtok: MicroUsd
     cached_per_mtok: MicroUsd
@@ -33,7 +31,7 @@ class Price:
         return max(self.prompt_per_mtok, self.cached_per_mtok, self.output_per_mtok)
 
     def at(self, factor: float) -> "Price":
-        """Return the price at a service tier's factor, to a thousandth, rounded up to whole micro-dollars."""
+        """To a thousandth, rounded up to whole micro-dollars."""
         if factor == 1.0:
             return self
         thousandths = round(factor * THOUSAND)
@@ -44,19 +42,17 @@ class Price:
         )
 
     def output_for(self, amount: int, most: int) -> int:
-        """Return the number of output tokens, at most ``most``, that this amount (micro-dollars) pays."""
+        """Output tokens, at most ``most``, for this amount (micro-dollars)."""
         if not self.output_per_mtok:
             return most
         return min(most, max(0, amount) * TOKENS_PER_UNIT // self.output_per_mtok)
 
     def uncached(self, *, prompt: int, output: int) -> int:
-        """Return tokens times price, undivided and without discount for cached tokens: the basis for comparing
-        versions.
-        """
+        """Undivided and without discount for cached tokens: the basis for comparing versions."""
         return prompt * self.prompt_per_mtok + output * self.output_per_mtok
 
     def of(self, *, prompt: int, cached: int, output: int) -> MicroUsd:
-        """Return a request's cost, rounded up to a micro-dollar; ``cached`` tokens are part of ``prompt``."""
+        """Rounded up to a micro-dollar; ``cached`` tokens are part of ``prompt``."""
         total = (prompt - cached) * self.prompt_per_mtok + cached * self.cached_per_mtok + output * self.output_per_mtok
         return MicroUsd(-(-total // TOKENS_PER_UNIT))
 

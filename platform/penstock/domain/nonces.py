@@ -8,7 +8,7 @@ BLOCK_BYTES = 4096
 
 
 class _Block:
-    """The unused bytes of the last block; no byte is used twice, and a forked child starts with its own block."""
+    """No byte is used twice, and a forked child starts with its own block."""
 
     __slots__ = ("at", "data", "lock")
 

@@ -5,8 +5,7 @@ SHORTEST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 
 
 def retry_after_s(outage_s: float) -> float:
-    """Return the outage's duration so far, within bounds.
-
-    So a caller finds the store back after at most twice the outage, and a long outage gets few retries.
+    """The outage so far, within bounds: a caller finds the store back after at most twice the outage, and a long one
+    gets few retries.
     """
     return min(LONGEST_WAIT_S, max(SHORTEST_WAIT_S, outage_s))

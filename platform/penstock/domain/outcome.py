@@ -18,8 +18,6 @@ POOL_PINNED = "pool_pinned"
 
 
 class Outcome(StrEnum):
-    """End of a request, from the caller's point of view."""
-
     OK = "ok"
     BAD_REQUEST = "bad_request"
     UNAUTHENTICATED = "unauthenticated"
@@ -36,6 +34,8 @@ class Outcome(StrEnum):
     BROKEN_STREAM = "broken_stream"
     SLOW_READER = "slow_reader"
     INTERNAL = "internal"
+    FILTERED = "filtered"
+    """A safety pack refused the prompt, or ended the answer."""
 
     @property
     def spends_error_budget(self) -> bool:
@@ -43,9 +43,8 @@ class Outcome(StrEnum):
 
 
 def outcome_of(outcome: Outcome, reason: str | None = None, *, is_own: bool = False) -> Outcome:
-    """Return the outcome under which metrics, ledger, records and SLOs count this end.
-
-    A refusal because the tenant's own queue is full counts as one by a limit; ``is_own``: the caller caused the end.
+    """A refusal because the tenant's own queue is full counts as one by a limit; ``is_own``: the caller caused
+    the end.
     """
     if reason == TENANT_QUEUE and outcome in _BY_QUEUES:
         return Outcome.OVER_LIMIT
@@ -78,7 +77,7 @@ class Degradation(StrEnum):
 
 
 class Stage(StrEnum):
-    """Stages of a request in order; each has a latency histogram."""
+    """In order; each has a latency histogram."""
 
     EDGE = "edge"
     AUTH = "auth"

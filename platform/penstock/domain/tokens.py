@@ -13,9 +13,8 @@ OUTPUT_WEIGHT = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of a request; ``cached_tokens`` are prompt tokens found in the prefix cache.
-
-    ``exact`` is False if the engine's count never arrived, and the gateway counted the stream instead.
+    """``cached_tokens`` are prompt tokens found in the prefix cache. ``exact`` is False if the engine's count never
+    arrived, and the gateway counted the stream instead.
     """
 
     prompt_tokens: int = 0

@@ -16,6 +16,7 @@ _ENDS = {
     Outcome.SLOW_READER: ", until its reader was given up",
     Outcome.ENGINE_ERROR: ", at the worker that failed",
     Outcome.BROKEN_STREAM: ", after the worker was lost",
+    Outcome.FILTERED: ", until a safety pack ended it",
 }
 
 

@@ -4,6 +4,7 @@ Each function describes one part of the request's life in sentences, in order. M
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from penstock.domain.money import dollars
 from penstock.domain.outcome import Outcome, Stage
@@ -11,8 +12,22 @@ from penstock.domain.serving.request_record import Refusal, RequestRecord
 from penstock.domain.tenancy.tenant import TierName
 from penstock.explain.judging import Judged, cost, judged
 from penstock.explain.placing import adapters, attempts, batches, doors, workers
-from penstock.explain.spans import stages_of, unaccounted_s, when_unaccounted
+from penstock.explain.spans import stages_of, timeline, unaccounted_s, when_unaccounted
 from penstock.explain.words import count, listed, moment, seconds
+
+
+def shown(record: RequestRecord) -> dict[str, Any]:
+    attempts = [one._asdict() for one in record.attempts]
+    told = {"says": tell(record), "timeline": timeline(record), "attempts": attempts}
+    judgement = {"cost_micro_usd": cost(record), "promises": [_named(one) for one in judged(record)]}
+    return {"object": "request", **_named(record), **judgement, **told}
+
+
+def _named(value: object) -> Any:  # noqa: ANN401  as JSON
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: _named(one) for name, one in value._asdict().items()}
+    return [_named(one) for one in value] if isinstance(value, tuple | list) else value
+
 
 _RATES = {
     "rpm": "requests a minute",

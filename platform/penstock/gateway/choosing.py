@@ -43,7 +43,6 @@ class _Found(NamedTuple):
 
     @property
     def is_certain(self) -> bool:
-        """False if only the engine can count the prompt, and no bound proves that it fits."""
         cost, prepared = self.wish.cost, self.prepared
         output = 1 if cost.names_no_output else max(1, cost.output_each)
         return prepared.is_counted or prepared.prompt_tokens + output <= self.context
@@ -51,7 +50,7 @@ class _Found(NamedTuple):
 
 @dataclass(slots=True)
 class _Trial:
-    """The state of testing an auto alias's rules for one request: properties, known lengths, misfits."""
+    """The state of testing an auto alias's rules for one request."""
 
     progress: Progress
     asks: Asked
@@ -90,10 +89,7 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """Implements ``Chooser``; ``count`` is called with each choice.
-
-    ``autos`` finds an auto alias with the caller's rules.
-    """
+    """``autos`` finds an auto alias with the caller's rules."""
 
     autos: Callable[[str, Principal], Auto | None]
     resolver: Resolver
@@ -133,7 +129,7 @@ class Choosing:
         return call.chosen(version, prepared, fell_back_from=fell_back_from)
 
     async def _tried(self, rule: Rule, trial: _Trial) -> _Found | Misfit | None:
-        """Return a fitting rule's target, else its misfit; None if this key may not see the rule's model."""
+        """Return a fitting rule's target, else its misfit; None if hidden from this key."""
         call, fell_back = trial.call, list[VersionId]()
         wish = replace(call.request, model=rule.to)
         version = self._able(rule, wish, trial, fell_back)

@@ -19,7 +19,7 @@ MOST_VERSIONS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlyRefusal:
-    """``by_workers`` returns what the workers last told this tenant, ``by_limits`` raises the limits' refusal."""
+    """``by_workers``: what the workers last told this tenant; ``by_limits`` raises."""
 
     table: CurrentTable
     by_workers: Callable[[Collection[VersionId], Demand], Overloaded | None]

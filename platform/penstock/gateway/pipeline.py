@@ -47,40 +47,32 @@ class Resolver(Protocol):
 
 
 class Preprocessor(Protocol):
-    """Turns a prompt into tokens and block hashes, off the event loop if it is long."""
+    """Tokens and block hashes of a prompt, off the event loop if it is long."""
 
-    async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared:
-        """Count and hash the prompt, or raise ``InvalidField`` or ``ContextTooLong``."""
-        ...
+    async def prepare(self, request: InferenceRequest, version: VersionEntry, principal: Principal) -> Prepared: ...
 
 
 class Chooser(Protocol):
-    """Resolves and preprocesses in one step, since an auto alias's rules test the prompt's length."""
+    """Resolves and preprocesses in one step: an auto alias's rules test the prompt's length."""
 
     async def choose(
         self, progress: Progress, first: Callable[[VersionEntry], Awaitable[None]] | None = None
     ) -> Chosen:
-        """Return the call with version and prompt, or raise a ``BadRequest``.
-
-        The passed rules are added to ``progress`` in any case. ``first`` is awaited before any counting, with the first
-        version.
-        """
+        """The passed rules are added to ``progress`` in any case; ``first`` is awaited before any counting."""
         ...
 
 
 class Admission(Protocol):
     def due(self, call: Chosen) -> Due: ...
 
-    def lease(self, call: Chosen, due: Due) -> Admitted:
-        """Return the call with an undrawn lease, or raise a ``Rejected`` or ``BadRequest``."""
-        ...
+    def lease(self, call: Chosen, due: Due) -> Admitted: ...
 
     async def reserve(self, call: Admitted) -> None:
-        """Draw on the limits, or raise a ``Rejected``, or ``StoreUnavailable`` if a required store is unavailable."""
+        """Draw on the limits; ``StoreUnavailable`` only of a required store."""
         ...
 
     def move(self, call: Admitted) -> None:
-        """Move the open lease to the call's present version before the request runs: price and ledger row."""
+        """Move the open lease to the call's present version: price and ledger row."""
         ...
 
 
@@ -88,7 +80,7 @@ class Degrader(Protocol):
     def capped(self, call: Chosen) -> InferenceRequest | None: ...
 
     def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None:
-        """Return the request for a smaller model; ``refused``: the requested model has refused it."""
+        """``refused``: the requested model has refused it."""
         ...
 
     def fits(self, call: Chosen, smaller: VersionEntry) -> bool: ...
@@ -108,16 +100,14 @@ class Held(Protocol):
 
 class Holding(Protocol):
     def place(self, call: Admitted) -> Held | None:
-        """Hold the request; None if it need not wait. Raises a ``Rejected`` if no worker serves in time."""
+        """Hold the request; None if it need not wait."""
         ...
 
     async def again(self, call: Admitted, error: PenstockError) -> bool:
-        """Tell whether to hold a refused request because its workers have fallen asleep meanwhile."""
+        """Tell whether a refused request's workers have fallen asleep meanwhile."""
         ...
 
-    def passed_by(self, version: VersionEntry) -> None:
-        """Record that a request for this version is answered by another one."""
-        ...
+    def passed_by(self, version: VersionEntry) -> None: ...
 
 
 class Router(Protocol):
@@ -129,37 +119,31 @@ class Router(Protocol):
         tried: frozenset[WorkerId],
         demand: Demand,
     ) -> WorkerEntry:
-        """Return the worker and record the reason, or raise ``NoCapacity`` or ``Overloaded`` with the seconds to
-        wait.
-        """
+        """Record the reason, too; raises ``NoCapacity`` or ``Overloaded`` with the seconds to wait."""
         ...
 
     def refusal(self, versions: Iterable[VersionId], demand: Demand) -> Overloaded | None:
-        """Return the refusal if every worker of these versions lately reported this tenant's own queue as full."""
+        """Return the refusal if every worker of these versions reported this tenant's own queue as full."""
         ...
 
     def asks_again(self, version: VersionId, tenant: TenantId) -> bool:
-        """Tell whether to ask a worker that has just refused this tenant, since one of its requests has ended there."""
+        """Tell whether a worker that refused this tenant has ended one of its requests since."""
         ...
 
-    def ended(self, version: VersionId, tenant: TenantId) -> None:
-        """Record that a request of this tenant has left its engine."""
-        ...
+    def ended(self, version: VersionId, tenant: TenantId) -> None: ...
 
 
 class Dispatcher(Protocol):
-    """Sends the request to a worker; retries only while that is safe and within the retry budget."""
+    """Retries only while that is safe and within the retry budget."""
 
-    async def run(self, call: Admitted, ticket: Ticket, relay: Relay, pick: "Pick") -> None:
-        """Send the request; return when the answer has begun (or is complete), or raise."""
-        ...
+    async def run(self, call: Admitted, ticket: Ticket, relay: Relay, pick: "Pick") -> None: ...
 
     async def carry_on(self, call: Admitted, ticket: Ticket, rest: Rest, relay: Relay, pick: "Pick") -> None:
-        """Return when another worker continues a broken stream, or raise."""
+        """Return when another worker continues a broken stream."""
         ...
 
     def failed(self, call: Admitted) -> None:
-        """Record that a stream ended by an engine error that no worker can continue."""
+        """Record that a stream ended by an engine error."""
         ...
 
 
@@ -168,10 +152,8 @@ class Relays(Protocol):
 
 
 class Billing(Protocol):
-    """Closes an admitted request's lease and ledger row, by its worker's counts."""
-
     def close(self, call: Admitted, answer: Answer) -> None:
-        """Bill the request, now or when its worker reports the usage; its slots are freed at once."""
+        """Bill now or when the worker reports the usage; slots are freed at once."""
         ...
 
 
@@ -181,7 +163,7 @@ class Ledger(Protocol):
 
 class Shadows(Protocol):
     def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        """Copy the request in the background, if its route requires copies and there is room."""
+        """Copy the request in the background if there is room."""
         ...
 
 
@@ -276,7 +258,6 @@ class Pipeline:
         return lesser or (call if call.attempts.is_over_kv else None)
 
     async def _admitted(self, progress: Progress) -> Admitted:
-        """Choose the version and open the lease; if the budget refuses, for the smaller model."""
         progress.call = call = await self.chooser.choose(progress)
         progress.call = call = await self._degraded(call) or call
         call.timings.mark(Stage.PREPROCESS)
@@ -306,7 +287,6 @@ class Pipeline:
         return admitted
 
     async def _degraded(self, call: C, *, refused: bool = False) -> C | None:
-        """Return the degraded request if its tenant prefers that and it helps; None if nothing changes."""
         tries_cap = not refused or call.attempts.is_over_kv
         if tries_cap and (capped := self.degrader.capped(call)) is not None:
             return replace(call, request=capped, degraded=(Degradation.OUTPUT_CAPPED,))
@@ -325,7 +305,6 @@ class Pipeline:
         return replace(call, version=version, prepared=prepared, degraded=degraded)
 
     async def _run(self, call: Admitted, reply: Reply) -> Answer:
-        """Hold, dispatch and relay under the lease; the relay turns late errors into in-band events."""
         self.asked.came(call)
         relay, ticket = self.relays.open(call, reply), None
         demand = ANY if call.attempts.asks_again else call.demand
@@ -347,7 +326,6 @@ class Pipeline:
         return answer
 
     async def _sent(self, call: Admitted, relay: Relay, pick: Pick) -> Ticket | None:
-        """Dispatch, after the wait for a worker; None if no worker serves any more."""
         held = self.holding.place(call)
         try:
             if held is not None:

@@ -33,7 +33,7 @@ class Addresses(Generic[C]):
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def enter(self, address: str, connection: C, now: float) -> tuple[bool, C | None]:
-        """Tell whether the connection may stay, and which to close for it. ``leave`` ends each entry."""
+        """Also which connection to close for it. ``leave`` ends each entry."""
         mine = self._count[address] = self._count.get(address, 0) + 1
         self._total += 1
         silent = self._silent.setdefault(address, OrderedDict())

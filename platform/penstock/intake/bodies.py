@@ -19,8 +19,8 @@ from penstock.lateness.awake import awake_time, timeout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyBound:
-    """Bounds of one body. With ``least_bytes_s`` a large one gets more time: as long as it arrives at this rate, and no
-    piece takes longer than a whole small body may.
+    """With ``least_bytes_s`` a large body gets more time: as long as it arrives at this rate, and no piece takes longer
+    than a whole small body may.
     """
 
     most_bytes: int
@@ -65,7 +65,7 @@ class _Body:
         self._is_begun = self._is_whole = False
 
     async def receive(self) -> Message:
-        """Return the next piece, or raise a ``PenstockError``; after the body, wait for the client to leave."""
+        """Raises a ``PenstockError``; after the body, wait for the client to leave."""
         if self._is_whole:
             return await self._receive()
         if not self._is_begun:
@@ -91,7 +91,7 @@ class _Body:
             self._held.grow(window)
 
     def _piece_s(self) -> float:
-        """Return the seconds that the next piece may take: of the whole body's, not of its own."""
+        """Of the whole body's time, not of its own."""
         if self._bound.body.least_bytes_s and self._reply is not None:
             self._reply.still_receives()
         return min(self._patience_s - self._waited_s, self._bound.limits.body_timeout_s)

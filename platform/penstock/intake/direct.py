@@ -37,7 +37,7 @@ class ClientConnection(Protocol):
     def prove(self) -> None: ...
 
     def receives(self, cycle: RequestResponseCycle) -> None:
-        """Give the rest of this request's body its time again: the request's own reader bounds it."""
+        """The request's own reader bounds the rest of its body."""
         ...
 
     def close_after(self, *, unread: bool) -> None:
@@ -170,10 +170,8 @@ class DirectReply:
         return b"".join(parts)
 
     def forget(self) -> None:
-        """Drop the callbacks and waiters of a completed reply.
-
-        They refer to this reply. Such a cycle of references waits for the garbage collector, which delays every stream
-        of the process while it runs.
+        """Callbacks and waiters refer to this reply. Such a cycle of references waits for the garbage collector, which
+        delays every stream of the process while it runs.
         """
         self._on_gone = self._on_pause = self._on_resume = _nothing
         self.decor = _no_headers

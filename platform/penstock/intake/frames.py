@@ -115,9 +115,8 @@ class Frames:
         return len(given)
 
     def _complete(self, data: bytes, at: int, end: int) -> int:
-        """Skip whole frames that leave no message unfinished; return the offset of the next frame.
-
-        Nearly all frames are of this kind: one costs 0.3 µs here, 1.1 µs in parts.
+        """Return the offset of the next frame. Nearly all frames leave no message unfinished: one costs 0.3 µs here,
+        1.1 µs in parts.
         """
         if self._block or self._opening is not None:
             return at
@@ -157,7 +156,7 @@ class Frames:
             self._end()
 
     def _open_block(self) -> None:
-        """Count a frame into its header block, which ends with a flag; any other frame is a block of its own."""
+        """Which ends with a flag; any other frame is a block of its own."""
         block = self._block + _HEAD_BYTES + self._left
         if bool(self._block) != (self._kind == _CONTINUATION):
             raise NotHttp2

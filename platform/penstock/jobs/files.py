@@ -28,8 +28,7 @@ from penstock.domain.jobs.file import (
 from penstock.domain.jobs.ids import FileId
 from penstock.domain.jobs.payload import PayloadStore, PayloadWriter
 from penstock.domain.tenancy.tenant import Principal
-from penstock.gateway.deferred.bodies import MOST_FORM_BYTES
-from penstock.gateway.deferred.files import FileWish
+from penstock.gateway.deferred.files import MOST_FORM_BYTES, FileWish
 
 ALIVE_S = 120.0
 """Seconds after its last sign of life for which an upload holds its reserved room."""

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from penstock.domain.jobs.job import Job
 from penstock.gateway.calls.inside import BodyReply
-from penstock.gateway.calls.relay import Reply
+from penstock.gateway.calls.relay import PassedReply, Reply
 
 
 class AnswerReply(Reply, Protocol):
@@ -41,22 +41,17 @@ class WholeAnswers:
 def _nothing() -> None: ...
 
 
-class Stoppable:
+class Stoppable(PassedReply):
     """Passes an answer on to the reply behind it; ``stop`` ends the request, as a client's disconnect does."""
 
     def __init__(self, behind: Reply) -> None:
-        self._behind = behind
+        super().__init__(behind)
         self._is_stopped = False
         self._on_gone: Callable[[], None] = _nothing
-        self.start, self.write, self.finish, self.abort = behind.start, behind.write, behind.finish, behind.abort
-
-    @property
-    def started(self) -> bool:
-        return self._behind.started
 
     @property
     def gone(self) -> bool:
-        return self._is_stopped or self._behind.gone
+        return self._is_stopped or super().gone
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -66,4 +61,4 @@ class Stoppable:
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
         self._on_gone = on_gone
-        self._behind.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)
+        super().watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)

@@ -29,15 +29,11 @@ _INPUT = b'{"input":'
 
 
 class Accepting(Protocol):
-    async def accept(self, who: Principal, api: Api, raw: bytes) -> Accepted:
-        """Return what the request will run as; raises the ``BadRequest`` that the API itself would answer with."""
-        ...
+    async def accept(self, who: Principal, api: Api, raw: bytes) -> Accepted: ...
 
 
 class Intake(Protocol):
-    async def submit(self, job: NewJob, limits: EnqueueLimits) -> Submitted:
-        """Store a job; under an idempotency key that was used before, return that job."""
-        ...
+    async def submit(self, job: NewJob, limits: EnqueueLimits) -> Submitted: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

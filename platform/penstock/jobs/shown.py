@@ -70,6 +70,7 @@ class RunnerMetrics:
             metrics.gauge(names.JOB_QUEUE_DUE_SECONDS),
         )
         self._due_s.set(DAY_S)
+        self._transaction_s = metrics.gauge(names.OLDEST_TRANSACTION_SECONDS)
 
     def watch(self, held: Sized, endings: Sized) -> None:
         self._metrics.gauge(names.JOBS_RUNNING).set_function(lambda: len(held))
@@ -108,6 +109,7 @@ class RunnerMetrics:
         self._queued.set(found.jobs)
         self._age_s.set(max(0.0, now - found.oldest_at) if found.oldest_at else 0.0)
         self._due_s.set(found.due_at - now if found.due_at else DAY_S)
+        self._transaction_s.set(found.oldest_transaction_s)
 
     def late(self, number: int) -> None:
         self._ended.labels(outcome=Ended.LATE).inc(number)

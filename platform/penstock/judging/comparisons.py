@@ -67,7 +67,7 @@ class Comparisons:
             judge.next_stage()
 
     def take(self, second: ArmSecond, told_at: float) -> bool:
-        """Give a gateway's second of evidence to the judges; return False only if all judges dropped it."""
+        """False only if all judges dropped this second of evidence."""
         self._now = max(self._now, told_at)
         arms: dict[Alias, list[ArmCounts]] = {}
         for arm in second.arms:
@@ -76,7 +76,7 @@ class Comparisons:
         return any(took) or not took
 
     def catch_up(self) -> Iterator[None]:
-        """Update the judges one at a time, since fifty at once would block the event loop."""
+        """One judge at a time, since fifty at once would block the event loop."""
         now = self._now
         for judge in list(self._judges.values()):
             if now:

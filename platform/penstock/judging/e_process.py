@@ -28,7 +28,7 @@ class EProcess:
         self._evidence: float | None = None
 
     def observe(self, counts: Mapping[float, int], mean: float, cap: float = math.inf) -> None:
-        """Add a time slot's counts by score, of weight ``cap`` at most; ``mean`` is the tolerated score, in (0, 1)."""
+        """Counts by score, of weight ``cap`` at most; ``mean`` is the tolerated score, in (0, 1)."""
         many = sum(counts.values())
         if many:
             fractions = self._fractions
@@ -53,7 +53,7 @@ class EProcess:
         return max(self._logs) > 0.0
 
     def reaches(self, log_odds: float) -> bool:
-        """Tell whether the mean wealth reaches these log odds; the best bet, an upper bound, is checked first."""
+        """By the mean wealth; the best bet, an upper bound, is checked first."""
         return max(self._logs) >= log_odds and self.log_wealth >= log_odds
 
     @property
@@ -106,11 +106,7 @@ def mirrored(counts: Mapping[float, int]) -> dict[float, int]:
 def expected_s(
     per_s: Mapping[float, float], mean: float, cap: float, odds: float, fractions: tuple[float, ...] = FRACTIONS
 ) -> float:
-    """Return the expected seconds until these odds are reached, infinite if never; single runs may take half or twice
-    that.
-
-    ``per_s`` are requests per second by score.
-    """
+    """Infinite if never; single runs may take half or twice that. ``per_s`` are requests per second by score."""
     many = sum(per_s.values())
     if many <= 0.0:
         return math.inf

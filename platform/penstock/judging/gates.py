@@ -13,7 +13,7 @@ RANKED = (Metric.TTFT, Metric.ITL, Metric.PRICE)
 LEAST_RANK = 0.55
 """The narrowest tolerance above the noise between equal versions: at 0.52 five of six equal candidates were aborted."""
 SCORED = (Metric.ANSWERS,)
-SHARES = (Metric.BAD, Metric.REFUSED, Metric.EMPTY, Metric.CUT, Metric.JSON)
+SHARES = (Metric.BAD, Metric.REFUSED, Metric.EMPTY, Metric.CUT, Metric.JSON, Metric.FILTERED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class RankGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreGate:
-    """Tolerated mean scores in [0, 1], 0 among equals: ``hold <= abort``; a promotion rules out ``promote``."""
+    """In [0, 1], 0 among equals: ``hold <= abort``; a promotion rules out ``promote``."""
 
     promote: float
     hold: float

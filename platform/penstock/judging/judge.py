@@ -14,7 +14,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
-from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times
+from penstock.domain.rollout.arms import WORSE, ArmCounts, ArmSecond, Times
 from penstock.domain.rollout.judgement import Judgement, Metric, MetricFinding, Verdict
 from penstock.judging.aa_check import CAP, AACheck
 from penstock.judging.gates import RANKED, SCORED, SHARES, Gates
@@ -59,7 +59,7 @@ class Judge:
         self._said_of = (False, False)
 
     def next_stage(self) -> None:
-        """Require new proofs for the next stage, since another share is another load; evidence of harm is kept."""
+        """Another share is another load and needs new proofs; evidence of harm is kept."""
         self._said = None
         for ranked in self._ranked.values():
             ranked.next_stage()
@@ -67,9 +67,8 @@ class Judge:
             share.next_stage()
 
     def take(self, second: ArmSecond, now: float, arms: Iterable[ArmCounts] | None = None) -> bool:
-        """Add a gateway's second; False if it was counted before, is too late, or lies in the future.
-
-        ``arms`` are the alias's arms, if known.
+        """False if the second was counted before, is too late, or lies in the future. ``arms`` are the alias's arms, if
+        known.
         """
         who = (second.gateway, second.life)
         if second.number <= self._numbers.get(who, 0) or not self._judged_to < second.at <= now + AHEAD_S:
@@ -82,7 +81,7 @@ class Judge:
         return True
 
     def follow_clock(self, now: float) -> None:
-        """Count from ``now`` at the latest, by the store's clock: the rollout may have started ahead of that clock."""
+        """The rollout may have started ahead of the store's clock."""
         if self._judged_to > now + AHEAD_S:
             self._judged_to = math.floor(now)
 
@@ -158,9 +157,7 @@ class Judge:
 
 
 def _verdict(found: list[MetricFinding], *, alone: bool) -> Verdict:
-    """Return the worst finding's verdict; ``promote`` needs a proof in each metric, at least one by comparison with
-    the incumbent.
-    """
+    """The worst finding's; ``promote`` needs a proof in each metric, at least one by comparison with the incumbent."""
     worst = next((one.verdict for one in found if one.verdict in _HARM), None)
     if worst is not None:
         return worst
@@ -180,26 +177,26 @@ def _by_worker(times_of: TimesOf, arms: Iterable[ArmCounts]) -> dict[WorkerId, l
 
 
 def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
-    """Return, for each metric of ``SHARES`` in order, the number of its events and of the requests that they are
-    counted from.
-    """
-    good = bad = refused = empty = cut = answers = broken = asked = 0
+    """For each metric of ``SHARES`` in order: its events, and the requests that they are counted from."""
+    good = bad = refused = empty = cut = answers = broken = asked = filtered = shown = 0
     for arm in arms:
         good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
         empty, cut, answers = empty + arm.empty, cut + arm.cut, answers + arm.answers
         broken, asked = broken + arm.json_broken, asked + arm.json_asked
+        filtered, shown = filtered + arm.filtered, shown + arm.shown
     found = {
         Metric.BAD: (bad, bad + good),
         Metric.REFUSED: (refused, refused + good),
         Metric.EMPTY: (empty, answers),
         Metric.CUT: (cut, answers),
         Metric.JSON: (broken, asked),
+        Metric.FILTERED: (filtered, shown),
     }
     return tuple([found[metric] for metric in SHARES])
 
 
 def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
-    """Return a metric's events by tenant; events of unnamed tenants count as those of one tenant."""
+    """Events of unnamed tenants count as those of one tenant."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
         return NO_TENANTS
@@ -210,7 +207,7 @@ def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[Ten
     return found if nameless <= 0 else found | {TenantId(""): nameless}
 
 
-_WORSE = {Metric.REFUSED: "refused", Metric.EMPTY: "empty", Metric.CUT: "cut", Metric.JSON: "json_broken"}
+_WORSE = dict(zip(SHARES[1:], WORSE, strict=True))  # Metric.BAD is nobody's: outcomes count once per sticky key
 _ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
 _TIMES: dict[Metric, TimesOf] = {
     Metric.TTFT: attrgetter("ttft"),

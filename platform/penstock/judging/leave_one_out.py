@@ -27,13 +27,13 @@ _CLEARLY = 2.0
 
 
 class EventLeaveOneOut:
-    """For each tenant with bad events, an e-process without them; it starts as a copy of the one with all tenants."""
+    """By tenant with bad events; each starts as a copy of the one with all tenants."""
 
     def __init__(self) -> None:
         self._without: dict[TenantId, EProcess] = {}
 
     def observe(self, before: EProcess, so: Mapping[TenantId, int], all_: int, mean: float, cap: float) -> None:
-        """Add a time slot's bad events; ``before`` is the e-process with all tenants before this slot."""
+        """``before`` is the e-process with all tenants before this slot."""
         if not before.has_gained:
             self._without.clear()
         for tenant in so:
@@ -89,8 +89,8 @@ class PriceLeaveOneOut:
     def observe(
         self, at: int, before: tuple[Ranks, EProcess, EProcess], given: Prices, caps: tuple[float, float]
     ) -> None:
-        """Add a second's prices. ``before`` are the ranks and e-processes with all tenants before it, ``caps`` the
-        e-processes' caps.
+        """``before`` are the ranks and e-processes with all tenants before this second, ``caps`` the e-processes'
+        caps.
         """
         ranks, abort, brake = before
         if not abort.has_gained and not brake.has_gained:
@@ -113,9 +113,8 @@ class PriceLeaveOneOut:
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 
     def _admitted(self, at: int, answers: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
-        """Return the tenants that now get an e-process without them, each in place of a tenant with far fewer answers.
-
-        The tenant that the evidence needs most is never replaced.
+        """Each in place of a tenant with far fewer answers. The tenant that the evidence needs most is never
+        replaced.
         """
         self._parts.add(at, answers)
         found = list[TenantId]()

@@ -36,9 +36,8 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStage:
-    """A stage: ``needs_s`` seconds until a proof, None if the traffic is too thin (``lacks`` says why).
-
-    ``finds_s`` is the time to an abort by fault, None if the fault would not be detected.
+    """``needs_s`` until a proof, None if the traffic is too thin (``lacks`` says why). ``finds_s`` until an abort by
+    fault, None if the fault would not be detected.
     """
 
     name: str
@@ -54,7 +53,7 @@ class PlannedStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The stages, and their total seconds without a fault: None if one of the stages never ends."""
+    """Total seconds without a fault: None if one of the stages never ends."""
 
     stages: tuple[PlannedStage, ...]
     takes_s: float | None
@@ -64,9 +63,7 @@ class Planned:
 
 
 def plan(rollout: Rollout, requests: int, over_s: float, gates: Gates, incumbents: int) -> Planned:
-    """Return each stage's durations; ``requests`` are the alias's requests in the last ``over_s``, ``incumbents`` its
-    workers.
-    """
+    """``requests`` are the alias's in the last ``over_s``, ``incumbents`` its workers."""
     per_s = requests / over_s
     stages = tuple(_stage(rollout, one, per_s, gates, incumbents) for one in rollout.stages)
     needed = [one.needs_s for one in stages]
@@ -99,7 +96,7 @@ def _stage(rollout: Rollout, stage: Stage, all_per_s: float, gates: Gates, incum
 
 
 def _lacks(rollout: Rollout, stage: Stage, per_s: float, rest_per_s: float, gates: Gates) -> str:
-    """Describe why the stage would not be proven within its patience; empty if it would be."""
+    """Empty if the stage would be proven within its patience."""
     if stage.watched:
         return ""
     if stage.weight < WEIGHT_TOTAL and rest_per_s * MOST_S < LEAST * STRATA:

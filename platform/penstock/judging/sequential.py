@@ -18,7 +18,7 @@ from penstock.judging.strata import FORGIVEN, Ranks
 NO_TENANTS: Mapping[TenantId, int] = MappingProxyType({})
 KNOWN_S = 300
 """Seconds over which the incumbent's own share is averaged."""
-UNWAITED = (Metric.PRICE, Metric.EMPTY, Metric.CUT, Metric.JSON)
+UNWAITED = (Metric.PRICE, Metric.EMPTY, Metric.CUT, Metric.JSON, Metric.FILTERED)
 """Metrics of requests that may be rare: no promotion waits for a sample of them."""
 ALONE = "not enough for an abort if one tenant is left out"
 LEAST_KNOWN = 50
@@ -67,7 +67,7 @@ class RankTest(_Test):
         cap: float,
         prices: Prices = NO_PRICES,
     ) -> None:
-        """Add a second's times; ``cap`` comes from the A/A check, ``prices`` are given for the price metric only."""
+        """``cap`` comes from the A/A check, ``prices`` are given for the price metric only."""
         theirs = tuple(incumbent)
         caps = min(cap, self._caps.abort), self._caps.brake * min(1.0, cap)
         if self._leave_one_out is not None:
@@ -158,7 +158,7 @@ class ScoreTest(_Test):
         self._proof.observe(mirrored(counts), 1.0 - self._gate.promote)
 
     def finding(self, *, is_needed: bool) -> MetricFinding | None:
-        """Return the finding; None without evidence if no proof is needed. A proof stays valid at every share."""
+        """None without evidence if no proof is needed. A proof stays valid at every share."""
         mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
         tests = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))
@@ -210,9 +210,8 @@ class ShareTest(_Test):
 
     @property
     def finding(self) -> MetricFinding | None:
-        """Return the finding; None if neither version has such events.
-
-        Events that few callers ask for need no proof, but harm counts at once.
+        """None if neither version has such events. Events that few callers ask for need no proof, but harm counts at
+        once.
         """
         if not self._is_told:
             self._is_told, self._finding = True, self._found()
@@ -234,9 +233,7 @@ class ShareTest(_Test):
         return self._told(Verdict.PROMOTE if proven else Verdict.WAIT, self._proof, self._odds.share_promote, said)
 
     def _harm(self, verdict: Verdict, bets: EProcess, said: str) -> MetricFinding:
-        """Return a finding of harm; events that callers can cause abort only if the evidence holds without any one
-        tenant.
-        """
+        """Events that callers can cause abort only if the evidence holds without any one tenant."""
         is_enough = self._metric is Metric.BAD or self._leave_one_out.holds_without_any(math.log(self._odds.share))
         if verdict is Verdict.ABORT and not is_enough:
             verdict, said = Verdict.HOLD, f"{said}; {ALONE}"

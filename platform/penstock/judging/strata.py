@@ -47,9 +47,7 @@ class _StratumSample:
         return _StratumSample(list(self.buckets), self.many, deque(self.slots))
 
     def forget(self, now: int) -> None:
-        """Drop requests older than a minute while enough newer ones remain, and those past the age limit in any
-        case.
-        """
+        """Requests older than a minute while enough newer ones remain, and those past the age limit in any case."""
         while self.slots:
             at, counts, many = self.slots[0]
             if at > now - SPAN_S or (at > now - MOST_S and self.many - many < LEAST):
@@ -60,9 +58,7 @@ class _StratumSample:
             self.many -= many
 
     def rank(self, bucket: int) -> float:
-        """Return the part of the sample below this bucket plus half of the part in it; two pseudo-counts moderate small
-        samples.
-        """
+        """The part below this bucket plus half of the part in it; two pseudo-counts moderate small samples."""
         return (sum(self.buckets[:bucket]) + 0.5 * self.buckets[bucket] + 1.0) / (self.many + 2.0)
 
 
@@ -94,10 +90,8 @@ class Ranks:
             self._sweep()
 
     def scores(self, times: Iterable[Times], forgiven: int = 0) -> tuple[dict[float, int], int]:
-        """Return counts by rank in [0, 1], and the number of requests without comparable ones.
-
-        ``forgiven`` buckets are subtracted from ``times``, so that a negligible difference does not change the rank if
-        times vary little.
+        """In [0, 1], and the number of requests without comparable ones. ``forgiven`` buckets are subtracted from
+        ``times``, so that a negligible difference does not change the rank if times vary little.
         """
         (found,), unmatched = self.scores_by(times, (forgiven,))
         return found, unmatched

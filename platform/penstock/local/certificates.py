@@ -25,10 +25,7 @@ _DAY_S = 86_400.0
 
 
 def ensure(settings: Settings, clock: Clock) -> int:
-    """Create missing certificates and replace those that expire soon; return their number.
-
-    Raises ``CommandError`` for configured files that no process would start with.
-    """
+    """Also those that expire soon; return the number of made ones."""
     files_of(settings, Role.GATEWAY)
     if settings.tls is not Tls.ON or settings.tls_cert_file:
         return 0

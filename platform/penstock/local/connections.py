@@ -10,7 +10,7 @@ import httpx
 from penstock.apps.peers import files_of, of_home
 from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
 from penstock.apps.settings.told import Tls
-from penstock.clients.fleet import FleetWatch, Waiting
+from penstock.clients.fleet import FleetWatch, StartPatience
 from penstock.clients.operator import TIMEOUT_S as OPERATOR_S
 from penstock.clients.operator import Operator
 from penstock.domain.clock import Clock, SystemClock
@@ -41,10 +41,6 @@ def _admin_key(settings: Settings) -> str:
 
 
 def controller_address(settings: Settings) -> str:
-    """Return the controller's address; raise ``CommandError`` if none is known.
-
-    A caller with its own key may be on any machine: without a home the address is the controllers' default.
-    """
     given, file = settings.url or settings.controller_url, settings.paths.controller_address
     if given:
         return given.rstrip("/")
@@ -55,7 +51,7 @@ def controller_address(settings: Settings) -> str:
 
 def fleet(settings: Settings, clock: Clock) -> FleetWatch:
     own = settings.model_copy(update=dict.fromkeys(CALLERS_OWN, ""))
-    waiting = Waiting(lease_s=settings.lease_s, most_s=settings.start_within_s, logs=settings.paths.logs)
+    waiting = StartPatience(lease_s=settings.lease_s, most_s=settings.start_within_s, logs=settings.paths.logs)
     return FleetWatch(lambda: operator(own), clock, waiting)
 
 
@@ -68,7 +64,7 @@ def gateway_address(settings: Settings) -> str:
 
 @contextmanager
 def gateway(settings: Settings, key: str = "", url: str = "") -> Iterator[httpx.Client]:
-    """Yield a client with this key, or the demo tenant's; ``CommandError`` without a gateway."""
+    """With this key, or the demo tenant's; ``CommandError`` without a gateway."""
     url = url.rstrip("/") or gateway_address(settings)
     headers = {"authorization": f"Bearer {key or _demo_key(settings)}"}
     try:

@@ -56,7 +56,7 @@ class Database:
             ) from error
 
     async def watch(self) -> None:
-        """Restart the server whenever it ends or hangs; raise ``CommandError`` on a crash loop."""
+        """Whenever the server ends or hangs; ``CommandError`` on a crash loop."""
         deaths: list[float] = []
         while self.server is not None:
             hang = asyncio.create_task(self._kill_if_hung(self.server))
@@ -86,7 +86,7 @@ class Database:
         return silent_s
 
     async def _ask(self, server: EmbeddedPostgres) -> None:
-        """Return if the server answers at all: a server that refuses does not hang."""
+        """Any answer is enough: a server that refuses does not hang."""
         is_up = False
         try:
             await server.ask()

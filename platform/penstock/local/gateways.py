@@ -11,7 +11,7 @@ from collections.abc import Callable
 from penstock.apps.settings import CALLERS_OWN, Settings
 from penstock.domain.command_error import CommandError
 from penstock.local import connections
-from penstock.local.shutdown import Parts
+from penstock.local.shutdown import PlatformParts
 from penstock.supervision.supervisor import Supervisor
 
 LOOK_S = 2.0
@@ -22,7 +22,7 @@ WITHIN_S = 5.0
 
 
 def wanted(settings: Settings) -> int | None:
-    """Return the number of gateways that the controller decided; None if it has none, or does not answer."""
+    """None if the controller has decided none, or does not answer."""
     own = settings.model_copy(update=dict.fromkeys(CALLERS_OWN, ""))
     try:
         number: int | None = connections.operator(own, timeout_s=WITHIN_S).get("/scale")["gateways_wanted"]
@@ -34,7 +34,7 @@ def wanted(settings: Settings) -> int | None:
 class LocalGateways:
     def __init__(
         self,
-        parts: Parts,
+        parts: PlatformParts,
         make: Callable[[int], Supervisor],
         wanted: Callable[[], int | None],
         report: Callable[[str], None],

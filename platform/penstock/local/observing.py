@@ -20,7 +20,7 @@ from penstock.apps.settings import Settings
 from penstock.apps.settings.told import Home
 from penstock.connectors.process import leftovers
 from penstock.connectors.prometheus import configuration
-from penstock.connectors.prometheus.configuration import Scraping, Target
+from penstock.connectors.prometheus.configuration import ScrapeTarget, Scraping
 from penstock.domain.command_error import CommandError
 from penstock.slo.alertmanager import Receivers, plain
 from penstock.supervision import exposition, listening, tied
@@ -169,7 +169,7 @@ def tell(settings: Settings, pids: Mapping[str, int]) -> None:
         write_private(file, text)
 
 
-def _targets(settings: Settings, pids: Mapping[str, int]) -> Iterator[Target]:
+def _targets(settings: Settings, pids: Mapping[str, int]) -> Iterator[ScrapeTarget]:
     target = partial(_target, settings)
     for name, pid in pids.items():
         role = name.partition(" ")[0]
@@ -182,6 +182,6 @@ def _targets(settings: Settings, pids: Mapping[str, int]) -> Iterator[Target]:
         )
 
 
-def _target(settings: Settings, pid: int, **labels: str) -> Iterator[Target]:
+def _target(settings: Settings, pid: int, **labels: str) -> Iterator[ScrapeTarget]:
     if url := exposition.address(settings.paths.run, pid):
-        yield Target(address=urlsplit(url).netloc, labels={"zone": settings.zone, **labels})
+        yield ScrapeTarget(address=urlsplit(url).netloc, labels={"zone": settings.zone, **labels})

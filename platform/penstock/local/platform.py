@@ -11,7 +11,7 @@ from penstock.local import certificates, connections, database, home, observing,
 from penstock.local.gateways import LocalGateways
 from penstock.local.restarts import Restarts
 from penstock.local.screen import Screen
-from penstock.local.shutdown import Parts
+from penstock.local.shutdown import PlatformParts
 from penstock.local.starting import Start
 from penstock.supervision import exposition
 from penstock.supervision.listening import url_of
@@ -30,7 +30,7 @@ class LocalPlatform:
         self._screen = screen
         self._clock = clock
         self._restarts = Restarts(clock)
-        self._parts = Parts(database=database.of(settings, clock, screen.say, self._restarts))
+        self._parts = PlatformParts(database=database.of(settings, clock, screen.say, self._restarts))
         self._state = state.UpState(pid=os.getpid())
         self._requests: asyncio.Queue[Request] = asyncio.Queue()
         self._most_gateways = most_gateways
@@ -72,7 +72,7 @@ class LocalPlatform:
             raise _first(errors) from errors
 
     async def _watch_spare(self, supervisor: Supervisor) -> None:
-        """Watch an optional process: its crash loop is reported and ends no other process."""
+        """A crash loop is reported and ends no other process."""
         try:
             await supervisor.watch()
         except CommandError as error:
@@ -92,7 +92,7 @@ class LocalPlatform:
                 self._screen.error(error)
 
     async def roll_gateways(self) -> None:
-        """Replace the gateways one by one: each successor serves before its predecessor drains."""
+        """One by one: each successor serves before its predecessor drains."""
         await self._roll(self._parts.gateways)
 
     async def roll_runners(self) -> None:

@@ -14,7 +14,7 @@ LOG = "supervisor.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarted:
-    """A process's restarts since the platform's start; ``at`` is the last one's Unix second."""
+    """Since the platform's start; ``at`` is the last one's Unix second."""
 
     count: int = 0
     at: float = 0.0
@@ -30,14 +30,14 @@ class Restarts:
         self._of: dict[str, Restarted] = {}
 
     def log_to(self, folder: Path) -> TextIO:
-        """Open the supervisor's log, beside those of its processes, for the rest of this process's life."""
+        """Beside the logs of its processes, for the rest of this process's life."""
         folder.mkdir(parents=True, exist_ok=True)
         log = (folder / LOG).open("a", buffering=1)
         logs.configure("supervisor", stream=log)
         return log
 
     def expect(self, process: str) -> None:
-        """Show a process's counters at zero, so that its first restart is an increase."""
+        """At zero, so that a process's first restart is an increase."""
         for cause in Cause:
             self._counter.labels(process=process, reason=cause.value)
 

@@ -36,7 +36,7 @@ def run(settings: Settings, *, ask: bool) -> int:
 
 
 def _with_gateways(settings: Settings) -> tuple[Settings, int]:
-    """Return the settings with the first number of gateways, and the largest; 0 if their number is not scaled."""
+    """With the first number of gateways, and the largest; 0 if not scaled."""
     if not settings.scale_file or settings.fleet is not FleetKind.LOCAL:
         return settings, 0
     from penstock.apps.scales import bounds_of
@@ -48,7 +48,7 @@ def _with_gateways(settings: Settings) -> tuple[Settings, int]:
 
 
 class _Session:
-    """One run: the first signal ends the work, the second one the draining."""
+    """The first signal ends the work, the second one the draining."""
 
     def __init__(self, platform: LocalPlatform, screen: Screen) -> None:
         self._platform = platform

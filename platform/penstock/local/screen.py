@@ -29,7 +29,7 @@ class Said:
 
 
 class Phase:
-    """One phase on the screen: ``note`` shows its present work, ``result`` its outcome."""
+    """``note`` shows its present work, ``result`` its outcome."""
 
     def __init__(self, note: Note) -> None:
         self.note = note
@@ -91,7 +91,7 @@ class Screen:
 
 
 def show_error(console: Console, error: CommandError, *, since: int = 0) -> None:
-    """Print an error with the end of its log; ``since`` is the first byte of this run's lines."""
+    """With the end of its log; ``since`` is the first byte of this run's lines."""
     console.print(f"[bold red]✗[/] {escape(error.what)}", highlight=False, soft_wrap=True)
     for line in tail(error.log, since) if error.log is not None else []:
         console.print(f"  [dim]│ {escape(line)}[/]", highlight=False, soft_wrap=True)

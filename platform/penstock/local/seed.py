@@ -13,8 +13,9 @@ from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.migrations import migrate as apply_migrations
 from penstock.connectors.postgres.registry import PostgresRegistry
+from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.connectors.postgres.tenancy import PostgresTenancy
-from penstock.control.registry import operators
+from penstock.control.registry import operators, packs
 from penstock.control.registry.registry import Registry
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
@@ -23,11 +24,11 @@ from penstock.domain.fleet.table import WEIGHT_TOTAL, Route, Share
 from penstock.domain.ids import Alias, ModelName, TenantId, VersionId
 from penstock.domain.tenancy.audit import NO_TENANT, Act
 from penstock.domain.tenancy.keys import is_hash_of, key_id_of, mint
-from penstock.domain.tenancy.tenant import Role, Tenant
+from penstock.domain.tenancy.tenant import Plan, Role, Tenant
 from penstock.packaging.packing import Packed
 from penstock.supervision.files import read_if_there, write_private
 
-DEMO = Tenant(id=TenantId("demo"), name="Demo")
+DEMO = Tenant(id=TenantId("demo"), name="Demo", plan=Plan(safety="secrets"))
 
 
 @asynccontextmanager
@@ -54,7 +55,6 @@ async def let_in(address: str) -> None:
 
 
 async def claim(settings: Settings) -> None:
-    """Claim the database for this platform; raise ``CommandError`` if it is another platform's."""
     async with opened(settings.database_url) as database:
         await ownership.check(settings, database, keys.read(settings))
 
@@ -63,12 +63,13 @@ class Seed:
     def __init__(self, settings: Settings, database: Database, clock: Clock) -> None:
         self._paths = settings.paths
         self._replicas = settings.workers
-        self._tenancy = PostgresTenancy(database)
+        self._tenancy, self._packs = PostgresTenancy(database), PostgresPacks(database)
         self._registry = Registry(PostgresRegistry(database))
         self._clock = clock
         self._peppers = keys.read(settings).peppers
 
     async def tenants(self) -> int:
+        await packs.seed(self._packs, self._clock.now())
         known = {tenant.id for tenant in await self._tenancy.tenants()}
         for tenant in (DEMO, operators.TENANT):
             if tenant.id not in known:

@@ -27,7 +27,7 @@ ENGINES_SOCKET = "engines.sock"
 
 
 def gateway(settings: Settings, number: int, fd: int, most: int) -> Command:
-    """Return a gateway's command; ``most``: gateways that there may be, of which each gives its part of limits."""
+    """``most``: gateways that there may be, of which each gives its part of limits."""
     is_added = number > settings.gateways  # the controller's port is behind those of the first ones
     settings = _with_metrics_port(settings, number if is_added else number - 1)
     named = {"gateway_name": f"{socket.gethostname()}:{number}", "gateways": most}
@@ -41,7 +41,7 @@ def controller(settings: Settings) -> Command:
 
 
 def runner(settings: Settings, number: int) -> Command:
-    """Return the command of a jobs runner; its private listener takes any port."""
+    """Its private listener takes any port that is free."""
     named = {"gateway_name": f"{socket.gethostname()}:runner-{number}", "metrics_port": 0}
     settings = settings.model_copy(update=named)
     return _command(settings, f"runner {number}", f"runner-{number}.log", ("jobs-runner",), ())
@@ -85,7 +85,7 @@ async def always_ready(_: Child) -> bool:
 
 
 async def ask(run: Path, child: Child) -> None:
-    """Ask a process for its health on its own listener; return at any answer, or if it does not listen yet."""
+    """On its own listener; return at any answer, or if it does not listen yet."""
     url = exposition.address(run, child.pid)
     if url:
         await ask_at(f"{url.removesuffix(pages.METRICS)}{pages.LIVE}", child)
@@ -98,7 +98,7 @@ async def ask_at(url: str, _: Child) -> None:
 
 
 async def is_not_stopped(child: Child) -> None:
-    """Return unless the process is stopped by a signal; it has no listener to ask."""
+    """A process stopped by a signal has no listener to ask."""
     while is_stopped(child.pid):  # noqa: ASYNC110  another process's state has no event
         await asyncio.sleep(STOPPED_POLL_S)
 

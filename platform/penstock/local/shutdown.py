@@ -14,11 +14,8 @@ from penstock.supervision.supervisor import Supervisor
 
 
 @dataclass(slots=True, kw_only=True)
-class Parts:
-    """The supervisor's own processes and sockets; the workers are the controller's.
-
-    Closing ``lifeline`` ends the engines' parent.
-    """
+class PlatformParts:
+    """Own processes and sockets; the workers are the controller's."""
 
     database: Database
     listener: socket.socket | None = None
@@ -51,7 +48,7 @@ BEYOND_GRACE_S = 10.0
 """Seconds beyond the drain's grace period for a process to end by itself."""
 
 
-async def drain(parts: Parts, settings: Settings, report: Callable[[str], None]) -> None:
+async def drain(parts: PlatformParts, settings: Settings, report: Callable[[str], None]) -> None:
     """End everything in order; running answers get the grace period."""
     grace_s = settings.drain_grace_s + BEYOND_GRACE_S
     paths = settings.paths
@@ -72,7 +69,7 @@ async def drain(parts: Parts, settings: Settings, report: Callable[[str], None])
     await parts.database.stop()
 
 
-async def force(parts: Parts, settings: Settings) -> None:
+async def force(parts: PlatformParts, settings: Settings) -> None:
     for supervisor in parts.supervisors:
         supervisor.kill()
     leftovers.kill(leftovers.living(settings.paths.run))
@@ -80,7 +77,7 @@ async def force(parts: Parts, settings: Settings) -> None:
     await parts.database.stop()
 
 
-def _cut(parts: Parts) -> None:
+def _cut(parts: PlatformParts) -> None:
     if parts.lifeline >= 0:
         os.close(parts.lifeline)
         parts.lifeline = -1

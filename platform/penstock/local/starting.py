@@ -14,7 +14,7 @@ from penstock.local import certificates, connections, database, home, observing,
 from penstock.local.gateways import LocalGateways, wanted
 from penstock.local.restarts import Restarts
 from penstock.local.screen import Phase
-from penstock.local.shutdown import Parts
+from penstock.local.shutdown import PlatformParts
 from penstock.packaging.demo import version_names
 from penstock.packaging.demo_models import DEMO_MODELS
 from penstock.packaging.packing import Packed
@@ -32,7 +32,7 @@ class Start:
     """Fills ``parts`` and completes ``settings`` (port, database, engines' parent)."""
 
     def __init__(
-        self, settings: Settings, parts: Parts, clock: Clock, report: Callable[[str], None], restarts: Restarts
+        self, settings: Settings, parts: PlatformParts, clock: Clock, report: Callable[[str], None], restarts: Restarts
     ) -> None:
         self.most_gateways = 0
         """Gateways at most, if their number is scaled."""

@@ -29,7 +29,7 @@ class UpState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalProcess:
-    """A process of this home: memory in MB and CPU time in seconds, as texts, and the address of its metrics."""
+    """Memory in MB and CPU time in seconds, as texts, and the address of its metrics."""
 
     name: str
     pid: int

@@ -42,11 +42,9 @@ def shapes_of(base: Manifest, store: ArtifactStore) -> Shapes:
 
 
 def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tuple[str, ...]:
-    """Return the modules that an adapter has, after checking them against the base's ``shapes``.
-
-    With ``lora_A`` or ``lora_B`` zero in every module it changes nothing: it was never trained.
-
-    ``dtype`` is the engine's precision. Raises ``ArtifactRefused`` with advice for the adapter's author.
+    """Return the adapter's modules, checked against the base's ``shapes``. With ``lora_A`` or ``lora_B`` zero in every
+    module it changes nothing: it was never trained. ``dtype`` is the engine's precision. Raises ``ArtifactRefused``
+    with advice for the adapter's author.
     """
     check_safetensors(path)
     with path.open("rb") as file:

@@ -16,7 +16,7 @@ from penstock.packaging.packing import Choices, Packed, Publishing, measure, pub
 
 
 def push(source: Path, choices: Choices, base: ModelVersion, publishing: Publishing) -> Packed:
-    """Check, sign and store an adapter; blocks. Raises ``ArtifactRefused`` if it does not fit its base."""
+    """Blocks. Raises ``ArtifactRefused`` if the adapter does not fit its base."""
     with tempfile.TemporaryDirectory(prefix=".adapter-", dir=publishing.work) as name:
         folder = Path(name)
         publishing.report(f"{choices.name}: checking it beside {base.id}")
@@ -60,7 +60,7 @@ def _weights_in(source: Path) -> Path:
 
 
 def _check_size(weights: Path, rank: int, shapes: adapter_weights.Shapes) -> None:
-    """Refuse files larger than the rank allows (4 bytes per value, and a header), before they are copied."""
+    """At most what the rank allows (4 bytes per value, and a header), before files are copied."""
     most = sum(4 * rank * (rows + columns) + _HEADER_BYTES for rows, columns in shapes.values()) + _HEADER_BYTES
     size = weights.stat().st_size
     if size > most:

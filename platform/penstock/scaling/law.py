@@ -39,7 +39,7 @@ class Engines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A version's asked work: its mean request, a worker's speed for it, and ``work`` in worker-seconds a second."""
+    """Its mean request, a worker's speed for it, and ``work`` in worker-seconds a second."""
 
     shape: Shape
     speed: Speed
@@ -48,9 +48,8 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The needed workers, with fractions. ``guard`` is a whole number to have at least; 0 if no guard adds.
-
-    If no signal gives a number, ``is_known`` is False and ``workers`` the present number.
+    """``workers`` with fractions; ``guard`` is a whole number to have at least, 0 if no guard adds. If no signal gives
+    a number, ``is_known`` is False and ``workers`` the present number.
     """
 
     workers: float
@@ -73,7 +72,7 @@ def buying(rates: Mapping[Standing, Rate]) -> Rate:
 
 
 def load_of(curve: Curve, demand: VersionDemand, tier: SloTier, last: Shape | None) -> Load:
-    """Return the asked work; without arrivals the last known mean request stands for those that are held or wait."""
+    """Without arrivals the last known mean request stands for those that are held or wait."""
     rate = buying(demand.rates)
     shape = shape_of(rate, demand.uncached_ratio) if rate.requests > 0.0 else last or _held_shape(demand)
     at = speed(curve, shape, tier.within_s(Indicator.ITL))
@@ -119,7 +118,7 @@ def unmeasured(demand: VersionDemand, ready: Sequence[Seen]) -> tuple[Signal, ..
 def need(
     load: Load, engines: Engines, demand: VersionDemand, tier: SloTier, growth: float, *, is_settled: bool
 ) -> Need:
-    """Return the workers that the demand needs. ``is_settled``: recent late answers are of the present workers."""
+    """``is_settled``: recent late answers are of the present workers."""
     ttft_s = tier.within_s(Indicator.TTFT) or tier.within_s(Indicator.LATENCY)
     drain_s = max(c.DRAIN_LEAST_S, ttft_s - load.speed.prefill_s)
     waiting = engines.backlog + demand.held_requests
@@ -166,9 +165,8 @@ def _guards(engines: Engines, demand: VersionDemand, tier: SloTier, *, is_settle
 
 
 def _burn(demand: VersionDemand, tier: SloTier) -> float:
-    """Return the late answers relative to the error budget; 0 if there are too few answers to tell.
-
-    More than 5 % late first tokens mean a TTFT p95 beyond the objective; a missed deadline counts as late.
+    """0 if there are too few answers to tell. More than 5 % late first tokens mean a TTFT p95 beyond the objective; a
+    missed deadline counts as late.
     """
     judged = (
         tier.objective(Indicator.TTFT) or tier.objective(Indicator.LATENCY) or tier.objective(Indicator.AVAILABILITY)

@@ -14,7 +14,7 @@ from penstock.scaling import constants as c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """A version's number over time: the present one, the largest recent needs, and when it last changed."""
+    """The present number, the largest recent needs, and when it last changed."""
 
     workers: int
     deployed: int = 0
@@ -30,7 +30,7 @@ class Pace:
 
     @classmethod
     def adopting(cls, workers: int, now: float, deployed: int = 0) -> Self:
-        """Return a new leader's pace: the present workers are kept for a window, since earlier needs are unknown."""
+        """A new leader keeps the present workers for a window, since earlier needs are unknown."""
         return cls(workers=workers, deployed=deployed, in_at=now + c.IN_WINDOW_S - c.IN_EVERY_S)
 
     def noting(self, need: float, ready: int, now: float) -> "Pace":
@@ -39,7 +39,7 @@ class Pace:
         return replace(self, needs=(*recent, (now, need)), ready=ready, ready_at=ready_at)
 
     def holding(self, ready: int, now: float) -> "Pace":
-        """Record the present number as needed now, because missing reports are no reason for fewer workers."""
+        """Missing reports are no reason for fewer workers."""
         return self.noting(self.workers / (1.0 + c.DEAD_BAND), ready, now)
 
     def is_settled(self, now: float) -> bool:
@@ -51,7 +51,7 @@ class Pace:
         return math.ceil(largest * (1.0 + c.DEAD_BAND) - 1e-9)
 
     def steps_in(self, now: float, floor: int) -> int:
-        """Return how many workers may go now: a tenth of all, none below the floor or the largest recent need."""
+        """A tenth of all, none below the floor or the largest recent need."""
         if now - self.in_at < c.IN_EVERY_S:
             return 0
         least = max(floor, self.lowest())

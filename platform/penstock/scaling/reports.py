@@ -53,9 +53,7 @@ class Reports:
     """CPU seconds of all gateways, by whole second."""
 
     def take(self, report: GatewayReport, now: float) -> bool:
-        """Take a report at ``now``, in awake seconds; return False if it is refused as unsound or not newer than the
-        last.
-        """
+        """At ``now``, in awake seconds; False if the report is unsound or not newer than the last."""
         known = self._known.get(report.gateway)
         if not _is_sound(report) or (known is None and len(self._known) >= MOST_GATEWAYS) or _is_old(known, report):
             return False

@@ -12,7 +12,7 @@ from penstock.scaling.constants import RESIDENCY_TIMES, SETTLE_S
 
 
 def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tuple[WorkerId, ...]:
-    """Return the workers to cordon, one at a time the idlest of the largest zone; none that started too recently."""
+    """One at a time the idlest of the largest zone; none that started too recently."""
     stayed = [one for one in ready if now - one.since >= RESIDENCY_TIMES * start_s]
     zones = Counter(one.report.zone for one in ready)
     idlest = sorted(stayed, key=lambda one: (work(one), one.report.load.queued_tokens, one.report.worker), reverse=True)
@@ -27,7 +27,7 @@ def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tup
 
 
 def drained(cordoned: Iterable[Seen], since: Mapping[WorkerId, float], heard_after: float) -> tuple[WorkerId, ...]:
-    """Return the cordoned workers that can end: idle in a report made after all gateways stopped sending to them."""
+    """Idle in a report made after all gateways stopped sending to them."""
     return tuple(
         one.report.worker
         for one in cordoned
@@ -36,7 +36,7 @@ def drained(cordoned: Iterable[Seen], since: Mapping[WorkerId, float], heard_aft
 
 
 def taken_back(cordoned: Sequence[Seen], count: int) -> tuple[WorkerId, ...]:
-    """Return the draining workers to keep after all: the busiest first, since they would be the last to become idle."""
+    """The busiest first, since they would be the last to become idle."""
     busiest = sorted(cordoned, key=lambda one: (-work(one), one.report.worker))
     return tuple(one.report.worker for one in busiest[:count])
 

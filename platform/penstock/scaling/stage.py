@@ -113,7 +113,7 @@ class Step:
 
 
 def scale(state: State, scene: FleetScene, now: float) -> Step:
-    """Decide at ``now`` (Unix seconds). The state of a version that is no longer scaled is dropped."""
+    """At ``now`` (Unix seconds). The state of a version that is no longer scaled is dropped."""
     heard_after = scene.heard_after(now)
     found = supplies(scene.seen, scene.running, state.cordoned, heard_after)
     versions: dict[VersionId, Tracked] = {}
@@ -134,7 +134,7 @@ def scale(state: State, scene: FleetScene, now: float) -> Step:
 
 
 def _follow(before: Tracked | None, scaled: Scaled, supply: Supply, now: float) -> Tracked:
-    """Return a version's state at ``now``; a new leader takes the present workers as the number, for a window."""
+    """A new leader takes the present workers as the number, for a window."""
     if before is None:
         counted = supply.counted(now, c.START_DEFAULT_S) or scaled.deployed
         pace = Pace.adopting(counted, now, scaled.deployed)
@@ -209,7 +209,7 @@ def _decide(look: _VersionScene) -> tuple[Tracked, Target, ScaleRecord]:
 
 
 def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
-    """Return the version's state, the workers that it needs, and the slots that batch work may hold."""
+    """State, needed workers, and the slots that batch work may hold."""
     scaled, supply, tracked, now = look.scaled, look.supply, look.tracked, look.now
     if look.is_used:
         tracked = replace(tracked, used_at=now)
@@ -239,7 +239,7 @@ def _needed(look: _VersionScene) -> tuple[Tracked, law.Need, int | None]:
 
 
 def _least(look: _VersionScene, tracked: Tracked) -> tuple[int, bool]:
-    """Return the floor, and whether the version goes to zero because no request came in its idle time."""
+    """The floor, and whether no request in its idle time sends the version to zero."""
     floor = look.scaled.bounds.floor(look.now)
     is_idle = floor == 0 and look.all.is_known and look.now - tracked.used_at >= look.scaled.bounds.idle_s
     return max(floor, 0 if is_idle or not tracked.pace.workers else 1), is_idle
@@ -306,7 +306,7 @@ def _in(look: _VersionScene, pace: Pace, count: int, start_s: float, reason: str
 
 
 def _idle(look: _VersionScene, need: law.Need, least: int) -> dict[Idle, int]:
-    """Return the GPUs that run nothing, by reason: those beyond wish and floor first, then those of the floor."""
+    """By reason: GPUs beyond wish and floor first, then those of the floor."""
     ready, cordoned = look.supply.ready, look.supply.cordoned
     idle, wish = sum(not scale_in.work(one) for one in ready), need.wish if need.is_known else 0
     beyond = min(idle, max(0, len(ready) - max(wish, least))) if need.is_known else 0

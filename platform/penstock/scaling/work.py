@@ -22,9 +22,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """A mean request: ``prompt`` tokens to compute (without cached ones), ``output`` tokens, mean ``context`` in the
-    cache.
-    """
+    """``prompt`` tokens to compute (without cached ones), ``output`` tokens, mean ``context`` in the cache."""
 
     prompt: float
     output: float

@@ -7,7 +7,7 @@ segment, so an object that was cut off fails.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from penstock.sealing.segments import HEADER_BYTES, TAG_BYTES, Opening, Sealing, Subject, Unreadable
+from penstock.sealing.segments import TAG_BYTES, Opening, Sealing, Subject, TenantKey, Unreadable
 
 SEGMENT_BYTES = 64 << 10
 """Clear bytes of a segment: 50 µs of sealing, and the least that is read to read a byte."""
@@ -17,7 +17,7 @@ _SEALED_BYTES = SEGMENT_BYTES + TAG_BYTES
 class ObjectSealer:
     """Turns an object's bytes, as they come, into sealed ones; ``size`` counts the clear bytes."""
 
-    def __init__(self, key: bytes, subject: Subject) -> None:
+    def __init__(self, key: TenantKey, subject: Subject) -> None:
         self._sealing = Sealing(key, subject)
         self._ready = [self._sealing.header]
         self._rest = bytearray()
@@ -55,15 +55,16 @@ class Block(NamedTuple):
 
 
 class ObjectOpener:
-    """Opens ranges of one sealed object of ``sealed_bytes``; of the keys, the one that fits is used."""
+    """Opens ranges of one sealed object of ``sealed_bytes``; of the secrets, the one that fits is used."""
 
-    def __init__(self, keys: Sequence[bytes], subject: Subject, header: bytes, sealed_bytes: int) -> None:
-        body = sealed_bytes - HEADER_BYTES
+    def __init__(self, secrets: Sequence[bytes], subject: Subject, header: bytes, sealed_bytes: int) -> None:
+        self._starts_at = len(header)
+        body = sealed_bytes - self._starts_at
         self._segments = -(-body // _SEALED_BYTES)
         self.size = body - self._segments * TAG_BYTES
-        if body < TAG_BYTES or len(header) != HEADER_BYTES:
+        if body < TAG_BYTES or not secrets:
             raise Unreadable
-        self._openings = [Opening(key, subject, header) for key in keys]
+        self._openings = [Opening(secret, subject, header) for secret in secrets]
 
     def blocks(self, at: int, size: int | None, most_segments: int) -> Iterator[Block]:
         """Yield the blocks of a range, which is cut at the object's end; at least one, also for no bytes."""
@@ -73,7 +74,7 @@ class ObjectOpener:
         first = min(at // SEGMENT_BYTES, last)
         for number in range(first, last + 1, most_segments):
             count = min(most_segments, last + 1 - number)
-            start, clear_at = HEADER_BYTES + number * _SEALED_BYTES, number * SEGMENT_BYTES
+            start, clear_at = self._starts_at + number * _SEALED_BYTES, number * SEGMENT_BYTES
             skip = max(0, at - clear_at)
             wanted = max(0, min(end, clear_at + count * SEGMENT_BYTES) - clear_at - skip)
             yield Block(number, start, count * _SEALED_BYTES, skip, wanted)

@@ -1,13 +1,13 @@
 """Seals an object in segments that open alone, each in its own position of its own object only.
 
-Each tenant's key is derived from the platform's, each object's from the tenant's and from a header with the format's
-version and a random salt. A segment's nonce is its number and a last-segment flag, so an altered, moved, cut off or
-foreign segment fails to open.
+Each object has a key of its own, derived from its tenant's key, its name and a header: the format's version, the id of
+the tenant's key, a random salt. Header, tenant and name are associated data of every segment; its nonce is its number
+and a last-segment flag. So an altered, moved, cut off or foreign segment fails to open.
 """
 
 import hashlib
 import hmac
-import secrets
+import os
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -17,9 +17,13 @@ from penstock.domain.ids import TenantId
 
 TAG_BYTES = 16
 SALT_BYTES = 16
-FORMAT = b"PSL\x01"
-"""The version of the format, ahead of the salt."""
-HEADER_BYTES = len(FORMAT) + SALT_BYTES
+KEY_ID_BYTES = 16
+FORMAT = b"PSL\x02"
+"""The version of the format, ahead of the key's id and the salt."""
+FORMER = b"PSL\x01"
+"""The format under keys derived from the platform's, without the key's id: it is opened, and written no more."""
+HEADER_BYTES = len(FORMAT) + KEY_ID_BYTES + SALT_BYTES
+_FORMER_BYTES = len(FORMER) + SALT_BYTES
 _NUMBER_BYTES = 11
 
 
@@ -35,39 +39,67 @@ class Subject(NamedTuple):
     name: str
 
 
+class TenantKey(NamedTuple):
+    id: bytes
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"TenantKey({self.id.hex()})"
+
+
 class Sealing:
     """Closes the segments of one new object, in order."""
 
-    def __init__(self, key: bytes, subject: Subject) -> None:
-        self.header = FORMAT + secrets.token_bytes(SALT_BYTES)
-        self._cipher = _cipher(key, subject, self.header)
+    def __init__(self, key: TenantKey, subject: Subject) -> None:
+        self.header = FORMAT + key.id + os.urandom(SALT_BYTES)
+        self._cipher, self._bound = _cipher(key.secret, subject, self.header)
         self._number = 0
 
     def close(self, segment: bytes, *, is_last: bool) -> bytes:
         number, self._number = self._number, self._number + 1
-        return self._cipher.encrypt(_nonce(number, is_last=is_last), segment, None)
+        return self._cipher.encrypt(_nonce(number, is_last=is_last), segment, self._bound)
 
 
 class Opening:
     """Opens segments of one object, in any order."""
 
-    def __init__(self, key: bytes, subject: Subject, header: bytes) -> None:
-        """Raise ``Unreadable`` for a format of another version; a bare salt is that of answers before the first."""
-        if len(header) != SALT_BYTES and not (len(header) == HEADER_BYTES and header.startswith(FORMAT)):
-            raise Unreadable
-        self._cipher = _cipher(key, subject, header)
+    def __init__(self, secret: bytes, subject: Subject, header: bytes) -> None:
+        """Raise ``Unreadable`` for a format of another version."""
+        cipher = _former if key_id(header) is None else _cipher
+        self._cipher, self._bound = cipher(secret, subject, header)
 
     def open(self, number: int, segment: bytes, *, is_last: bool) -> bytes:
         """Raises ``Unreadable`` if this is not the object's segment of this number."""
         try:
-            return self._cipher.decrypt(_nonce(number, is_last=is_last), segment, None)
+            return self._cipher.decrypt(_nonce(number, is_last=is_last), segment, self._bound)
         except InvalidTag as error:
             raise Unreadable from error
 
 
-def _cipher(key: bytes, subject: Subject, header: bytes) -> AESGCM:
+def header_of(sealed: bytes) -> bytes:
+    """Return the header at the beginning of an object; ``Unreadable`` if no known version begins so."""
+    header = sealed[: _FORMER_BYTES if sealed.startswith(FORMER) else HEADER_BYTES]
+    key_id(header)
+    return header
+
+
+def key_id(header: bytes) -> bytes | None:
+    """Return the id of the tenant's key; None for the former format."""
+    if len(header) == HEADER_BYTES and header.startswith(FORMAT):
+        return header[len(FORMAT) : len(FORMAT) + KEY_ID_BYTES]
+    if len(header) == _FORMER_BYTES and header.startswith(FORMER):
+        return None
+    raise Unreadable
+
+
+def _cipher(secret: bytes, subject: Subject, header: bytes) -> tuple[AESGCM, bytes | None]:
+    bound = header + "\x1f".join(subject).encode()
+    return AESGCM(hashlib.blake2b(bound, digest_size=32, key=secret).digest()), bound
+
+
+def _former(key: bytes, subject: Subject, header: bytes) -> tuple[AESGCM, bytes | None]:
     of_tenant = hmac.digest(key, f"{subject.kind}/{subject.tenant}".encode() + b"\x01", hashlib.sha256)
-    return AESGCM(hmac.digest(of_tenant, subject.name.encode() + header + b"\x01", hashlib.sha256))
+    return AESGCM(hmac.digest(of_tenant, subject.name.encode() + header + b"\x01", hashlib.sha256)), None
 
 
 def _nonce(number: int, *, is_last: bool) -> bytes:

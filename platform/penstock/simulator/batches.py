@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from penstock.domain.serving.report import Trigger
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
-from penstock.worker.batching.policy import Batch, BatchDecision, Device, Policy
+from penstock.worker.batching.policy import Batch, BatchDecision, DeviceState, Policy
 from penstock.worker.batching.settings import BatchSettings
 
 Took = Callable[[Key, int, float], float]
@@ -29,7 +29,7 @@ class Batching(Protocol):
 
     def expire(self, now: float) -> list[Waiting]: ...
 
-    def decide(self, now: float, device: Device) -> BatchDecision: ...
+    def decide(self, now: float, device: DeviceState) -> BatchDecision: ...
 
 
 class Arrival(NamedTuple):
@@ -39,7 +39,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedBatch:
-    """One simulated batch: times of its decision and end, and the p99 of compute predicted at the decision."""
+    """Times of its decision and end, and the p99 of compute predicted at the decision."""
 
     key: Key
     trigger: Trigger
@@ -121,8 +121,8 @@ class Bench:
             decision = self._policy.decide(now, self._device())
         return max(decision.look_at, now + 1e-9)
 
-    def _device(self) -> Device:
-        return Device(len(self._running), self._since, self._free_at)
+    def _device(self) -> DeviceState:
+        return DeviceState(len(self._running), self._since, self._free_at)
 
     def _start(self, batch: Batch, now: float) -> None:
         size = len(batch.taken)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.domain.ids import RequestId
-from penstock.domain.models.steps import Batch, StepModel, pairs_of
+from penstock.domain.models.steps import StepBatch, StepModel, pairs_of
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.engines.standstill import Standstill
 from penstock.worker.engines.stepping import EVERYBODY, Inside, Stepping, Turnout
@@ -59,7 +59,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SimulatedStep:
     """The result of a step: duration, first tokens, reports to the queue, finished requests."""
 
     seconds: float
@@ -70,9 +70,7 @@ class Step:
 
 @dataclass(slots=True)
 class _Group:
-    """Sequences that take part in the same steps: one tenant's, a request's that may be stopped, or all; ``step``
-    counts the steps.
-    """
+    """One tenant's sequences, a request's that may be stopped, or all; ``step`` counts the steps."""
 
     weight: float
     stops: Stops
@@ -89,9 +87,7 @@ class _Group:
 
 @dataclass(slots=True)
 class EngineModel:
-    """The running engine; ``step`` advances it by one step.
-
-    With ``stepping``, that policy divides the steps among tenants. KV blocks and the order of preemption are not
+    """With ``stepping``, that policy divides the steps among tenants. KV blocks and the order of preemption are not
     modelled: a preempted sequence resumes.
     """
 
@@ -146,7 +142,7 @@ class EngineModel:
         """Return the tokens that each of the request's sequences has after this step."""
         return self._group(sequence).made(sequence)
 
-    def step(self) -> Step:
+    def step(self) -> SimulatedStep:
         while self._waiting and self._width + self._waiting[0].width <= max(self.max_seqs, self._waiting[0].width):
             head = self._waiting.popleft()
             self._prefilling[head.work.request] = head
@@ -164,7 +160,7 @@ class EngineModel:
             self._end(sequence)
         seconds = self.model.of(batch) if batch.decoding or batch.prompt else IDLE_STEP_S
         self._seconds += seconds
-        return Step(seconds=seconds, first=first, told=told, done=done)
+        return SimulatedStep(seconds=seconds, first=first, told=told, done=done)
 
     def _turnout(self) -> Turnout:
         if self.stepping is None:
@@ -174,7 +170,7 @@ class EngineModel:
         stopped = self.standstill.next(((name, one.stops) for name, one in self._groups.items()), self._seconds)
         return replace(turnout, still=turnout.still | stopped)
 
-    def _work(self, groups: Mapping[str, _Group], turnout: Turnout) -> tuple[Batch, list[Sequence]]:
+    def _work(self, groups: Mapping[str, _Group], turnout: Turnout) -> tuple[StepBatch, list[Sequence]]:
         """Decode and prefill participating sequences; return the step's work, and finished prompts."""
         decoding, context = sum(one.batch for one in groups.values()), sum(one.context for one in groups.values())
         tokens, pairs, ready = 0, 0.0, list[Sequence]()
@@ -198,7 +194,7 @@ class EngineModel:
             group.context += group.batch
             if self.stepping is not None:
                 self.stepping.served(name, cost_of(read[name], group.batch), self._seconds)
-        batch = Batch(decoding=decoding, prompt=tokens, context=context, pairs=pairs)
+        batch = StepBatch(decoding=decoding, prompt=tokens, context=context, pairs=pairs)
         return batch, ready
 
     def _due(self, groups: Iterable[_Group]) -> tuple[list[Sequence], list[Sequence]]:

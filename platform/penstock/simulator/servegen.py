@@ -21,7 +21,7 @@ from penstock.worker.gate.queueing.work import Work
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """One client in one window: its arrivals and the lengths of its prompts and answers with their weights."""
+    """In one window: its arrivals and the lengths of its prompts and answers with their weights."""
 
     name: str
     rate_per_s: float

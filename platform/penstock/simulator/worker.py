@@ -13,7 +13,7 @@ from functools import partial
 
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.serving.slo import NO_PROMISE, TimedPromise
-from penstock.simulator.engine import EngineModel, Sequence, Step
+from penstock.simulator.engine import EngineModel, Sequence, SimulatedStep
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.work import Work, cost
 from penstock.worker.gate.queueing.yielding import PROMISED
@@ -25,7 +25,7 @@ LEAST_STEP_S = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """A request of the traffic: time, cost, true answer lengths; ``then`` gives the caller's next request."""
+    """Time, cost, true answer lengths; ``then`` gives the caller's next request."""
 
     at: float
     work: Work
@@ -40,7 +40,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class TenantRecord:
-    """The results of one tenant: ``service`` is all work done for it, ``good`` the part completed in time."""
+    """``service`` is all work done for it, ``good`` the part completed in time."""
 
     ttft_s: list[float] = field(default_factory=list)
     itl_s: list[float] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Worker:
         self._here: dict[RequestId, _Here] = {}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
-        self._news: Step | None = None
+        self._news: SimulatedStep | None = None
 
     def _promise(self, work: Work) -> TimedPromise:
         return self.promise if work.standing >= PROMISED else NO_PROMISE

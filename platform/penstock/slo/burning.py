@@ -14,6 +14,7 @@ NAMES = {
     "ttft": "TtftBurn",
     "itl": "ItlBurn",
     "latency": "LatencyBurn",
+    "turnaround": "TurnaroundBurn",
 }
 """An alert's name by its objective; its runbook has the same name."""
 EFFECT = (
@@ -67,9 +68,8 @@ def _over_since(promise: Promise, pair: WindowPair, now_ratio: float, interval_s
 
 
 def _expr(promise: Promise, pair: WindowPair, windows: Windows, interval_s: int) -> str:
-    """Return the alert's PromQL: all windows burn, and the long one has enough bad events.
-
-    Bad events of the last minutes are counted directly, because sums of recorded rates lag by minutes.
+    """All windows burn, and the long one has enough bad events. Those of the last minutes are counted directly, because
+    sums of recorded rates lag by minutes.
     """
     bound = f"({pair.factor(promise.period_days):.6g} * {promise.budget_ratio:.6g})"
     long, short, now = (promise.series(recorded.error_ratio(one)) for one in (pair.long, pair.short, pair.now))

@@ -54,6 +54,8 @@ class Measure:
 
 
 def measure(tier: str, objective: Objective) -> Measure:
+    if objective.indicator is Indicator.TURNAROUND:
+        return _TURNAROUND
     if objective.indicator in _BY_OUTCOME:
         return _by_outcome(_BY_OUTCOME[objective.indicator], tier)
     return _by_time(_BY_TIME[objective.indicator], tier, objective)
@@ -66,6 +68,13 @@ _BY_TIME = {
     Indicator.LATENCY: names.REQUEST_SECONDS,
 }
 _OURS = tuple(sorted(one.value for one in Outcome if one.spends_error_budget))
+
+
+def _jobs_ended(*outcomes: str) -> Selection:
+    return Selection(series=f"{names.JOBS_ENDED.name}_total", labels={Label.OUTCOME: outcomes})
+
+
+_TURNAROUND = Measure(events=_jobs_ended("done", "late", "dead_letter"), bad=_jobs_ended("late", "dead_letter"))
 
 
 def _by_outcome(metric: Metric, tier: str) -> Measure:

@@ -24,9 +24,8 @@ def error_ratio(window: str) -> str:
 
 
 def count(rate: str, window: str, interval_s: int = INTERVAL_S) -> str:
-    """Return the PromQL of the number of events in a window, from a recorded rate.
-
-    Missing samples add nothing: a mean would extend a young Prometheus's first minute to the whole window.
+    """Events in a window, by a recorded rate. Missing samples add nothing: a mean would extend a young Prometheus's
+    first minute to the whole window.
     """
     return f"sum_over_time({rate}[{window}]) * {interval_s}"
 

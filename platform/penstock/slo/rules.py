@@ -119,10 +119,7 @@ def _check(promise: Promise, windows: Windows) -> None:
 
 
 def _without_data(promise: Promise) -> Alert:
-    """Return the alert for an objective without data.
-
-    A gateway exports a tier's series from its first table on, with or without traffic: it is never idleness.
-    """
+    """A gateway exports a tier's series from its first table on, with or without traffic: it is never idleness."""
     series = promise.series(recorded.BAD_EVENTS)
     return Alert(
         name="PromiseWithoutData",

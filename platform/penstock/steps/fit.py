@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from penstock.domain.errors import InvalidField
-from penstock.domain.models.steps import LEAST_POINTS, Batch, Point, StepModel
+from penstock.domain.models.steps import LEAST_POINTS, Point, StepBatch, StepModel
 
 FOLDS = 10
 """Parts of the points for the held-out error: each is predicted by a fit to the others."""
@@ -102,7 +102,7 @@ def _solved(points: Sequence[Point], knee: int | None) -> StepModel:
     )
 
 
-def _columns(batch: Batch, knee: int | None) -> Row:
+def _columns(batch: StepBatch, knee: int | None) -> Row:
     """Return the factors of the five coefficients; up to the knee of riding tokens the weights alone count."""
     tokens = batch.decoding + batch.prompt
     is_free = knee is not None and tokens <= knee

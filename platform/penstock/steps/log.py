@@ -11,7 +11,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, field
 
-from penstock.domain.models.steps import Batch, Point
+from penstock.domain.models.steps import Point, StepBatch
 
 KEPT = 9
 """Recent steps of one composition; their median is the point."""
@@ -37,11 +37,11 @@ class StepLog:
     steps: int = 0
     disturbed: int = 0
     _cells: dict[_Cell, deque[Point]] = field(default_factory=dict)
-    _planned: deque[tuple[Batch, float, float]] = field(default_factory=lambda: deque(maxlen=IN_FLIGHT))
+    _planned: deque[tuple[StepBatch, float, float]] = field(default_factory=lambda: deque(maxlen=IN_FLIGHT))
     _ended: float = 0.0
     _ended_waited: float = 0.0
 
-    def planned(self, batch: Batch, at: float, waited_s: float) -> None:
+    def planned(self, batch: StepBatch, at: float, waited_s: float) -> None:
         """Note a step that is planned at a second; ``waited_s`` is the engine's whole time without a core so far."""
         self._planned.append((batch, at, waited_s))
 

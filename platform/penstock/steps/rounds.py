@@ -18,7 +18,7 @@ BESIDE = (16, 48, 160)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class EngineBounds:
     """The bounds of an engine: sequences, tokens of a sequence, tokens of the KV cache (0: not told)."""
 
     max_seqs: int
@@ -40,7 +40,7 @@ class Round:
     beside: tuple[int, ...] = ()
 
 
-def rounds(room: Room) -> Iterator[Round]:
+def rounds(room: EngineBounds) -> Iterator[Round]:
     """Yield the rounds that fit the engine, cheap ones first."""
     sizes = [size for size in (1, 2, 4, 8, 16, 32, 64, 128) if size <= room.max_seqs]
     alone = (Round(sequences=1, prompt=prompt, output=1) for prompt in PROMPTS for _ in range(REPEATS))

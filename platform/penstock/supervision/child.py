@@ -13,10 +13,7 @@ from penstock.lateness.awake import timeout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """The arguments of a process. ``environment`` replaces the supervisor's; ``fds`` are inherited.
-
-    ``leads``: start the process in a new session; otherwise it must create its own process group.
-    """
+    """``environment`` replaces the supervisor's; ``fds`` are inherited by the process."""
 
     name: str
     argv: Sequence[str]
@@ -27,7 +24,7 @@ class Command:
 
 
 class Child:
-    """A started process in its own process group, so that Ctrl-C reaches the supervisor alone."""
+    """In its own process group, so that Ctrl-C reaches the supervisor alone."""
 
     def __init__(self, command: Command, process: asyncio.subprocess.Process) -> None:
         self.command = command

@@ -14,7 +14,7 @@ _REACHED = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not bo
 
 
 def bind(host: str, port: int, setting: str = "PENSTOCK_PORT", host_setting: str = "PENSTOCK_HOST") -> socket.socket:
-    """Return a bound, inheritable socket that does not listen yet; port 0 takes a free one; errors name settings."""
+    """Inheritable, not listening yet; port 0 takes a free one; errors name settings."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio knows it for TCP by that
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -28,13 +28,12 @@ def bind(host: str, port: int, setting: str = "PENSTOCK_PORT", host_setting: str
 
 
 def check_free(host: str, port: int, setting: str, host_setting: str = "PENSTOCK_HOST") -> None:
-    """Raise ``CommandError`` if a port named by the user is taken; 0 always passes."""
+    """``CommandError`` if a port named by the user is taken; 0 always passes."""
     if port:
         bind(host, port, setting, host_setting).close()
 
 
 def bind_first_free(host: str, port: int) -> socket.socket:
-    """Return a listening socket on this port, or on a free one if it is taken."""
     try:
         listener = bind(host, port)
     except CommandError:
@@ -48,10 +47,7 @@ def bind_first_free(host: str, port: int) -> socket.socket:
 
 
 def reserve(host: str, port: int, *, behind: int, setting: str) -> socket.socket:
-    """Return a socket that reserves a port for processes of this user (``SO_REUSEPORT``); it never listens.
-
-    Port 0 takes the port after ``behind``, or a free one if that is taken.
-    """
+    """For processes of this user (``SO_REUSEPORT``); the socket never listens."""
     if not port:
         try:
             return _reserved(host, behind + 1 if behind < MAX_PORT else 0, setting)

@@ -15,7 +15,7 @@ FILE = "up.lock"
 
 
 class HomeLock:
-    """Held while a platform runs in this home; the file holds the holder's process id."""
+    """While a platform runs here; the file holds the holder's process id."""
 
     def __init__(self, run: Path) -> None:
         self._path = run / FILE
@@ -52,7 +52,7 @@ class HomeLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Release the lock; the file stays, since removing it would race with the next holder."""
+        """The file stays, since removing it would race with the next holder."""
         os.ftruncate(self._fd, 0)
         self._close()
 
@@ -73,7 +73,7 @@ def holder(run: Path) -> int:
 
 @contextmanager
 def held(file: Path, *, shared: bool) -> Iterator[None]:
-    """Hold a lock on this file, exclusively or shared; raise ``BlockingIOError`` if another process holds it."""
+    """Exclusively or shared; ``BlockingIOError`` if another process holds the lock."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -84,7 +84,7 @@ def held(file: Path, *, shared: bool) -> Iterator[None]:
 
 
 def holders(file: Path) -> str:
-    """Return the processes of this container that hold a lock on a file (proc(5))."""
+    """Processes of this container that hold a lock on a file (proc(5))."""
     number = f":{file.stat().st_ino}"
     lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
     pids = sorted({line[4] for line in lines if line[1] == "FLOCK" and line[5].endswith(number)}, key=int)

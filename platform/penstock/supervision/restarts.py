@@ -16,7 +16,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """A restart; ``why`` is the end of a sentence: how the process died, or for how long it was silent."""
+    """``why`` is the end of a sentence: how the process died, or for how long it was silent."""
 
     process: str
     cause: Cause

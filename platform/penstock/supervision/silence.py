@@ -24,7 +24,7 @@ Asks = Callable[[], Awaitable[object]]
 async def until_silent(
     ask: Asks, stopped: Callable[[], bool], *, every_s: float = EVERY_S, within_s: float = WITHIN_S
 ) -> float:
-    """Return the seconds without an answer, once several probes in a row were left unanswered."""
+    """Several probes in a row were left unanswered for the returned seconds."""
     missed = 0
     while missed < MOST_MISSED or (missed < MOST_SLOW and not stopped()):
         await asyncio.sleep(every_s)

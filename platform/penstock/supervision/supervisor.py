@@ -7,7 +7,7 @@ from functools import partial
 
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
-from penstock.domain.fleet.exit_code import how_it_ended
+from penstock.domain.fleet.worker import how_it_ended
 from penstock.lateness import activity
 from penstock.lateness.activity import is_stopped
 from penstock.lateness.awake import awake_time
@@ -73,7 +73,7 @@ class Supervisor:
         self._child = await spawn(self._spec.command())
 
     async def watch(self) -> None:
-        """Restart the process when it ends; return after ``stop``, raise ``CommandError`` on a crash loop."""
+        """Return after ``stop``; ``CommandError`` on a crash loop of the process."""
         while not self._stopping.is_set():
             child = self.child
             hang = asyncio.create_task(self._kill_if_hung(child))
@@ -86,7 +86,7 @@ class Supervisor:
                 await self._restart(child, code, silent_s)
 
     async def replace(self, grace_s: float) -> None:
-        """Start a successor, then drain the present process, which stays if the successor does not start."""
+        """The present process drains after that, and stays if the successor does not start."""
         if self._stopping.is_set():
             return
         fresh = await spawn(self._spec.command())
@@ -114,7 +114,7 @@ class Supervisor:
             self._child.kill()
 
     async def _kill_if_hung(self, child: Child) -> float:
-        """Kill a process that no longer answers; return the seconds of its silence."""
+        """Return the seconds for which it has not answered."""
         if self._spec.ask is None:
             return 0.0
         spec, ask = self._spec, partial(self._spec.ask, child)

@@ -13,18 +13,14 @@ PR_SET_PDEATHSIG = 1
 
 
 def terminate_with(parent: int) -> None:
-    """Get SIGTERM (drain) when ``parent`` dies, even by ``kill -9``; exit at once if it is dead already.
-
-    Linux only. The kernel watches the *thread* that started the child: a supervisor starts children from its main
-    thread.
-    """
+    """SIGTERM (drain) when ``parent`` dies, even by ``kill -9``; exit at once if it is dead already."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if os.getppid() != parent:
         raise SystemExit(0)
 
 
 def argv(program: str, *arguments: str) -> tuple[str, ...]:
-    """Return the command line that starts the program as a child that ends with this process."""
+    """Starts the program as a child that ends with this process."""
     return (sys.executable, "-m", "penstock.supervision.tied", str(os.getpid()), program, *arguments)
 
 

@@ -50,7 +50,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One metric: name without ``_total`` (the client adds it to counters), help text, labels, buckets."""
+    """Name without ``_total`` (the client adds it to counters), help text, labels, buckets."""
 
     name: str
     kind: MetricKind

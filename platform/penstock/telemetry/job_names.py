@@ -1,6 +1,23 @@
-"""Metrics of jobs and their runners; part of the catalogue in ``names.py``."""
+"""Metrics of jobs, their runners and webhooks; part of the catalogue in ``names.py``."""
 
 from penstock.telemetry.definitions import LATENCY_S, Label, counter, gauge, histogram
+
+WEBHOOK_ATTEMPTS = counter(
+    "penstock_webhook_attempts",
+    "Ended attempts to deliver a webhook: delivered, retried, failed (the last one), gone (410), fenced.",
+    (Label.OUTCOME,),
+)
+WEBHOOKS_TURNED_OFF = counter(
+    "penstock_webhooks_turned_off",
+    "Webhook endpoints that the platform turned off: gone (410), failing (a whole schedule).",
+    (Label.REASON,),
+)
+WEBHOOK_OLDEST_DUE_SECONDS = gauge(
+    "penstock_webhook_oldest_due_seconds",
+    "Seconds for which the oldest due delivery has waited for a connection, of endpoints that answer.",
+)
+WEBHOOK_CONNECTIONS = gauge("penstock_webhook_connections", "Open attempts to deliver webhooks.")
+
 
 _START_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3600.0, 21_600.0, 86_400.0)
 _TURNAROUND = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
@@ -32,6 +49,10 @@ JOB_TURNAROUND_RATIO = histogram(
     "penstock_job_turnaround_ratio",
     "Time from a job's submission to its end, as a part of the time until its deadline.",
     buckets=_TURNAROUND,
+)
+OLDEST_TRANSACTION_SECONDS = gauge(
+    "penstock_oldest_transaction_seconds",
+    "Time for which the oldest transaction of the database has been open, whoever has it.",
 )
 RUNNER_CONFIRMED_AT = gauge(
     "penstock_runner_confirmed_at_seconds", "Unix time at which this runner last confirmed that it may hold jobs."

@@ -25,7 +25,7 @@ class LogBounds:
 
 
 def rotate(log: Path, bounds: LogBounds) -> bool:
-    """Copy and truncate a log that is above its bound; True if it was. Never raises ``OSError``."""
+    """Copy and truncate a log above its bound; never raises ``OSError``."""
     with suppress(OSError):
         if log.stat().st_size <= bounds.most_bytes:
             return False
@@ -41,7 +41,7 @@ def rotate(log: Path, bounds: LogBounds) -> bool:
 
 
 def prune(logs: Path, kind: str, lives: Callable[[str], bool], bounds: LogBounds) -> None:
-    """Remove all but the newest logs ``<kind><id>.log`` of ended processes; ``lives`` tells whether one runs."""
+    """All but the newest logs ``<kind><id>.log`` of ended processes; ``lives`` tells whether one runs."""
     found = [path for path in logs.glob(f"{kind}*.log") if not lives(path.stem.removeprefix(kind))]
     with suppress(FileNotFoundError):
         found.sort(key=lambda path: path.stat().st_mtime, reverse=True)

@@ -41,12 +41,12 @@ _ENCODER = msgspec.json.Encoder(enc_hook=repr)
 
 
 def _json(event: Mapping[str, Any], **_: object) -> str:
-    """Encode one line; the standard encoder takes three times as long, and each request writes a line."""
+    """The standard encoder takes three times as long, and each request writes a line."""
     return _ENCODER.encode(event).decode()
 
 
 class _Forgiving(io.TextIOBase):
-    """Output that drops lines on a full disk instead of failing the logging request."""
+    """Drops lines on a full disk instead of failing the logging request."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -66,7 +66,6 @@ class _Forgiving(io.TextIOBase):
 
 
 def configure(service: str, *, level: str = "info", stream: TextIO | None = None) -> None:
-    """Set up logging of one process; ``service`` is gateway, controller, worker or cli."""
     global _often  # noqa: PLW0603  one process, one log
     output, least = _Forgiving(stream or sys.stderr), getattr(logging, level.upper())
     _often = _Often(output, service) if least <= logging.INFO else None
@@ -113,7 +112,7 @@ _often: _Often | None = None
 
 
 def often(event: str, **told: object) -> None:
-    """Log an event of each request: the same line as ``logger().info`` at a third of its cost."""
+    """The same line as ``logger().info`` at a third of its cost."""
     if _often is not None and structlog.is_configured() and told.keys() <= ALLOWED_FIELDS:
         _often.write(event, told)
     else:

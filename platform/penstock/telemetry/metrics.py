@@ -43,7 +43,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # half of all counte
 
 
 class Metrics:
-    """One process's metrics. On hot paths bind labels once (``.labels(...)``) and keep the child."""
+    """On hot paths bind labels once (``.labels(...)``) and keep the child."""
 
     def __init__(self, catalogue: Iterable[Metric] = CATALOGUE) -> None:
         self.registry = CollectorRegistry()
@@ -58,7 +58,7 @@ class Metrics:
         return kind(metric.name, metric.help, labels, registry=self.registry)
 
     def tell_start(self) -> Self:
-        """Export the process's start time; once per page, also if several registries share the page."""
+        """Once per page, also if several registries share the page."""
         self.registry.register(_Start())
         return self
 
@@ -72,7 +72,7 @@ class Metrics:
         return cast("Histogram", self._objects[metric.name])
 
     def drop(self, label: Label, value: str) -> None:
-        """Remove each series with this label value; children kept by callers are not exported any more."""
+        """Children kept by callers are not exported any more."""
         for metric in self._catalogue:
             if label in metric.labels:
                 self._objects[metric.name].remove_by_labels({str(label): value})
@@ -104,10 +104,7 @@ def begin_at_zero(counter: Counter, *values: Iterable[str]) -> None:
 
 
 def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
-    """Observe all values in one step: a stream's token gaps, at a tenth of the cost of single calls.
-
-    It uses the client's private cells; a test compares the result with ``observe``.
-    """
+    """In one step: a stream's token gaps, at a tenth of the cost of single calls."""
     if not values:
         return
     ordered, counted = sorted(values), 0
@@ -119,7 +116,7 @@ def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
 
 
 class Counted:
-    """A counter's or gauge's child for hot paths: counts through the client's private cell, at a fifth of the cost."""
+    """For hot paths: counts through the client's private cell, at a fifth of the cost."""
 
     __slots__ = ("_cell",)
 
@@ -131,10 +128,7 @@ class Counted:
 
 
 class Observed:
-    """A histogram's child for hot paths: observes through the client's private cells, at a third of the cost.
-
-    A value with an exemplar goes through the client's own ``observe``.
-    """
+    """For hot paths: observes through the client's private cells, at a third of the cost."""
 
     __slots__ = ("_bounds", "_buckets", "_histogram", "_sum")
 

@@ -5,7 +5,6 @@ enums, registered names, or the top N tenants and ``other``.
 """
 
 from penstock.telemetry.accounting_names import *  # noqa: F403
-from penstock.telemetry.adapter_names import *  # noqa: F403
 from penstock.telemetry.audit_names import *  # noqa: F403
 from penstock.telemetry.batching_names import *  # noqa: F403
 from penstock.telemetry.control_names import *  # noqa: F403
@@ -13,8 +12,7 @@ from penstock.telemetry.definitions import LATENCY_S, PHASE_S, WAIT_S, Label, Me
 from penstock.telemetry.gen_ai_names import *  # noqa: F403
 from penstock.telemetry.job_names import *  # noqa: F403
 from penstock.telemetry.promise_names import *  # noqa: F403
-from penstock.telemetry.rollout_names import *  # noqa: F403
-from penstock.telemetry.webhook_names import *  # noqa: F403
+from penstock.telemetry.version_names import *  # noqa: F403
 
 # -- gateway -----------------------------------------------------------------------
 REQUESTS = counter(

@@ -22,7 +22,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """One series over time: pairs of Unix seconds and a value, None if it is not a number."""
+    """Pairs of Unix seconds and a value, None if it is not a number."""
 
     labels: Mapping[str, str]
     points: tuple[tuple[float, float | None], ...]

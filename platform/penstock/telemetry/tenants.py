@@ -41,7 +41,7 @@ class TenantLabels:
         self._counted = 0
 
     def of(self, tenant: str, on_drop: Callable[[str], None] = _nobody) -> str:
-        """Count a request of this tenant and return its label; ``on_drop`` gets a label taken from another tenant."""
+        """Counts a request, too; ``on_drop`` gets a label taken from another tenant."""
         count = self._counts[tenant] = self._counts.get(tenant, 0) + 1
         self._counted += 1
         label = self._known.get(tenant)
@@ -67,14 +67,13 @@ class TenantLabels:
 
 
 def labels(names: TenantNames, limit: int, platform_key: bytes) -> TenantLabels:
-    """Return the labels for at most ``limit`` tenants, with names in this form."""
     if names is TenantNames.OFF:
         return TenantLabels(limit=0)
     return TenantLabels(limit=limit, name=_namer(names, platform_key))
 
 
 def scope_label(names: TenantNames, platform_key: bytes) -> Callable[[str], str]:
-    """Return the function that gives the label of a budget's scope, such as ``tenant:shop``."""
+    """For a budget's scope, such as ``tenant:shop``; it returns a function."""
     if names is TenantNames.OFF:
         return lambda scope: f"{scope.partition(':')[0]}:{OTHER}"
     named = _namer(names, platform_key)

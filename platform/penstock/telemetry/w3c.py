@@ -8,10 +8,7 @@ TRACE, SPAN = slice(3, 35), slice(36, 52)
 
 
 def own_span(given: str, ratio: float, chance: random.Random) -> str:
-    """Return the context of the request's own span, in the caller's trace or a new one.
-
-    The caller's sampling decision holds; a new trace is sampled with probability ``ratio``.
-    """
+    """In the caller's trace or a new one, the request's own span."""
     span = chance.getrandbits(64) or 1
     if given:
         return f"00-{given[TRACE]}-{span:016x}-{_SAMPLED if is_sampled(given) else _UNSAMPLED}"
@@ -24,5 +21,5 @@ def is_sampled(context: str) -> bool:
 
 
 def trace_of(context: str) -> str:
-    """Return the trace id; empty if the trace is not sampled, since no backend has it."""
+    """Empty if the trace is not sampled, since no backend has it."""
     return context[TRACE] if is_sampled(context) else ""

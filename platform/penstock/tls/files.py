@@ -22,7 +22,7 @@ _RENEW = "Have it issued again; who issues it renews it by itself: look why that
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """Paths of PEM files. ``authorities`` may hold several, all trusted, so that one can replace another."""
+    """``authorities`` may hold several, all trusted, so that one can replace another."""
 
     certificate: Path
     key: Path
@@ -57,7 +57,7 @@ def read(files: Files, role: Role, now: float) -> Own:
 
 
 def load(context: ssl.SSLContext, files: Files) -> None:
-    """Load the files into a TLS context; raises ``CommandError`` if certificate and key do not match."""
+    """Raises ``CommandError`` if certificate and key do not match."""
     try:
         context.load_cert_chain(files.certificate, files.key, password=_no_password)
         context.load_verify_locations(files.authorities)
@@ -102,7 +102,7 @@ def _check_time(certificate: x509.Certificate, what: str, now: float) -> None:
 
 
 def _check_authorities(authorities: Sequence[x509.Certificate], file: Path, now: float) -> None:
-    """Refuse files without a valid authority; an expired one beside a valid one is normal during rotation."""
+    """An expired authority beside a valid one is normal during rotation."""
     errors = []
     for one in authorities:
         try:

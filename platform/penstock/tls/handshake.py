@@ -16,7 +16,7 @@ LINE_EVERY_S = 6.0
 
 
 class Refusals:
-    """Log of refused peers: a burst of lines, then one every few seconds with the count of those left out."""
+    """A burst of lines, then one every few seconds with the count of those left out."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -84,7 +84,7 @@ def peer_of(certificate: Mapping[str, object]) -> Identity:
 
 
 def stranger(certificate: Mapping[str, object], trust_domain: str) -> str:
-    """Return the reason why a verified certificate is not of this platform; empty if it is."""
+    """Why a verified certificate is not of this platform; empty if it is."""
     try:
         found = peer_of(certificate)
     except ValueError as error:
@@ -98,7 +98,7 @@ def in_words(error: BaseException) -> str:
 
 
 def failed(error: BaseException | None) -> str:
-    """Return the handshake error of a failed connection in words; empty if the failure was another one."""
+    """The handshake error in words; empty if the failure was another one."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return in_words(error)

@@ -15,7 +15,7 @@ FORM = "spiffe://<trust domain>/<role>"
 
 
 class Role(StrEnum):
-    """Role of a process; an operator is a person at the command line, KEDA the cluster's scaler."""
+    """An operator is a person at the command line, KEDA the cluster's scaler."""
 
     GATEWAY = "gateway"
     CONTROLLER = "controller"
@@ -37,7 +37,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callers:
-    """Roles that may call a listener. ``itself``: a role admitted from the same machine only."""
+    """``itself``: a role admitted from the same machine only."""
 
     roles: frozenset[Role]
     itself: Role | None = None

@@ -35,7 +35,7 @@ def guard(config: ServerConfig, mutual: Mutual, callers: Callers) -> None:
 
 
 def refusal(transport: asyncio.BaseTransport, mutual: Mutual, callers: Callers) -> str:
-    """Return the reason why the peer may not connect; empty if it may."""
+    """Why the peer may not connect; empty if it may."""
     certificate = transport.get_extra_info("peercert") or {}
     if why := stranger(certificate, mutual.identity.trust_domain):
         return why

@@ -84,7 +84,7 @@ class Mutual:
         logs.logger().info("certificate_changed", detail=str(self._own.identity))
 
     def _warn(self) -> None:
-        """Warn once if the certificate expires soon or has expired: renewal has failed."""
+        """Once if the certificate expires soon or has expired: renewal has failed."""
         left_s, life_s = self._own.ends_at - self._clock.now(), self._own.ends_at - self._own.starts_at
         if self._is_told or left_s > SOON_RATIO * life_s:
             return

@@ -8,7 +8,7 @@ _VERIFIED = frozenset({"verify-full"})
 
 
 def unverified(address: str) -> str:
-    """Return the fault in the connection to a remote store; empty for a verified or local one."""
+    """The fault in a remote store's connection; empty for a verified or local one."""
     if address.startswith("redis"):
         is_safe = address.startswith("rediss:") or _is_here(urlsplit(address).hostname or "")
         return "" if is_safe else "in the clear"
@@ -19,7 +19,7 @@ def unverified(address: str) -> str:
 
 
 def _postgres(address: str) -> tuple[list[str], str]:
-    """Return the hosts and the TLS mode of an address, which is a URL or words such as ``host=db user=u``."""
+    """Hosts and TLS mode of a URL, or of words such as ``host=db user=u``."""
     if "://" not in address:
         words = dict(re.findall(r"(\w+)\s*=\s*(\S+)", address))
         return words.get("host", "").split(","), words.get("sslmode", "")

@@ -10,10 +10,8 @@ TICKET = "penstock.ticket"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateConfig:
-    """A gate's settings. ``ticket_key`` (hex) is the key with which gateways seal tickets for this worker.
-
-    ``preempts``: the engine takes slots back from tenants above their share. ``time_shares``: tenants share the engine
-    by time.
+    """``ticket_key`` (hex) seals this worker's tickets. ``preempts``: the engine takes slots back from tenants above
+    their share. ``time_shares``: tenants share the engine by time.
     """
 
     worker: WorkerId
@@ -35,7 +33,7 @@ _installed: list[GateConfig] = []
 
 
 def install(config: GateConfig) -> None:
-    """Set the settings of this process's next gate: vLLM constructs that with the app as its only argument."""
+    """VLLM constructs the gate with the app as its only argument."""
     _installed[:] = [config]
 
 

@@ -22,7 +22,7 @@ _filled: list[str] = []
 
 
 def fill(engine: str) -> None:
-    """Declare that the meters of this process are filled from now on, for this engine."""
+    """From now on this process's meters are filled."""
     _filled[:] = [engine]
 
 
@@ -31,7 +31,7 @@ def are_filled() -> bool:
 
 
 class Stops(NamedTuple):
-    """Whether a request is interactive, or the monotonic second until which it stands still for such ones; 0: never."""
+    """Of an interactive request, or the monotonic second until which this one stands still for such; 0: never."""
 
     is_awaited: bool = False
     until: float = 0.0
@@ -49,7 +49,7 @@ def _nothing(_: float, __: float) -> None: ...
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """One request's counts. The engine calls the methods under ``the engine's side``, which only count."""
+    """The engine calls the methods under ``the engine's side``, which only count."""
 
     weight: float = 1.0
     prompts: int = 0
@@ -95,12 +95,12 @@ class Meter:
 
     @property
     def lacks_grammar(self) -> bool:
-        """True if the output must follow a grammar and has not begun: a failure is then a fault of the grammar."""
+        """The output must follow a grammar and has not begun: a failure is then the grammar's."""
         return self.has_grammar and not self.output_tokens
 
     def watch(self, report: Callable[[int], None], step: Callable[[float, float], None] = _nothing) -> None:
-        """Call ``report`` every ``REPORT_EVERY`` output tokens, and at the first step, which shows that the prompt is
-        prefilled; and ``step`` at each further step with its seconds and the second of its end.
+        """Call ``report`` every ``REPORT_EVERY`` output tokens and at the first step (the prompt is prefilled);
+        ``step`` at each further step with its seconds and the second of its end.
         """
         self._report, self._report_at, self._step = report, 0, step
 
@@ -117,7 +117,7 @@ class Meter:
     # -- the engine's side ---------------------------------------------------------------
 
     def prompt(self, tokens: int, search: str = "") -> bool:
-        """Count a prompt. Return False for a later step of the beam search ``search``: its prompt is not a new one."""
+        """False for a later step of the beam search ``search``: its prompt is not a new one."""
         if search in self._searches:
             return False
         if search:
@@ -127,13 +127,13 @@ class Meter:
         return True
 
     def enter(self, *, has_grammar: bool = False) -> None:
-        """Record that a sequence enters the engine, and whether its output must follow a grammar."""
+        """Also whether the output must follow a grammar."""
         self.has_grammar |= has_grammar
         self.sequences += 1
         self.running += 1
 
     def cached(self, tokens: int, created: int = 0) -> None:
-        """Count a prompt's tokens found in the prefix cache, and the tokens newly stored there (``created``)."""
+        """Tokens found in the prefix cache, and newly stored there (``created``)."""
         self.cached_tokens += tokens
         self.created_tokens += created
 
@@ -143,9 +143,7 @@ class Meter:
             self.flush()
 
     def shared(self, sequences: int, seconds: float, at: float = 0.0) -> None:
-        """Count a step of one of the request's sequences: the step's number of sequences, this sequence's part of its
-        time, and the monotonic second of its end.
-        """
+        """A step's number of sequences, this sequence's part of its time, and the monotonic second of its end."""
         if at > self._made_at:
             if self._made_at:
                 self._step(at - self._made_at, at)
@@ -155,7 +153,7 @@ class Meter:
         self.engine_s += seconds
 
     def read(self, seconds: float) -> None:
-        """Count a prompt's part of the time of a step in which that prompt had no output yet."""
+        """A prompt's part of a step without output of that prompt."""
         self.engine_s += seconds
 
     def leave(self) -> None:

@@ -8,7 +8,7 @@ from collections import deque
 
 
 class Share:
-    """Counts a request's running sequences; waiting prompts enter first come, first served. Used on one event loop."""
+    """Waiting prompts enter first come, first served. Used on one event loop."""
 
     __slots__ = ("_inside", "_is_closed", "_most", "_waiting", "_wide")
 
@@ -41,7 +41,7 @@ class Share:
         self._admit()
 
     def widen(self, most: int) -> None:
-        """Raise the limit of concurrent sequences to ``most`` if that is above the share; 0 restores the share."""
+        """Up to ``most`` sequences if that is above the share; 0 restores the share."""
         self._wide = most
         self._admit()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.domain.models.curves import Origin
-from penstock.domain.models.steps import Batch
+from penstock.domain.models.steps import StepBatch
 from penstock.packaging.known_models import MODELS
 from penstock.steps.fit import Errors, errors_of
 from penstock.worker.agent.learning import curve_of, points_of, read
@@ -108,7 +108,7 @@ def test_the_curve_predicts_steps_that_it_had_not_seen(
 def _errors_of_constants(told: dict[str, Any]) -> Errors:
     """Return the errors of a pace in tokens alone, as it was predicted with before: 500 tokens of service a second."""
 
-    def seconds(one: Batch) -> float:
+    def seconds(one: StepBatch) -> float:
         return (one.prompt + 2 * one.decoding) / 500.0
 
     return errors_of([abs(seconds(one.batch) / one.seconds - 1) for one in points_of(read(told))])

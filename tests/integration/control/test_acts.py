@@ -125,6 +125,8 @@ def acts(world: World) -> list[tuple[str, str, str, Body]]:
         ("PUT", "/batch-work/pause", "/batch-work/pause", None),
         ("DELETE", "/batch-work/pause", "/batch-work/pause", None),
         ("POST", "/batch-work/dead/replay", "/batch-work/dead/replay", {}),
+        ("POST", "/privacy/rewrap", "/privacy/rewrap", None),
+        ("POST", "/tenants/{tenant}/privacy/rotate", "/tenants/acme/privacy/rotate", None),
         ("POST", "/orgs", "/orgs", {"id": "more"}),
         ("PATCH", "/orgs/{org}/plan", "/orgs/retail/plan", {"requests_per_min": 5}),
         ("POST", "/tenants", "/tenants", {"id": "beta"}),
@@ -144,6 +146,10 @@ def acts(world: World) -> list[tuple[str, str, str, Body]]:
         ("PUT", "/autos/{alias}", "/autos/more", {"rules": [{"name": "all", "to": "chat"}]}),
         ("DELETE", "/autos/{alias}", "/autos/auto", None),
         ("POST", "/rollouts", "/rollouts", {"alias": "spare", "candidate": known["b"], "stages": SHARED}),
+        ("POST", "/safety/packs", "/safety/packs", {"pack": "{id: names, version: 1}"}),
+        ("POST", "/safety/packs", "/safety/packs", {"pack": "{id: names, version: 2}"}),
+        ("POST", "/safety/packs/{pack}/rollback", "/safety/packs/names/rollback", {}),
+        ("PUT", "/safety/floor", "/safety/floor", {"packs": ["names"]}),
     ]
 
 

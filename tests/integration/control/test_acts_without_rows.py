@@ -32,7 +32,7 @@ TENANTS = "a command over the gateway's API: a tenant's own work, and no act of 
 LOCAL = "changes no store of a platform"
 DIRECT = "writes to the database itself: a test below"
 _BY_KIND = {
-    ASKS: "audit aliases budgets keys models orgs rollout scale tenants usage import",
+    ASKS: "audit aliases budgets keys models orgs privacy rollout safety scale tenants usage import",
     TENANTS: "jobs batches batch files webhooks ask embed classify",
     LOCAL: "bench config contract diagnose down explain logs plan restart slo status version worker-key worker gateway "
     "jobs-runner",
@@ -73,6 +73,7 @@ async def test_migrations_grants_and_keys_have_rows(database: Database) -> None:
 
 
 async def test_delivering_a_spool_by_hand_has_a_row(database_dsn: str, database: Database, tmp_path: Path) -> None:
+    """The row is written before the first of the spool."""
     (tmp_path / "spool").mkdir()
     settings = Settings(home=tmp_path, database_url=database_dsn)
     await deliver_spool(settings, tmp_path / "spool", SystemClock())

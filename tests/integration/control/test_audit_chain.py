@@ -33,6 +33,7 @@ async def filled(chained: Chained) -> Chained:
 
 
 async def test_a_whole_chain_is_whole(chained: Chained) -> None:
+    """Links, heads and files are counted, and nothing is found."""
     await filled(chained)
     done = await chained.verified()
     assert (done.report.findings, done.report.is_whole, done.last, done.heads, done.files) == ([], True, 9, 2, 2)
@@ -92,6 +93,7 @@ TAMPERING: dict[str, tuple[list[str], set[str]]] = {
 
 
 async def test_tampering_is_found_in_the_database_alone(chained: Chained) -> None:
+    """Each by its kind, and by no other; put back, the chain is whole again."""
     await filled(chained)
     await chained.keep()
     found = {}

@@ -17,17 +17,23 @@ import pytest
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.embedded import EmbeddedPostgres
 from penstock.connectors.postgres.migrations import migrate
-from penstock.connectors.postgres.sources import KeySource, TableSource
+from penstock.connectors.postgres.safety import PostgresPacks
+from penstock.connectors.postgres.sources import KeySource, PackSource, TableSource
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.ids import TenantId, VersionId
+from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Plan, Priority, Tenant
+from penstock.filters.book import Book
+from penstock.filters.pack import Pack
 from tests.support.patience import patient
 from tests.support.samples import control_plane as things
 
 pytestmark = pytest.mark.integration
+Followed = RoutingTable | KeyRing | Book
+Source = TableSource | KeySource | PackSource
 NOWHERE = "postgresql://penstock@/postgres?host=/nowhere"
 
 
@@ -36,10 +42,10 @@ def table(number: int) -> RoutingTable:
 
 
 @asynccontextmanager
-async def following(source: TableSource | KeySource) -> AsyncIterator[list[RoutingTable | KeyRing]]:
-    got: list[RoutingTable | KeyRing] = []
+async def following(source: Source) -> AsyncIterator[list[Followed]]:
+    got: list[Followed] = []
 
-    async def take(value: RoutingTable | KeyRing) -> None:
+    async def take(value: Followed) -> None:
         got.append(value)
 
     task = asyncio.create_task(source.run(take))
@@ -102,6 +108,30 @@ async def test_a_bad_table_is_refused_and_the_last_good_one_stays(
         assert json.loads(path.read_bytes())["number"] == 1
         await PostgresTables(database).publish(table(4))
         await until(lambda: got[-1] == table(4))
+
+
+async def test_packs_are_pushed_and_what_was_not_pushed_is_refused(
+    database: Database, database_dsn: str, tmp_path: Path
+) -> None:
+    """Each push, roll back and floor arrives by notification; a row with other rules than its digest's is refused."""
+    store, one, two = PostgresPacks(database), Pack(id="own", version=1), Pack(id="own", version=2)
+    act = Act(who="k", what="safety.push", target="own", at=1.0)
+    source = PackSource(database_dsn, tmp_path / "safety.json")
+    async with following(source) as got:
+        await until(lambda: got == [Book()])
+        for change, expected in (
+            (store.push(one, act), Book(packs=(one,))),
+            (store.push(two, act), Book(packs=(two,))),
+            (store.choose("own", None, act), Book(packs=(one,))),
+            (store.put_floor(("own",), act), Book(packs=(one,), floor=("own",))),
+        ):
+            await change
+            assert await until(lambda: got[-1] == expected) < 1.0  # noqa: B023  asked at once
+        insert = "insert into safety_pack values (repeat('0', 64), 'own', 3, '{\"id\": \"own\", \"version\": 3}', 1)"
+        await database.rows(insert)
+        await store.choose("own", 3, act)
+        await until(lambda: source.refused == 1)
+    assert got[-1] == Book(packs=(one,), floor=("own",))
 
 
 async def test_the_copy_serves_while_the_database_is_away(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from penstock.domain.clock import SystemClock
 from penstock.local.database import Database
 from penstock.local.gateways import LocalGateways
 from penstock.local.services import has_ready_file
-from penstock.local.shutdown import Parts
+from penstock.local.shutdown import PlatformParts
 from penstock.supervision.child import Command
 from penstock.supervision.supervisor import ChildSpec, Supervisor
 from tests.support.gateways.process import Home, prepare
@@ -38,7 +38,7 @@ def engine() -> Iterator[Stub]:
 class Site:
     def __init__(self, home: Home, listener: socket.socket) -> None:
         self.home, self.listener, self.wanted, self.said = home, listener, 1, list[str]()
-        self.parts = Parts(database=cast("Database", None))
+        self.parts = PlatformParts(database=cast("Database", None))
         self.hand = LocalGateways(self.parts, self._made, lambda: self.wanted, self.said.append, look_s=0.1)
 
     def _made(self, number: int) -> Supervisor:

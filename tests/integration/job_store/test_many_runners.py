@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -157,6 +158,29 @@ async def test_a_claim_reads_no_backlog(database: Database) -> None:
         (read,) = await session.rows(_READ)
     assert [one["name"] for one in claimed] == ["mine"]
     assert read["rows"] < 30
+
+
+async def test_a_claim_reads_few_of_many_tenants(database: Database) -> None:
+    """The least served come first in an index: how many others wait is no part of what a claim costs."""
+    world = PostgresWorld(database)
+    me = await world.runner()
+    await world.store.submit_many([new(f"job_{n}", tenant=TenantId(f"t{n}")) for n in range(1000)], FREE)
+    async with database.transaction() as session:
+        claimed = await session.rows("select name from job_claim($1, $2, $3, '[[]]', 2.0)", me, ["m@1"], [4])
+        (read,) = await session.rows(_READ.replace("'job'", "'job_flow'"))
+    assert len(claimed) == 4
+    assert read["rows"] < 60
+
+
+async def test_the_oldest_transaction_is_seen(database: Database) -> None:
+    """By runners' own role, whoever has it open; without one there is none."""
+    await roles.grant(database, {})
+    assert (await PostgresWorld(database).store.shape()).oldest_transaction_s < 0.5
+    async with database.transaction() as other, database.transaction() as session:
+        await other.rows("select pg_sleep(0.6)")
+        await session.run("set local role penstock_runner")
+        (row,) = await session.rows("select oldest_transaction_s() as age")
+    assert row["age"] >= 0.6
 
 
 async def test_each_end_of_a_single_job_is_told_once(database: Database) -> None:

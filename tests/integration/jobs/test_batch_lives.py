@@ -21,6 +21,7 @@ from penstock.gateway.deferred.batches import NewBatch
 from penstock.gateway.deferred.shapes import Paged
 from tests.support.clock import ManualClock
 from tests.support.jobs.batches import BatchSite, line
+from tests.support.sealing import FixedKeys
 
 pytestmark = pytest.mark.integration
 LINES = [line(f"c{number}") for number in range(1, 7)]
@@ -285,7 +286,7 @@ async def test_what_is_left_of_a_batch_is_removed(site: BatchSite) -> None:
 
 async def test_each_end_is_told(site: BatchSite) -> None:
     """The tenant's endpoint gets one event for each batch that ended, by the kind of its end."""
-    endpoints = PostgresEndpoints(site.database, lambda: [b"k" * 32])
+    endpoints = PostgresEndpoints(site.database, FixedKeys())
     await endpoints.create(site.tenant, "https://example.com/hook", ["*"], b"s" * 32)
     me = await site.runner()
     made = [await site.create(*LINES), await site.create(*LINES), await site.create(*LINES), await site.create(b"no")]

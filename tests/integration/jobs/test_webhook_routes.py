@@ -25,6 +25,7 @@ from penstock.jobs.signing import body_of, headers_of
 from tests.support.clock import ManualClock
 from tests.support.gateways.deferred import DeferredGateway
 from tests.support.gateways.toy import Toy, hello
+from tests.support.sealing import FixedKeys
 from tests.support.webhooks.deliverer import pass_time
 
 pytestmark = pytest.mark.integration
@@ -53,13 +54,13 @@ class Gateway:
         return found
 
     async def claimed(self) -> list[ClaimedDelivery]:
-        store = PostgresDeliveries(self.database, lambda: [KEY])
+        store = PostgresDeliveries(self.database, FixedKeys(KEY))
         waiting = await store.waiting()
         return list(await store.claim(RunnerId(1), {one.endpoint: 99 for one in waiting}))
 
     async def end(self, one: ClaimedDelivery, verdict: Verdict, status: int) -> None:
         ended = EndedAttempt(id=one.id, epoch=one.epoch, answer=Answer(status=status), next=Next(verdict=verdict))
-        await PostgresDeliveries(self.database, lambda: [KEY]).end([ended])
+        await PostgresDeliveries(self.database, FixedKeys(KEY)).end([ended])
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ async def gateway(database: Database, tmp_path: Path) -> AsyncIterator[Gateway]:
     """Return the routes alone, in front of a database in which runner 1 lives."""
     await database.rows("insert into runner (name, seen_at, started_at) values ('r', 0, 0)")
     whole = DeferredGateway(database, tmp_path, ManualClock())
-    service = Webhooks(PostgresEndpoints(database, lambda: [KEY]))
+    service = Webhooks(PostgresEndpoints(database, FixedKeys(KEY)))
     numbers = iter(range(10**6))
     app = application(
         Refusals(whole.keys, Toy(hello)),

@@ -16,6 +16,7 @@ from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import RunnerId
 from penstock.jobs.schedule import DELAYS_S, JITTER
 from tests.support.patience import patient, until
+from tests.support.sealing import FixedKeys
 from tests.support.webhooks.deliverer import attempted, deliveries, forever, pass_time
 
 pytestmark = pytest.mark.integration
@@ -62,7 +63,7 @@ def received() -> Iterator[tuple[int, list[list[str]]]]:
 async def endpoints(database: Database) -> PostgresEndpoints:
     """Return the endpoints' store, in a database in which runner 1 lives."""
     await database.rows("insert into runner (name, seen_at, started_at) values ('r', 0, 0)")
-    return PostgresEndpoints(database, lambda: [KEY])
+    return PostgresEndpoints(database, FixedKeys(KEY))
 
 
 async def tell(database: Database, tenant: str, count: int = 1) -> None:

@@ -1,68 +1,33 @@
 """Events of real jobs on a running platform: told by runners, verified by the official SDK, also as runners die."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from openai import OpenAI
 
 from tests.support.patience import until
 from tests.support.platforms.jobs import Jobs, chat
+from tests.support.webhooks.held_receiver import HeldReceiver, about, held_receiver
 
 pytestmark = pytest.mark.integration
 
 
-class Receiver(ThreadingHTTPServer):
-    """Keeps what it was sent, and answers nothing while it is closed."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.came: list[tuple[dict[str, str], bytes]] = []
-        self.opened = threading.Event()
-        self.opened.set()
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers 204."""
-
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.server.came.append((dict(self.headers.items()), body))
-        self.server.opened.wait(30)
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the library's name
-        """Say nothing."""
-
-
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    """Serve on loopback, which this platform's settings allow."""
-    server = Receiver()
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    yield server
-    server.opened.set()
-    server.shutdown()
-    serving.join()
-    server.server_close()
+def receiver() -> Iterator[HeldReceiver]:
+    with held_receiver() as server:
+        yield server
 
 
-def made(jobs: Jobs, receiver: Receiver) -> tuple[str, str]:
+def made(jobs: Jobs, receiver: HeldReceiver) -> tuple[str, str]:
     """Make an endpoint for jobs that name it; return its id and its secret."""
-    url = f"http://127.0.0.1:{receiver.server_address[1]}/hooks"
     with jobs.platform.http() as http:
-        answer = http.post("/v1/webhooks", json={"url": url, "events": []})
+        answer = http.post("/v1/webhooks", json={"url": receiver.url, "events": []})
     assert answer.status_code == 201, answer.text
     return answer.json()["id"], answer.json()["secret"]
 
 
-def test_a_job_tells_the_endpoint_that_it_names(jobs: Jobs, receiver: Receiver) -> None:
+def test_a_job_tells_the_endpoint_that_it_names(jobs: Jobs, receiver: HeldReceiver) -> None:
     """Once, when it has ended, with its id; a job that names none tells nothing."""
     endpoint, secret = made(jobs, receiver)
     jobs.wait(jobs.submit(chat()))
@@ -75,7 +40,7 @@ def test_a_job_tells_the_endpoint_that_it_names(jobs: Jobs, receiver: Receiver) 
     assert (event.id, more) == (headers["webhook-id"], [])
 
 
-def test_a_runner_that_is_killed_while_it_delivers(jobs: Jobs, receiver: Receiver) -> None:
+def test_a_runner_that_is_killed_while_it_delivers(jobs: Jobs, receiver: HeldReceiver) -> None:
     """All events come, each under one id, from the runners that follow."""
     endpoint, _ = made(jobs, receiver)
     receiver.opened.clear()
@@ -83,10 +48,6 @@ def test_a_runner_that_is_killed_while_it_delivers(jobs: Jobs, receiver: Receive
     until("an attempt is open", lambda: bool(receiver.came))
     jobs.platform.kill("runner")
     receiver.opened.set()
-    until("all events come", lambda: {told(body) for _, body in receiver.came} == set(names), within_s=60.0)
-    ids = {(told(body), headers["webhook-id"]) for headers, body in receiver.came}
+    until("all events come", lambda: {about(body) for _, body in receiver.came} == set(names), within_s=60.0)
+    ids = {(about(body), headers["webhook-id"]) for headers, body in receiver.came}
     assert len(ids) == len(names)
-
-
-def told(body: bytes) -> str:
-    return str(json.loads(body)["data"]["id"])

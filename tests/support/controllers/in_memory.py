@@ -42,8 +42,11 @@ from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.judging.comparisons import Comparisons
 from penstock.scaling.bounds import Bounds
+from penstock.sealing.administration import KeyAdministration
+from penstock.sealing.local import LocalEncryption
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
+from tests.support.sealing import MemoryKeyRows
 from tests.twins.acts import MemoryActs
 from tests.twins.arms import MemoryArms
 from tests.twins.audit import MemoryAudit
@@ -52,6 +55,7 @@ from tests.twins.jobs import MemoryJobs
 from tests.twins.leadership import LeaderLock, MemoryLeadership
 from tests.twins.leases import MemoryLeases
 from tests.twins.ledger import MemoryLedger
+from tests.twins.packs import MemoryPacks
 from tests.twins.registry import MemoryRegistry
 from tests.twins.rollouts import MemoryRollouts
 from tests.twins.scaling import MemoryScaleRecords
@@ -97,8 +101,9 @@ class Room:
         self.registry = MemoryRegistry(self.audit)
         self.tenancy = MemoryTenancy(self.audit)
         self.tables = MemoryTables()
-        self.jobs = MemoryJobs()
-        self.leases = MemoryLeases()
+        self.packs = MemoryPacks(self.audit)
+        self.jobs, self.leases = MemoryJobs(), MemoryLeases()
+        self.key_rows, self.platform_keys = MemoryKeyRows(), [PLATFORM_KEY]
         self.ledger = MemoryLedger()
         self.arms = MemoryArms(clock)
         self.meters = MemoryLimits(clock)
@@ -119,12 +124,19 @@ class Room:
         self.lock = LeaderLock()
         self.parts = self._parts()
         self.runtime = Runtime(self.parts, on_lead=self._count_leading)
-        self.control = Control(
-            clock=clock,
-            acts=MemoryActs(self.audit, self.registry, self.tenancy, self.tables, self.rollouts, self.jobs).act,
+        self.control = self._control(pool_bytes)
+
+    def _control(self, pool_bytes: int) -> Control:
+        return Control(
+            clock=self.clock,
+            acts=MemoryActs(
+                self.audit, self.registry, self.tenancy, self.tables, self.rollouts, self.jobs, self.packs
+            ).act,
             registry=self.rules,
             tenancy=self.tenancy,
+            sealing=KeyAdministration(self.key_rows, LocalEncryption(lambda: self.platform_keys), "local"),
             tables=self.tables,
+            packs=self.packs,
             audit=self.audit,
             jobs=self.jobs,
             heartbeats=self.heartbeats,

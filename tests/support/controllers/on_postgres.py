@@ -6,10 +6,14 @@ from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
+from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.connectors.postgres.tables import PostgresTables
 from penstock.connectors.postgres.tenancy import PostgresTenancy
+from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
 from penstock.control.registry.registry import Registry
 from penstock.scaling.bounds import Bounds
+from penstock.sealing.administration import KeyAdministration
+from penstock.sealing.local import LocalEncryption
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import Room
 
@@ -29,6 +33,10 @@ class StoredRoom(Room):
             registry=Registry(registry),
             tenancy=self.tenancy,
             tables=self.tables,
+            packs=PostgresPacks(database),
             audit=PostgresAudit(database),
+            sealing=KeyAdministration(
+                PostgresTenantKeys(database), LocalEncryption(lambda: self.platform_keys), "local"
+            ),
             rollouts=stored,
         )

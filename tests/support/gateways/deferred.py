@@ -36,6 +36,7 @@ from penstock.jobs.accepting import Accepting
 from penstock.jobs.submitting import Submitting
 from tests.support.gateways.toy import PEPPER, Toy, hello
 from tests.support.samples.calls import VERSION
+from tests.support.sealing import FixedKeys
 
 SEALING = [b"k" * 32]
 ENDPOINT = EndpointId("we_0123456789ab")
@@ -81,7 +82,7 @@ class DeferredGateway:
         self.table, self.toy = CurrentTable(), Toy(hello)
         self.lead("toy", VERSION.id)
         self.store = PostgresJobs(self.database)
-        self.payloads = SealedPayloads(FolderObjects(self.folder), lambda: SEALING)
+        self.payloads = SealedPayloads(FolderObjects(self.folder), FixedKeys(*SEALING))
         self.secrets, keys = self._keys()
         self.keys = keys
         counter = itertools.count(1)

@@ -27,6 +27,7 @@ from penstock.jobs.retention import Retention
 from tests.support.gateways.dispatch import until
 from tests.support.gateways.toy import PEPPER, Running, Toy, edge, hello, running
 from tests.support.patience import patient
+from tests.support.sealing import FixedKeys
 from tests.support.stores.postgres import database, database_dsn, postgres_dsn, postgres_server
 
 __all__ = ["database", "database_dsn", "postgres_dsn", "postgres_server"]
@@ -78,7 +79,7 @@ class Home:
 @pytest.fixture
 async def home(database: Database, tmp_path: Path) -> AsyncIterator[Home]:
     """Run a gateway of two tenants, the second with small bounds."""
-    payloads = SealedPayloads(FolderObjects(tmp_path / "payloads"), lambda: (b"k" * 32,))
+    payloads = SealedPayloads(FolderObjects(tmp_path / "payloads"), FixedKeys())
     files = TenantFiles(PostgresFiles(database), payloads, SystemClock())
     made = edge(Toy(hello), LIMITS, deferred=[partial(add_files, files=files)])
     assert isinstance(made.identity, Keyring)

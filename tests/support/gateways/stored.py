@@ -36,7 +36,7 @@ from penstock.gateway.deferred.background_responses import StoredCorridor
 from penstock.gateway.deferred.kept_responses import KeepOutcome, KeptResponses
 from penstock.gateway.deferred.responses import Responses, add_responses
 from penstock.gateway.deferred.stored_responses import StoredResponses
-from penstock.gateway.deferred.stored_turns import Counted, StoredTurns
+from penstock.gateway.deferred.stored_turns import StoredTurns, TurnCounts
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.openai.bounds import UNBOUNDED
 from penstock.gateway.openai.reading import BodyReader
@@ -45,6 +45,7 @@ from penstock.jobs.accepting import Accepted
 from penstock.jobs.response_attempts import AttemptReply, ResponseAttempts
 from penstock.jobs.responses import SubmittingResponses
 from tests.support.gateways.toy import PEPPER, RING, SECRET, Toy, edge
+from tests.support.sealing import FixedKeys
 from tests.twins.stored_responses import MemoryStoredResponses
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class Site:
         clock = self.clock = SystemClock()
         self.rows = MemoryStoredResponses(clock)
         self.jobs = Jobs(self.rows)
-        self.payloads = SealedPayloads(FolderObjects(self.folder), lambda: [b"k" * 32])
+        self.payloads = SealedPayloads(FolderObjects(self.folder), FixedKeys())
         self.stored = StoredResponses(rows=self.rows, jobs=self.jobs, payloads=self.payloads, clock=clock)
         self.attempts = ResponseAttempts(rows=self.rows, payloads=self.payloads, clock=clock)
         self.toy = Toy(answered)
@@ -237,7 +238,7 @@ class Site:
         return replace(
             made,
             ids=lambda: f"{next(self._ids):016x}",
-            counting=Counted(corridor=self.toy, turns=turns),
+            counting=TurnCounts(corridor=self.toy, turns=turns),
             responses=StoredCorridor(kept=kept, background=background, turns=turns, stored=self.stored, stall_s=1.0),
         )
 

@@ -34,6 +34,7 @@ from penstock.jobs.batches import BatchClosing, BatchJudging, BatchParts
 from penstock.jobs.validation import Validator
 from tests.support.clock import ManualClock
 from tests.support.samples.calls import VERSION, principal
+from tests.support.sealing import FixedKeys
 
 ACME = TenantId("acme")
 ANSWER = b'{"object": "chat.completion"}'
@@ -60,7 +61,7 @@ class BatchSite:
 
     def __post_init__(self) -> None:
         self._numbers = count(1)
-        self.payloads = SealedPayloads(FolderObjects(self.folder), lambda: (b"k" * 32,))
+        self.payloads = SealedPayloads(FolderObjects(self.folder), FixedKeys())
         self.jobs = PostgresJobs(self.database)
         self.batches, self.work = PostgresBatches(self.database), PostgresBatchWork(self.database)
         self.intake = BatchIntake(store=self.batches, clock=self.clock, ids=self.name)

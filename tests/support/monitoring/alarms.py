@@ -15,7 +15,7 @@ import httpx
 import yaml
 
 from penstock.connectors.prometheus import configuration
-from penstock.connectors.prometheus.configuration import Scraping, Target
+from penstock.connectors.prometheus.configuration import ScrapeTarget, Scraping
 from penstock.local.observing import PROMETHEUS, find
 from tests.support.monitoring.alert_rules import Rule
 from tests.support.patience import until
@@ -85,7 +85,7 @@ def alarms(folder: Path, pages: Mapping[str, str]) -> Iterator[Alarms]:
     """Run a Prometheus that reads these pages, by instance, each second."""
     port, config, targets = free_port(), folder / "prometheus.yml", folder / "targets.json"
     found = [
-        Target(address=httpx.URL(url).netloc.decode(), labels={"instance": instance, "role": "gateway"})
+        ScrapeTarget(address=httpx.URL(url).netloc.decode(), labels={"instance": instance, "role": "gateway"})
         for instance, url in pages.items()
     ]
     targets.write_text(configuration.discovered(found))

@@ -73,7 +73,11 @@ def _by_outcome(measure: Measure) -> list[tuple[str, PerSecond]]:
         *((_one(events, outcome=one), lambda s: s.per_s - s.bad_per_s) for one in good),
         *((_one(events, outcome=one), lambda s: s.bad_per_s / spread) for one in bad.labels["outcome"]),
         (_one(events, outcome="cancelled"), lambda _: 100.0),
-        *((_one(events, outcome=one, tier="another"), lambda _: 100.0) for one in bad.labels["outcome"]),
+        *(
+            (_one(events, outcome=one, tier="another"), lambda _: 100.0)
+            for one in bad.labels["outcome"]
+            if "tier" in events.labels
+        ),
     ]
 
 

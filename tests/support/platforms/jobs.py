@@ -18,6 +18,7 @@ from penstock.connectors.payloads.store import SealedPayloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.embedded import dsn_of
 from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
 from penstock.domain.jobs.ids import NO_BATCH, BatchId, JobName
@@ -25,6 +26,8 @@ from penstock.domain.jobs.job import EnqueueLimits, Job, JobKind, JobState, NewJ
 from penstock.domain.jobs.payload import Extent, object_id
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.keys import Purpose, derive, key_id_of
+from penstock.sealing.keys import KeyPurpose, PurposeKeys, TenantKeys
+from penstock.sealing.local import LocalEncryption
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
 
@@ -83,9 +86,11 @@ class Jobs:
 
     def holder(self, name: JobName) -> int:
         """Return the process id of the runner that holds a job."""
-        (row,) = self.rows(
-            "select runner.name from job join runner on runner.id = job.runner where job.name = $1", name
-        )
+        (row,) = self.rows("select runner from job where name = $1", name)
+        return self.pid_of(row["runner"])
+
+    def pid_of(self, runner: int) -> int:
+        (row,) = self.rows("select name from runner where id = $1", runner)
         processes = self.platform.state["processes"]
         assert isinstance(processes, dict)
         return int(processes[f"runner {row['name'].rpartition('-')[2]}"])
@@ -105,7 +110,7 @@ class Jobs:
 
     def rows(self, sql: str, *arguments: object) -> list[asyncpg.Record]:
         async def ask() -> list[asyncpg.Record]:
-            connection = await asyncpg.connect(self._dsn)
+            connection = await asyncpg.connect(self.dsn)
             try:
                 return await connection.fetch(sql, *arguments)
             finally:
@@ -134,7 +139,7 @@ class Jobs:
         return VersionId(rows[0]["id"])
 
     @property
-    def _dsn(self) -> str:
+    def dsn(self) -> str:
         return dsn_of(self.platform.home / "postgres")
 
     async def _submit(
@@ -180,13 +185,15 @@ class Jobs:
 
     def _run(self, work: Callable[[PostgresJobs, SealedPayloads], Awaitable[T]]) -> T:
         platform_key = bytes.fromhex((self.platform.home / "platform.key").read_text().strip())
-        kept = SealedPayloads(
-            FolderObjects(self.platform.home / "payloads"), lambda: [derive(platform_key, Purpose.PAYLOADS)]
-        )
+        encryption = LocalEncryption(lambda: [derive(platform_key, Purpose.TENANT_KEYS)])
 
         async def run() -> T:
-            async with Database(self._dsn, max_connections=1) as database:
-                return await work(PostgresJobs(database), kept)
+            async with Database(self.dsn, max_connections=1) as database:
+                tenants = TenantKeys(PostgresTenantKeys(database), encryption, time.monotonic, "local")
+                keys = PurposeKeys(tenants, KeyPurpose.CONTENT, list)
+                return await work(
+                    PostgresJobs(database), SealedPayloads(FolderObjects(self.platform.home / "payloads"), keys)
+                )
 
         return _patiently(run)
 

@@ -19,12 +19,13 @@ from penstock.domain.jobs.ids import RunnerId
 from penstock.jobs.deliveries import Deliveries
 from penstock.telemetry.metrics import Metrics
 from tests.support.lines import say
+from tests.support.sealing import FixedKeys
 
 
 def deliveries(database: Database, key: bytes, me: RunnerId) -> Deliveries:
     clock = SystemClock()
     return Deliveries(
-        store=PostgresDeliveries(database, lambda: [key]),
+        store=PostgresDeliveries(database, FixedKeys(key)),
         sender=WebhookSender(clock.now, allowed=networks(["127.0.0.0/8"])),
         me=lambda: me,
         clock=clock,

@@ -14,7 +14,7 @@ from penstock.worker.agent.ports import AgentConfig, Ports
 from penstock.worker.agent.running import RunIntervals
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.engines.plan import LaunchPlan
-from penstock.worker.engines.process import Files, Launcher
+from penstock.worker.engines.process import EngineFiles, Launcher
 
 VERSION = VersionId("m@1")
 
@@ -36,7 +36,7 @@ def agent_of(
             url="http://127.0.0.1:1",
             zone="",
             status_host="127.0.0.1",
-            files=Files(plan=folder / "plan", log=folder / "log", pid=folder / "pid"),
+            files=EngineFiles(plan=folder / "plan", log=folder / "log", pid=folder / "pid"),
             device=device,
             heartbeat_s=0.05,
             linger_s=0.0,

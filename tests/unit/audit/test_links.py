@@ -52,11 +52,13 @@ def test_a_segment_is_read_as_it_was_written(found: list[Link]) -> None:
     "content", [b"", b"{}", b"\xff", b'{"head":"{}","signature":""}', b'{"head":"x","signature":"!"}\n']
 )
 def test_what_is_no_segment_is_said_to_be_none(content: bytes) -> None:
+    """Empty, cut off, or another format of JSON: one error, which says so."""
     with pytest.raises(Unreadable):
         read(content)
 
 
 def test_a_head_of_another_format_is_refused() -> None:
+    """A program of today does not guess what a later format means."""
     head = Head(format=99, first=1, last=1, before=GENESIS, hash=GENESIS, region="eu", at=1.0, key="key")
     with pytest.raises(Unreadable, match="format 99"):
         read(written(signed(Signs(), head), []))

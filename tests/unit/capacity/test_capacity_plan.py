@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.capacity.capacity_plan import CapacityPlan, Demand, plan
+from penstock.capacity.capacity_plan import CapacityPlan, PeakDemand, plan
 from penstock.capacity.gpus import gpu
 from penstock.capacity.memory_plan import Lengths, Target, stored_bytes
 from penstock.capacity.memory_plan import plan as plan_memory
@@ -15,7 +15,7 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.packaging.architecture import architecture_of
 from penstock.packaging.known_models import MODELS
 
-DEMAND = Demand(requests_per_s=100, ttft_s=1.0, target_load=1.0, zones=1)
+DEMAND = PeakDemand(requests_per_s=100, ttft_s=1.0, target_load=1.0, zones=1)
 TARGET = Target(context_tokens=8192, lengths=Lengths(pairs=((1155, 211),)), itl_s=0.05)
 """Mean lengths of the Azure trace of 2023 (conversation)."""
 

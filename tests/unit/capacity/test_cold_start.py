@@ -2,7 +2,17 @@
 
 import pytest
 
-from penstock.capacity.cold_start import GIB, MEASURED, PUBLISHED, Machine, Part, PartBudget, Start, budget, measured
+from penstock.capacity.cold_start import (
+    GIB,
+    MEASURED,
+    PUBLISHED,
+    Machine,
+    PartBudget,
+    Start,
+    StartPart,
+    budget,
+    measured,
+)
 from penstock.cli.planned import starts_of
 from penstock.domain.fleet.worker import WorkerState
 from tests.support import tree
@@ -11,7 +21,7 @@ PUBLISHED_GIB = 51.75
 PAGE = tree.ROOT / "docs/how-it-decides/scaling.md"
 
 
-def seconds(parts: tuple[PartBudget, ...]) -> dict[Part, float]:
+def seconds(parts: tuple[PartBudget, ...]) -> dict[StartPart, float]:
     return {one.part: one.seconds for one in parts}
 
 
@@ -22,7 +32,7 @@ def published(machine: Machine) -> tuple[PartBudget, ...]:
 def test_the_published_parts_add_up() -> None:
     """For the published machine and model the parts give the published 966 s, each part once and in order."""
     parts = published(Machine.NEW)
-    assert [one.part for one in parts] == list(Part)
+    assert [one.part for one in parts] == list(StartPart)
     assert sum(one.seconds for one in parts) == pytest.approx(966, abs=0.1)
     assert {one.source for one in parts} == {PUBLISHED}
 
@@ -30,16 +40,20 @@ def test_the_published_parts_add_up() -> None:
 def test_a_prepared_machine_spares_its_parts() -> None:
     """A stopped machine needs no launch and no image, a running one no driver either; the rest is the same."""
     new, warm, held = (seconds(published(machine)) for machine in (Machine.NEW, Machine.WARM, Machine.HELD))
-    assert {part for part in Part if warm[part] != new[part]} == {Part.NODE, Part.IMAGE}
-    assert {part for part in Part if held[part] != new[part]} == {Part.NODE, Part.DRIVER, Part.IMAGE}
-    assert all(not held[part] for part in (Part.NODE, Part.DRIVER, Part.IMAGE))
+    assert {part for part in StartPart if warm[part] != new[part]} == {StartPart.NODE, StartPart.IMAGE}
+    assert {part for part in StartPart if held[part] != new[part]} == {
+        StartPart.NODE,
+        StartPart.DRIVER,
+        StartPart.IMAGE,
+    }
+    assert all(not held[part] for part in (StartPart.NODE, StartPart.DRIVER, StartPart.IMAGE))
 
 
 def test_weights_take_by_their_bytes() -> None:
     """Twice the bytes take twice the seconds, and nothing else changes."""
     small, large = (seconds(budget(Machine.NEW, size * GIB)) for size in (10, 20))
-    assert large[Part.WEIGHTS] == pytest.approx(2 * small[Part.WEIGHTS])
-    assert {part for part in Part if large[part] != small[part]} == {Part.WEIGHTS}
+    assert large[StartPart.WEIGHTS] == pytest.approx(2 * small[StartPart.WEIGHTS])
+    assert {part for part in StartPart if large[part] != small[part]} == {StartPart.WEIGHTS}
 
 
 def test_what_was_measured_replaces_what_was_published() -> None:
@@ -49,12 +63,12 @@ def test_what_was_measured_replaces_what_was_published() -> None:
         Start(machine_s=90.0, phases={WorkerState.VERIFYING: 4.0, WorkerState.LOADING: 25.0}),
     ]
     found = {one.part: (one.seconds, one.source) for one in measured(published(Machine.NEW), starts)}
-    assert found[Part.NODE] == (90.0, MEASURED)
-    assert found[Part.DRIVER] == (0.0, MEASURED)
-    assert found[Part.WEIGHTS] == (22.0, MEASURED)
-    assert found[Part.ENGINE] == (30.0, MEASURED)
-    assert found[Part.IMAGE] == (111.0, PUBLISHED)
-    assert found[Part.GOLDEN] == (93.0, PUBLISHED)
+    assert found[StartPart.NODE] == (90.0, MEASURED)
+    assert found[StartPart.DRIVER] == (0.0, MEASURED)
+    assert found[StartPart.WEIGHTS] == (22.0, MEASURED)
+    assert found[StartPart.ENGINE] == (30.0, MEASURED)
+    assert found[StartPart.IMAGE] == (111.0, PUBLISHED)
+    assert found[StartPart.GOLDEN] == (93.0, PUBLISHED)
     assert measured(published(Machine.NEW), []) == published(Machine.NEW)
 
 

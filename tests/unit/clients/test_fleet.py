@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.clients.fleet import PATIENCE_S, FleetWatch, Waiting, line_of
+from penstock.clients.fleet import PATIENCE_S, FleetWatch, StartPatience, line_of
 from penstock.clients.operator import Operator
 from penstock.domain.command_error import CommandError
 from tests.support.clock import ManualClock
@@ -51,7 +51,7 @@ def hear(tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) ->
 
     async def heard(*reports: Report, most_s: float = 1e9) -> list[str]:
         notes: list[str] = []
-        waiting = Waiting(lease_s=5.0, most_s=most_s, logs=tmp_path)
+        waiting = StartPatience(lease_s=5.0, most_s=most_s, logs=tmp_path)
         watch = FleetWatch(lambda: cast("Operator", Script(clock, reports)), clock, waiting)
         with suppress(Over):
             await watch.until_ready(notes.append)
@@ -127,7 +127,7 @@ async def test_a_version_larger_than_the_pool_is_not_waited_for(tmp_path: Path, 
                 return {"pool": {"unfit": ["big@1 does not fit: needs 541 of 500 MB"]}}
             return {"workers": [], "versions": [], "deployments": [{"version": "big@1", "replicas": 1}]}
 
-    waiting = Waiting(lease_s=5.0, most_s=60.0, logs=tmp_path)
+    waiting = StartPatience(lease_s=5.0, most_s=60.0, logs=tmp_path)
     watch = FleetWatch(lambda: cast("Operator", Controller()), clock, waiting)
     with pytest.raises(CommandError, match="big@1 does not fit: needs 541 of 500 MB") as caught:
         await watch.until_ready(lambda _: None)
@@ -145,7 +145,7 @@ async def test_who_was_proven_and_sleeps_is_waited_for_no_more(tmp_path: Path, c
             deployed = [{"version": one["id"], "replicas": 1} for one in workers]
             return {"workers": workers, "versions": versions, "deployments": deployed}
 
-    waiting = Waiting(lease_s=5.0, most_s=60.0, logs=tmp_path)
+    waiting = StartPatience(lease_s=5.0, most_s=60.0, logs=tmp_path)
     watch = FleetWatch(lambda: cast("Operator", Controller()), clock, waiting)
     assert await watch.until_ready(lambda _: None) == "w1 sleeps, w2 sleeps"
     states.pop(0)

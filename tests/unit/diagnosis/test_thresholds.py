@@ -25,7 +25,6 @@ from penstock.diagnosis.cases import (
     prefill_interference,
     slow_clients,
     slow_zone,
-    store_refusals,
     unhealthy_version,
 )
 from penstock.diagnosis.evidence import State
@@ -35,7 +34,7 @@ from tests.support.scenarios.neighbours import NEIGHBOURS
 
 MODULES = (
     batch_too_small, cold_start, cpu_taken, disk_full, engine_saturated, fullest, gateway_bound, kv_bound, limits_away,
-    limits_slow, lost_worker, no_worker, noisy_neighbour, prefill_interference, slow_clients, slow_zone, store_refusals,
+    limits_slow, lost_worker, no_worker, noisy_neighbour, prefill_interference, slow_clients, slow_zone,
     unhealthy_version,
 )  # fmt: skip
 
@@ -49,8 +48,8 @@ def thresholds() -> Iterator[tuple[ModuleType, str]]:
 
 
 ALL = list(thresholds())
-SHARED = {fullest.__name__, store_refusals.__name__}
-"""Modules of checks that several cases use."""
+SHARED = {fullest.__name__}
+"""A module of checks that several cases use."""
 
 
 EXPECTED = (

@@ -20,7 +20,7 @@ from penstock.gateway.openai.parse import parse
 from penstock.gateway.preprocess.prepare import PromptPreprocessor
 from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
 from penstock.worker.engines.torch.handler import Prepared
-from penstock.worker.engines.torch.service import Counts
+from penstock.worker.engines.torch.service import TokenCaps
 from tests.support.models.tokenizers import MemoryBlobs
 from tests.support.samples.calls import VERSION, arrived, principal, request
 
@@ -48,7 +48,7 @@ def url(side: int) -> str:
 
 def computed(given: str | bytes) -> int:
     """Return the tokens that the worker counts for the item."""
-    return Counts(ITEM).billed(Prepared(features={"x": torch.zeros(1)}, tokens=ITEM, cost=1), given).tokens
+    return TokenCaps(ITEM).billed(Prepared(features={"x": torch.zeros(1)}, tokens=ITEM, cost=1), given).tokens
 
 
 @pytest.mark.parametrize("sides", [[64], [64, 3000], [3000, 3000, 6300]])
@@ -83,4 +83,4 @@ def test_bytes_and_addresses_cost_their_pixels_alike() -> None:
 
 def test_a_models_texts_are_no_images() -> None:
     """A model that reads text tokenises an address as any other text."""
-    assert Counts(0).billed(Prepared(features={"x": torch.zeros(1)}, tokens=9, cost=1), url(3000)).tokens == 9
+    assert TokenCaps(0).billed(Prepared(features={"x": torch.zeros(1)}, tokens=9, cost=1), url(3000)).tokens == 9

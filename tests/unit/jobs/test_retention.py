@@ -17,6 +17,7 @@ from penstock.domain.jobs.errors import PayloadGone
 from penstock.domain.jobs.ids import ObjectId
 from penstock.domain.jobs.payload import Expired, object_id
 from penstock.jobs.retention import GROUP, ORPHAN_S, SWEEP_EVERY_S, Retention
+from tests.support.sealing import FixedKeys
 
 ACME = TenantId("acme")
 OLD_S = 2 * ORPHAN_S
@@ -53,7 +54,7 @@ class Broken(SealedPayloads):
 
 @pytest.fixture
 async def payloads(tmp_path: Path) -> AsyncIterator[Broken]:
-    made = Broken(FolderObjects(tmp_path), lambda: (b"k" * 32,))
+    made = Broken(FolderObjects(tmp_path), FixedKeys())
     yield made
     made.close()
 

@@ -10,7 +10,7 @@ import pytest
 from penstock.apps import slos
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.models.model import Tier
-from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Times, Worse
+from penstock.domain.rollout.arms import WORSE, ArmCounts, ArmSecond, Times, Worse
 from penstock.domain.rollout.judgement import Judgement, Metric, Verdict
 from penstock.judging.judge import AHEAD_S, LATE_S, Judge
 from tests.support.gateways.simulated_arms import ALIAS, NEW, OLD, Regression, World
@@ -185,14 +185,20 @@ def test_an_unfit_judge_hides_no_bad_ends() -> None:
 
 def named(arm: ArmCounts, at: int, *tenants: str) -> ArmCounts:
     """Say whose each bad event was: the tenants' in turn."""
-    counts = {"refused": arm.refused, "empty": arm.empty, "cut": arm.cut, "json_broken": arm.json_broken}
+    counts = {what: getattr(arm, what) for what in WORSE}
     who = TenantId(tenants[at % len(tenants)])
     return replace(arm, worse=tuple(Worse(who, what, many) for what, many in counts.items() if many))
 
 
 @pytest.mark.parametrize(
     ("field", "metric"),
-    [("refused", Metric.REFUSED), ("empty", Metric.EMPTY), ("cut", Metric.CUT), ("json_broken", Metric.JSON)],
+    [
+        ("refused", Metric.REFUSED),
+        ("empty", Metric.EMPTY),
+        ("cut", Metric.CUT),
+        ("json_broken", Metric.JSON),
+        ("filtered", Metric.FILTERED),
+    ],
 )
 @pytest.mark.parametrize(
     ("tenants", "verdict"),
@@ -211,7 +217,7 @@ def test_one_tenant_alone_aborts_nothing(
 
     def spoilt(arm: ArmCounts, at: int) -> ArmCounts:
         so = (2 * arm.answers + 2) // 3 if arm.version == NEW else 0
-        worse = {"json_asked": arm.answers, field: so}
+        worse = {"json_asked": arm.answers, "shown": arm.answers, field: so}
         found = replace(arm, **worse)  # type: ignore[arg-type]  # fields by name
         return named(found, at, *tenants) if tenants else found
 

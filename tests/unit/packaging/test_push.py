@@ -17,9 +17,8 @@ from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import Task, digest_of
 from penstock.formats.contents import check_manifest
 from penstock.packaging import demo, wheels
-from penstock.packaging.convert import convert
+from penstock.packaging.convert import convert, run
 from penstock.packaging.demo_models import DEMO_MODELS, MINILM, TOPICS, TOPICS_HEAD
-from penstock.packaging.programs import run
 from penstock.packaging.push import register
 from penstock.packaging.wheels import Pin, download, sha256_of, unpack
 from penstock.worker.artifacts.node import read_manifest

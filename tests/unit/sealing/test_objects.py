@@ -1,15 +1,28 @@
 """Sealed objects: what went in comes out in any range, and nothing else does."""
 
+import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import TenantId
 from penstock.sealing.objects import SEGMENT_BYTES, ObjectOpener, ObjectSealer
-from penstock.sealing.segments import HEADER_BYTES, TAG_BYTES, Opening, Subject, Unreadable
+from penstock.sealing.segments import (
+    FORMAT,
+    FORMER,
+    HEADER_BYTES,
+    KEY_ID_BYTES,
+    TAG_BYTES,
+    Opening,
+    Subject,
+    TenantKey,
+    Unreadable,
+    header_of,
+)
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 SUBJECT = Subject("payloads", TenantId("acme"), "file/file-1")
@@ -25,7 +38,7 @@ def text(size: int) -> bytes:
 
 
 def sealed(data: bytes, step: int = SEGMENT_BYTES, subject: Subject = SUBJECT) -> bytes:
-    sealer = ObjectSealer(KEY, subject)
+    sealer = ObjectSealer(TenantKey(bytes(KEY_ID_BYTES), KEY), subject)
     parts = [sealer.write(data[at : at + step]) for at in range(0, len(data), step)]
     assert sealer.size == len(data)
     return b"".join([*parts, sealer.finish()])
@@ -34,7 +47,7 @@ def sealed(data: bytes, step: int = SEGMENT_BYTES, subject: Subject = SUBJECT) -
 def opened(
     data: bytes, at: int = 0, size: int | None = None, *, keys: Sequence[bytes] = (KEY,), subject: Subject = SUBJECT
 ) -> bytes:
-    opener = ObjectOpener(keys, subject, data[:HEADER_BYTES], len(data))
+    opener = ObjectOpener(keys, subject, header_of(data), len(data))
     blocks = opener.blocks(at, size, 2)
     return b"".join(opener.open(block, data[block.start : block.start + block.length]) for block in blocks)
 
@@ -120,10 +133,27 @@ def test_an_older_key_opens_what_it_sealed() -> None:
     assert opened(sealed(data), SEGMENT_BYTES, 5, keys=(OTHER, OTHER, KEY)) == data[SEGMENT_BYTES:][:5]
 
 
-@pytest.mark.parametrize("header", [b"", b"short", b"PSL\x02" + bytes(16), bytes(HEADER_BYTES), bytes(17)])
+@pytest.mark.parametrize(
+    "header", [b"", b"short", b"PSL\x63" + bytes(32), FORMAT + bytes(16), FORMER + bytes(32), bytes(HEADER_BYTES)]
+)
 def test_another_format_is_refused(header: bytes) -> None:
     """A header of a version that is not known here is refused before a key is tried."""
     with pytest.raises(Unreadable):
         Opening(KEY, SUBJECT, header)
     with pytest.raises(Unreadable):
         opened(header + bytes(100))
+
+
+@given(SIZES, st.data())
+def test_the_former_format_opens(size: int, draw: st.DataObject) -> None:
+    """Objects that were sealed under a key derived from the platform's open in any range, for their owner alone."""
+    data, header = text(size), FORMER + b"s" * 16
+    of_tenant = hmac.digest(KEY, b"payloads/acme\x01", "sha256")
+    cipher = AESGCM(hmac.digest(of_tenant, SUBJECT.name.encode() + header + b"\x01", "sha256"))
+    parts = [data[at : at + SEGMENT_BYTES] for at in range(0, max(size, 1), SEGMENT_BYTES)]
+    nonces = [number.to_bytes(11) + bytes([number == len(parts) - 1]) for number in range(len(parts))]
+    whole = header + b"".join(cipher.encrypt(nonce, part, None) for nonce, part in zip(nonces, parts, strict=True))
+    at = draw.draw(st.integers(0, size))
+    assert opened(whole, at, keys=(OTHER, KEY)) == data[at:]
+    with pytest.raises(Unreadable):
+        opened(whole, subject=SUBJECT._replace(tenant=TenantId("shop")))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import InvalidField
-from penstock.domain.models.steps import LEAST_POINTS, Batch, Point, StepModel, pairs_of
+from penstock.domain.models.steps import LEAST_POINTS, Point, StepBatch, StepModel, pairs_of
 from penstock.steps.fit import errors_of, fit, held_out
 
 CPU = StepModel(
@@ -18,11 +18,11 @@ CPU = StepModel(
 GPU = StepModel(fixed_s=0.0064, token_s=2.78e-5, context_s=6.5e-8, sequence_s=1e-5, rides=True)
 
 
-def batches() -> list[Batch]:
+def batches() -> list[StepBatch]:
     """Return compositions of decoding, of prompts, and of both."""
-    decoding = [Batch(b, 0, b * c) for b in (1, 2, 4, 8, 16, 32, 64) for c in (64, 522, 1500)]
-    prompts = [Batch(0, p, 0, pairs_of(p, o)) for p in (32, 64, 128, 256, 512, 2048) for o in (0, 512, 1024)]
-    mixed = [Batch(b, p, b * 300, pairs_of(p)) for b in (4, 16, 128) for p in (64, 192, 1024)]
+    decoding = [StepBatch(b, 0, b * c) for b in (1, 2, 4, 8, 16, 32, 64) for c in (64, 522, 1500)]
+    prompts = [StepBatch(0, p, 0, pairs_of(p, o)) for p in (32, 64, 128, 256, 512, 2048) for o in (0, 512, 1024)]
+    mixed = [StepBatch(b, p, b * 300, pairs_of(p)) for b in (4, 16, 128) for p in (64, 192, 1024)]
     return decoding + prompts + mixed
 
 

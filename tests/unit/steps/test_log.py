@@ -2,21 +2,21 @@
 
 import pytest
 
-from penstock.domain.models.steps import Batch
+from penstock.domain.models.steps import StepBatch
 from penstock.steps.log import BELIEVED, KEPT, MOST_CELLS, StepLog
 
-ONE = Batch(8, 0, 400)
+ONE = StepBatch(8, 0, 400)
 
 
 def a_log() -> StepLog:
     return StepLog(is_on=True)
 
 
-def medians(log: StepLog) -> dict[Batch, float]:
+def medians(log: StepLog) -> dict[StepBatch, float]:
     return {point.batch: point.seconds for point in log.points()}
 
 
-def stepped(log: StepLog, *seconds: float, batch: Batch = ONE, begin: float = 100.0, waits: float = 0.0) -> float:
+def stepped(log: StepLog, *seconds: float, batch: StepBatch = ONE, begin: float = 100.0, waits: float = 0.0) -> float:
     """Let steps end one after the other; each waits ``waits`` seconds for a core."""
     now, waited = begin, 50.0
     for took in seconds:
@@ -82,7 +82,13 @@ def test_compositions_apart_are_points_apart() -> None:
     """A batch of 8 and one of 16, contexts, prompts: each counts once."""
     log = a_log()
     now = 100.0
-    for batch in (ONE, Batch(16, 0, 400), Batch(8, 0, 4000), Batch(8, 64, 400, 2048.0), Batch(0, 64, 0, 2048.0)):
+    for batch in (
+        ONE,
+        StepBatch(16, 0, 400),
+        StepBatch(8, 0, 4000),
+        StepBatch(8, 64, 400, 2048.0),
+        StepBatch(0, 64, 0, 2048.0),
+    ):
         now = stepped(log, *[0.02] * BELIEVED, batch=batch, begin=now)
     assert len(log.points()) == 5
 
@@ -91,7 +97,7 @@ def test_memory_is_bounded_and_the_longest_unseen_gives_way() -> None:
     """Whatever is asked, the number of compositions has a bound."""
     log, now = a_log(), 100.0
     for number in range(2 * MOST_CELLS):
-        other = Batch(2 ** (number % 20), 0, 2 ** (number // 20))
+        other = StepBatch(2 ** (number % 20), 0, 2 ** (number // 20))
         now = stepped(log, *[0.02] * BELIEVED, batch=other, begin=now)
         now = stepped(log, 0.02, batch=ONE, begin=now)
     assert len(log.points()) == MOST_CELLS
@@ -102,5 +108,5 @@ def test_an_empty_step_and_an_end_without_a_plan_are_ignored() -> None:
     """An engine also steps to free what has ended."""
     log = a_log()
     log.ended(1.0, 0.0)
-    stepped(log, *[0.01] * BELIEVED, batch=Batch())
+    stepped(log, *[0.01] * BELIEVED, batch=StepBatch())
     assert (log.points(), log.steps) == ([], 0)

@@ -2,19 +2,19 @@
 
 import pytest
 
-from penstock.steps.rounds import REPEATS, Room, rounds
+from penstock.steps.rounds import REPEATS, EngineBounds, rounds
 
 
 @pytest.mark.parametrize(
     "room",
     [
-        Room(max_seqs=32, max_model_len=2048, kv_tokens=11_648),
-        Room(max_seqs=4, max_model_len=256, kv_tokens=0),
-        Room(max_seqs=1, max_model_len=64, kv_tokens=128),
-        Room(max_seqs=256, max_model_len=131_072, kv_tokens=1 << 20),
+        EngineBounds(max_seqs=32, max_model_len=2048, kv_tokens=11_648),
+        EngineBounds(max_seqs=4, max_model_len=256, kv_tokens=0),
+        EngineBounds(max_seqs=1, max_model_len=64, kv_tokens=128),
+        EngineBounds(max_seqs=256, max_model_len=131_072, kv_tokens=1 << 20),
     ],
 )
-def test_no_round_is_more_than_the_engine_holds(room: Room) -> None:
+def test_no_round_is_more_than_the_engine_holds(room: EngineBounds) -> None:
     """Sequences, lengths and KV cache are within its bounds, prompts beside included."""
     planned = list(rounds(room))
     assert planned
@@ -28,7 +28,7 @@ def test_no_round_is_more_than_the_engine_holds(room: Room) -> None:
 
 def test_a_usual_engine_sees_prompts_batches_and_both() -> None:
     """Each kind comes, and prompts alone as often as a composition needs to count."""
-    planned = list(rounds(Room(max_seqs=32, max_model_len=2048, kv_tokens=11_648)))
+    planned = list(rounds(EngineBounds(max_seqs=32, max_model_len=2048, kv_tokens=11_648)))
     alone = [one for one in planned if one.output == 1]
     batches = [one for one in planned if one.output > 1 and not one.beside]
     assert {alone.count(one) for one in alone} == {REPEATS}

@@ -15,6 +15,7 @@ from penstock.connectors.spool.spool import OnRefused, Spool
 from penstock.domain.clock import Clock
 from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.domain.tenancy.limits import LimitStore
+from penstock.filters.intervention import Intervention
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import when_away
@@ -82,7 +83,7 @@ async def _ledger(dsn: str) -> AsyncIterator[PostgresLedger]:
 def _refused(metrics: Metrics) -> OnRefused:
     counted, log = metrics.counter(names.LEDGER_ROWS_REFUSED), logs.logger()
 
-    def report(row: LedgerRow, why: str) -> None:
+    def report(row: LedgerRow | Intervention, why: str) -> None:
         counted.inc()
         log.error("ledger_row_refused", request_id=row.request, tenant=row.tenant, reason=why)
 

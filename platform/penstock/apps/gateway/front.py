@@ -38,6 +38,7 @@ from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure
 from penstock.intake.turns import StartTurns
 from penstock.intake.types import Refusal
+from penstock.sealing.keys import Keys
 from penstock.telemetry import logs, names
 from penstock.telemetry.w3c import own_span
 
@@ -65,11 +66,11 @@ def front(settings: GatewaySettings, parts: Parts) -> Front:
         explain=shared.recording.explain,
     )
     origins = Origins(frozenset(filter(None, settings.cors_origins.split(","))))
-    once = _once(settings, shared, pipeline)
     keep_early = refused_early(shared.recording.records, ledger)
     reader = BodyReader(shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES)
     turns = StartTurns(shared.clock.monotonic)
     later = offered(settings, parts, reader, turns, _new_id)
+    once = _once(settings, shared, pipeline, later.keys.answers)
     counting = Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations)
     stored = responses_api(settings, parts, later, once, counting)
     refusals = Refusals(probes.keys, ledger, keep_early)
@@ -109,25 +110,25 @@ def _answer(ledger: RequestLedger, error: PenstockError, request_id: RequestId) 
     return response_of(error, request_id)
 
 
-def _once(settings: GatewaySettings, shared: Shared, pipeline: Pipeline) -> Once:
+def _once(settings: GatewaySettings, shared: Shared, pipeline: Pipeline, keys: Keys) -> Once:
     used = shared.metrics.counter(names.IDEMPOTENT_REQUESTS)
     return Once(
         pipeline,
-        _answers(settings, shared),
+        _answers(settings, shared, keys),
         stall_s=settings.stream_stall_s,
         count=lambda use: used.labels(use).inc(),
         note=shared.recording.records.replayed,
     )
 
 
-def _answers(settings: GatewaySettings, shared: Shared) -> AnswerStore:
+def _answers(settings: GatewaySettings, shared: Shared, keys: Keys) -> AnswerStore:
     if doubt := doubts_on_answers(settings):
         logs.logger().warning("answers_kept_doubtfully", detail=doubt)
     quota = AnswerQuota(max_bytes=settings.answers_tenant_bytes, max_records=settings.answers_tenant_records)
     if not settings.answers_url:
         return MemoryAnswers(shared.clock, quota)
-    key = derive(shared.keys.platform[0], Purpose.ANSWERS)
-    return RedisAnswers(Wire(settings.answers_address, patience_s=ANSWERS_PATIENCE_S), key, quota)
+    print_key = derive(shared.keys.platform[0], Purpose.ANSWERS)
+    return RedisAnswers(Wire(settings.answers_address, patience_s=ANSWERS_PATIENCE_S), keys, print_key, quota)
 
 
 def _early(shared: Shared, pipeline: Pipeline) -> EarlyRefusal:

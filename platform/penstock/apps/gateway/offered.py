@@ -1,23 +1,22 @@
 """Jobs, batches, files and webhooks that a gateway accepts by its settings: their routes, and their stores."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from penstock.apps.gateway.parts import Parts
-from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.deferred import DeferredSettings
 from penstock.apps.settings.processes import GatewaySettings
-from penstock.apps.stores import database_dsn, open_payloads
+from penstock.apps.stores import StoreKeys, database_dsn, open_keys, open_payloads
 from penstock.connectors.postgres.batches import PostgresBatches
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.connectors.postgres.tenant_keys import follow
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
 from penstock.domain.jobs import callback_url
 from penstock.domain.jobs.callback_url import Network
 from penstock.domain.jobs.payload import PayloadStore
-from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.gateway.deferred.access import Routes
 from penstock.gateway.deferred.batches import add_batches
 from penstock.gateway.deferred.files import add_files
@@ -50,6 +49,7 @@ class Offered:
     """A gateway's routes of deferred work, and the database to be open while it serves."""
 
     database: Database
+    keys: StoreKeys
     stores: Stores | None = None
     routes: tuple[Routes, ...] = ()
 
@@ -58,10 +58,15 @@ def offered(
     settings: GatewaySettings, parts: Parts, reader: BodyReader, turns: StartTurns, ids: Callable[[], str]
 ) -> Offered:
     database = Database(database_dsn(settings), max_connections=CONNECTIONS)
-    if not settings.job_runners:
-        return Offered(database=database)
     shared = parts.shared
-    endpoints, submits = webhooks(settings, shared, database), Submits(turns, shared.clock)
+    keys = open_keys(settings, database, lambda: shared.ticket_keys.platform, shared.clock)
+    parts.background.keep("tenant_keys", lambda: follow(database_dsn(settings), keys.tenants))
+    if not settings.job_runners:
+        return Offered(database=database, keys=keys)
+    endpoints, submits = (
+        Webhooks(PostgresEndpoints(database, keys.webhooks), networks(settings)),
+        Submits(turns, shared.clock),
+    )
     accepting = Accepting(
         reader=reader,
         chooser=parts.pipeline.chooser,
@@ -69,7 +74,7 @@ def offered(
         clock=shared.clock,
         region=settings.region,
     )
-    stores = Stores(payloads=open_payloads(settings, lambda: shared.ticket_keys.platform), accepting=accepting, ids=ids)
+    stores = Stores(payloads=open_payloads(settings, keys.payloads), accepting=accepting, ids=ids)
     jobs = Submitting(
         store=PostgresJobs(database),
         payloads=stores.payloads,
@@ -86,16 +91,8 @@ def offered(
         partial(add_batches, batches=batches),
         endpoints.routes,
     )
-    return Offered(database=database, stores=stores, routes=routes)
-
-
-def webhooks(settings: DeferredSettings, shared: Shared, database: Database) -> Webhooks:
-    return Webhooks(PostgresEndpoints(database, lambda: webhook_keys(shared)), networks(settings))
+    return Offered(database=database, keys=keys, stores=stores, routes=routes)
 
 
 def networks(settings: DeferredSettings) -> tuple[Network, ...]:
     return callback_url.networks(settings.webhook_networks.split(","))
-
-
-def webhook_keys(shared: Shared) -> Sequence[bytes]:
-    return tuple(derive(key, Purpose.WEBHOOKS) for key in shared.ticket_keys.platform)

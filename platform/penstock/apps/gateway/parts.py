@@ -12,8 +12,8 @@ from functools import partial
 from penstock.apps import keys, peers, slos
 from penstock.apps.gateway import reading, stages, telling
 from penstock.apps.gateway.accounting import accounting_parts
-from penstock.apps.gateway.holding import Telling
 from penstock.apps.gateway.shared import Shared, recording
+from penstock.apps.gateway.stages import Telling
 from penstock.apps.keys import Keys
 from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.apps.stores import database_dsn
@@ -21,7 +21,7 @@ from penstock.connectors.http.client import HttpClient, PoolLimits
 from penstock.connectors.offload.pool import OffloadPool
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.database import Database
-from penstock.connectors.postgres.sources import KeySource, TableSource
+from penstock.connectors.postgres.sources import KeySource, PackSource, TableSource
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.serving.transport import KEPT_ALIVE_S
@@ -70,6 +70,7 @@ class Parts:
     probes: Probes
     table_source: TableSource
     key_source: KeySource
+    pack_source: PackSource
     preprocessor: PromptPreprocessor
     accounting: Accounting
     router: WorkerRouter
@@ -98,6 +99,7 @@ class Parts:
         address, run = settings.metrics_address, settings.paths.run
         awake_time().on_look = partial(_late, self.shared)
         keep("keys", lambda: self.key_source.run(self.news.keys_came))
+        keep("packs", lambda: self.pack_source.run(self.news.packs_came))
         keep("table", lambda: self.table_source.run(self.news.table_came))
         keep("metrics", lambda: exposition.serve(address, run, self.exposition, self.pages))
         keep("accounting", self.accounting.run)
@@ -162,7 +164,7 @@ def compose(
     shared.table.on_change(lambda _, after: ledger.expect(*after.table.versions))
     preprocessor, preparing, reader = stages.preprocessing(shared)
     pipeline, router, health_watch, accounting = stages.pipeline(shared, preparing, reader, ledger, told)
-    probes = Probes(table=shared.table, keys=keyring, breakers=health_watch.breakers, clock=clock, drain=Drain())
+    probes = _probes(shared, keyring, health_watch)
     text, pages = telling.expositions(metrics, table_source)
     return Parts(
         shared=shared,
@@ -171,6 +173,7 @@ def compose(
         probes=probes,
         table_source=table_source,
         key_source=KeySource(dsn, settings.paths.run / "gateway/keys.json", clock=clock),
+        pack_source=PackSource(dsn, settings.paths.run / "gateway/packs.json", clock=clock),
         preprocessor=preprocessor,
         accounting=accounting,
         router=router,
@@ -185,12 +188,24 @@ def compose(
     )
 
 
+def _probes(shared: Shared, keyring: Keyring, watch: HealthWatch) -> Probes:
+    return Probes(
+        table=shared.table,
+        keys=keyring,
+        packs=shared.packs,
+        breakers=watch.breakers,
+        clock=shared.clock,
+        drain=Drain(),
+    )
+
+
 def _news(
     shared: Shared, keyring: Keyring, accounting: Accounting, watch: HealthWatch, warm: Callable[[RoutingTable], None]
 ) -> News:
     return News(
         table=shared.table,
         keys=keyring,
+        packs=shared.packs,
         accounting=accounting,
         running=watch.running,
         clock=shared.clock,

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from penstock.apps.settings import environment, load
 from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.apps.stores import open_store
-from penstock.connectors.offload.frames import serve
-from penstock.connectors.offload.pool import Program
+from penstock.connectors.offload.pool import Program, serve
 from penstock.domain.clock import SystemClock
 from penstock.gateway.oip import asked
 from penstock.gateway.oip.grpc import message_reader

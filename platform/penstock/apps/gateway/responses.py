@@ -14,7 +14,7 @@ from penstock.gateway.deferred.background_responses import StoredCorridor, Unsto
 from penstock.gateway.deferred.kept_responses import KeepOutcome, KeptResponses
 from penstock.gateway.deferred.responses import Responses, add_responses
 from penstock.gateway.deferred.stored_responses import StoredResponses
-from penstock.gateway.deferred.stored_turns import Counted, StoredTurns
+from penstock.gateway.deferred.stored_turns import StoredTurns, TurnCounts
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.services import Corridor
 from penstock.jobs.responses import SubmittingResponses
@@ -59,7 +59,7 @@ def responses_api(
         stall_s=settings.stream_stall_s,
     )
     routes = partial(add_responses, responses=Responses(stored=stored, jobs=jobs, clock=clock))
-    return ResponsesApi(corridor=corridor, counting=Counted(corridor=counting, turns=turns), routes=(routes,))
+    return ResponsesApi(corridor=corridor, counting=TurnCounts(corridor=counting, turns=turns), routes=(routes,))
 
 
 def _counting(metrics: Metrics) -> Callable[[KeepOutcome], None]:

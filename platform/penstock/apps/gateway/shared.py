@@ -1,17 +1,18 @@
 """Parts used by several other parts of one gateway, the records of ended requests among them."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.apps import slos
 from penstock.apps.keys import Keys
 from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.connectors.http.client import HttpClient
 from penstock.connectors.offload.pool import OffloadPool
-from penstock.connectors.records.folder import Bounds, RecordFolder
+from penstock.connectors.records.folder import FolderBounds, RecordFolder
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.tenancy.tenant import Principal
-from penstock.explain.shown import shown
+from penstock.explain.story import shown
+from penstock.filters.book import CurrentPacks
 from penstock.gateway.admission.reservations import Spawn
 from penstock.gateway.dispatch.ticket_keys import TicketKeys
 from penstock.gateway.holding import Asked, WakeDemand
@@ -43,9 +44,9 @@ class RecordParts:
 def recording(settings: PipelineSettings, clock: Clock, metrics: Metrics) -> RecordParts:
     count = metrics.counter(names.RECORDS_LOST).inc
     whole, keep_s = settings.records_bytes, settings.records_days * DAY_S
-    bounds = Bounds(most_bytes=whole - whole // CROWD_PART, keep_s=keep_s)
+    bounds = FolderBounds(most_bytes=whole - whole // CROWD_PART, keep_s=keep_s)
     folder = RecordFolder(settings.paths.records, bounds, clock, count)
-    crowded = Bounds(most_bytes=whole // CROWD_PART, keep_s=keep_s)
+    crowded = FolderBounds(most_bytes=whole // CROWD_PART, keep_s=keep_s)
     crowd = RecordFolder(settings.paths.records / CROWD, crowded, clock, count)
     records = Records(folder.keep, slos.load(), clock, crowd=crowd.keep)
     return RecordParts(records=records, folder=folder, crowd=crowd, asking=RecordLookup(folder, crowd))
@@ -69,3 +70,4 @@ class Shared:
     offload: OffloadPool
     demand: WakeDemand
     asked: Asked
+    packs: CurrentPacks = field(default_factory=CurrentPacks)

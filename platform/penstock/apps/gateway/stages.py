@@ -1,13 +1,15 @@
 """The stages of the request pipeline, composed by the settings."""
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 from penstock.apps import slos
 from penstock.apps.gateway import reading
-from penstock.apps.gateway.holding import holding
 from penstock.apps.gateway.shadowing import Copying, copying
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.stores import open_store
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.demand import PostgresDemandTeller
 from penstock.domain.serving.auto import MOST_AUTOS, MOST_RULES
 from penstock.domain.serving.slo import Indicator
 from penstock.gateway.admission.controller import AdmissionController
@@ -21,6 +23,7 @@ from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatc
 from penstock.gateway.dispatch.prober import Prober, ProberSettings
 from penstock.gateway.dispatch.retries import RetryBudget
 from penstock.gateway.evidence.counting import Arms
+from penstock.gateway.holding import Holding, HoldSettings, WakeDemand
 from penstock.gateway.listener.errors import render
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess.offload import OffloadedPreprocessor
@@ -39,6 +42,36 @@ from penstock.lateness.awake import AwakeClock
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Counted
 from penstock.worker.gate.queueing.fair_queue import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Reports demand over a separate database connection."""
+
+    demand: WakeDemand
+    dsn: str
+
+    async def run(self) -> None:
+        async with Database(self.dsn, max_connections=1) as database:
+            teller = PostgresDemandTeller(database)
+            try:
+                await self.demand.run(teller)
+            finally:  # an ended gateway is not a silent one
+                await self.demand.tell(teller, has_ended=True)
+
+
+def holding(shared: Shared) -> Holding:
+    ours = shared.settings
+    made = Holding(
+        fleet=shared.table,
+        demand=shared.demand,
+        clock=shared.clock,
+        settings=HoldSettings(requests=ours.hold_requests, tokens=ours.hold_tokens, seconds=ours.hold_s),
+        metrics=shared.metrics,
+    )
+    shared.table.on_change(lambda _, after: made.learn(after.table.versions))
+    return made
+
 
 MOST_MODELS = 1024
 MOST_WAITING = 4 * Bounds().total_requests

@@ -60,6 +60,12 @@ def origins(value: str) -> str:
     return ",".join(found)
 
 
+def kms_key(value: str) -> str:
+    if value and not re.fullmatch(r"awskms:///\S+", value):
+        raise ValueError("is awskms:///alias/NAME, or empty for a key derived from the platform's")
+    return value
+
+
 def bucket(value: str) -> str:
     if value and not re.match(r"s3://[^/]", value):
         raise ValueError("is s3://bucket/prefix, or empty for the folder in the home")

@@ -9,6 +9,7 @@ from penstock.apps.settings.stores import (
     LimitsSettings,
     MetricsSettings,
     PeerSettings,
+    SealingSettings,
 )
 from penstock.apps.settings.told import Told
 
@@ -25,6 +26,7 @@ class PipelineSettings(
     DrainSettings,
     DatabaseSettings,
     KeySettings,
+    SealingSettings,
     ArtifactSettings,
     LimitsSettings,
     PeerSettings,

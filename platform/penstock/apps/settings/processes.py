@@ -17,6 +17,7 @@ from penstock.apps.settings.stores import (
     LimitsSettings,
     MetricsSettings,
     PeerSettings,
+    SealingSettings,
     with_files,
 )
 from penstock.apps.settings.told import File, Folder, KeyFile, Secret, Told
@@ -106,6 +107,7 @@ class ControllerSettings(
     DrainSettings,
     DatabaseSettings,
     KeySettings,
+    SealingSettings,
     LimitsSettings,
     AuditSettings,
     PeerSettings,

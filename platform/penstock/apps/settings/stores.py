@@ -40,6 +40,14 @@ class KeySettings(Told):
     exchanged without new API keys."""
 
 
+class SealingSettings(Told):
+    """The key-encryption key of what tenants store."""
+
+    sealing_key: Annotated[str, AfterValidator(forms.kms_key)] = ""
+    """The symmetric key in AWS KMS that wraps tenants' keys, ``awskms:///alias/NAME``; empty means a key derived from
+    the platform's. The same in all gateways, runners and controllers of a region."""
+
+
 class ArtifactSettings(Told):
     """The store of model versions."""
 

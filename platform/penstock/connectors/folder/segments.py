@@ -1,6 +1,6 @@
 """Segments of the audit chain in a folder of the home, for a platform without a bucket: no write-once store.
 
-Whoever owns the folder can change it; a file beside the segments says so.
+Its owner can change them; a file beside them says so.
 """
 
 import os

@@ -34,9 +34,7 @@ class FolderStore:
             return self._blob(sha256).stat().st_size
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Store a blob, also in place of a damaged one; False if it is there already. Content with another digest is
-        refused.
-        """
+        """Also in place of a damaged blob; False if it is there already. Content with another digest is refused."""
         place = self._blob(sha256)
         with _explained(self._root, sha256):
             if place.is_file() and _digest(place) == sha256:

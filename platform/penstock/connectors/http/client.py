@@ -40,9 +40,7 @@ class _Origin:
 
 
 class HttpClient:
-    """Keep-alive connections to workers. ``tls`` returns a new connection's context; with it every connection is
-    encrypted.
-    """
+    """``tls`` returns a new connection's context; with it every connection is encrypted."""
 
     def __init__(
         self,
@@ -95,7 +93,7 @@ class HttpClient:
     # -- pool --------------------------------------------------------------------------
 
     def _take(self, url: str) -> Connection | None:
-        """Return the most recently used connection, so that the others can age and close."""
+        """The most recently used, so that the others can age and close."""
         pool = self._idle.get(url)
         if not pool:
             return None

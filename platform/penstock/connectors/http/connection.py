@@ -19,7 +19,7 @@ _FIRST_FINAL_STATUS = 200
 
 
 class WorkerExchange:
-    """One request and its answer. After the connection runs the next exchange, calls to this one have no effect."""
+    """After the connection runs the next exchange, calls to this one have no effect."""
 
     __slots__ = ("aborted", "answered", "connection", "receiver", "request", "reused")
 
@@ -49,8 +49,8 @@ class WorkerExchange:
 
 
 class Connection(asyncio.Protocol):
-    """Runs exchanges one after another. ``on_free``: the connection is usable again, or closed. ``on_stale``: the
-    connection was closed before any byte of the answer; the request must be sent again.
+    """``on_free``: the connection is usable again, or closed. ``on_stale``: closed before any byte of the answer; the
+    request must be sent again.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
         return self._is_waiting
 
     def _pass_slices(self) -> None:
-        """Pass slices on while this iteration of the event loop has time for them; keep the others."""
+        """While this iteration of the event loop has time for them."""
         while self._kept and not self._paused and self._reads.takes(min(SLICE_BYTES, len(self._kept[0]))):
             self._read(self._slice())
         if self._kept or self._paused:
@@ -193,7 +193,7 @@ class Connection(asyncio.Protocol):
             self._finish(self._complete)
 
     def _pass_on(self, exchange: WorkerExchange) -> None:
-        """Deliver all events of one read together: under load a read contains many tokens."""
+        """Under load a read contains many tokens."""
         pieces = self._pieces
         if not pieces:
             return
@@ -235,7 +235,6 @@ class Connection(asyncio.Protocol):
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Pass the response head on, unless it is interim."""
         if self._parser is None or self.exchange is None:
             self._keep_alive = False  # a second answer to one request
             return
@@ -249,9 +248,7 @@ class Connection(asyncio.Protocol):
             self._pieces.append(data)
 
     def on_message_complete(self) -> None:
-        """Record the end of the answer. It is processed after the parser, since the receiver may send a new request at
-        once.
-        """
+        """Processed after the parser, since the receiver may send a new request at once."""
         if self._parser is None or self.exchange is None:
             return
         if self._parser.get_status_code() < _FIRST_FINAL_STATUS:
@@ -288,7 +285,7 @@ class Connection(asyncio.Protocol):
             exchange.receiver.on_end(error)
 
     def _reads_until_close(self) -> bool:
-        """Tell whether only closing the connection ends the answer (RFC 9112, section 6.3)."""
+        """Only closing the connection ends the answer (RFC 9112, section 6.3)."""
         if not self._has_head:
             return False
         framed = {b"content-length", b"transfer-encoding"}

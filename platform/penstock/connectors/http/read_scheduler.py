@@ -22,12 +22,12 @@ BUSY_S = 0.002
 
 class Deferred(Protocol):
     def pass_slice(self) -> bool:
-        """Pass one slice on; return whether another one may follow at once."""
+        """Return whether another one may follow at once."""
         ...
 
 
 class ReadScheduler:
-    """Decides when bytes of one event loop's connections are passed on; ``clock`` is monotonic."""
+    """One event loop's connections; ``clock`` is monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -16,12 +16,46 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from penstock.connectors.keda.messages import CLASSES, SERVICE, message
-from penstock.connectors.keda.numbers import ToldNumbers
 from penstock.domain.command_error import CommandError
+from penstock.telemetry import names
 from penstock.telemetry.logs import logger
+from penstock.telemetry.metrics import Metrics
 from penstock.tls.handshake import stranger
 from penstock.tls.identity import SCALER_API, identity_of
 from penstock.tls.mutual import Mutual
+
+
+class ToldNumbers:
+    """The replicas of this controller's last tick, by ScaledObject; a source sets all its objects at once.
+
+    Trade-off: a new leader has none until its first tick; meanwhile KEDA keeps the present replicas.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._sources: dict[str, Mapping[str, int]] = {}
+        self._gauge = metrics.gauge(names.SCALE_REPLICAS)
+
+    def tell(self, source: str, numbers: Mapping[str, int]) -> None:
+        gone = self._sources.get(source, {}).keys() - numbers.keys()
+        self._sources[source] = dict(numbers)
+        self._remove(gone)
+        for name, number in numbers.items():
+            self._gauge.labels(name).set(number)
+
+    def forget(self) -> None:
+        """Another controller decides now: their metric goes, too."""
+        known = {name for numbers in self._sources.values() for name in numbers}
+        self._sources = {}
+        self._remove(known)
+
+    @property
+    def all(self) -> Mapping[str, int]:
+        return {name: number for numbers in self._sources.values() for name, number in numbers.items()}
+
+    def _remove(self, objects: set[str]) -> None:
+        for name in objects:
+            self._gauge.remove(name)
+
 
 METRIC = "replicas"
 TARGET = 1
@@ -43,8 +77,6 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Leads(Protocol):
-    """Whether this controller leads, and whether its ticks succeed."""
-
     @property
     def leads(self) -> bool: ...
 
@@ -59,7 +91,7 @@ class ScalerAddress:
 
 
 class PushScaler:
-    """``run`` opens the port while this controller leads, and closes it when it leads no more."""
+    """``run`` opens the port while this controller leads."""
 
     def __init__(
         self, address: ScalerAddress, numbers: ToldNumbers, runtime: Leads, namespace: str, mutual: Mutual | None = None
@@ -101,7 +133,7 @@ class PushScaler:
         return server
 
     async def _closed(self, server: grpc.aio.Server) -> None:
-        """Close the server at once: its streams must end, so that their clients ask the new leader."""
+        """Streams must end at once, so that their clients ask the new leader."""
         self._numbers.forget()
         await server.stop(grace=None)
         self.port = 0
@@ -143,7 +175,7 @@ class PushScaler:
         return message("GetMetricsResponse", metricValues=[value])
 
     async def _stream(self, raw: bytes, context: Context) -> AsyncIterator[bytes]:
-        """Send whether the object has replicas, now and on each change; end with an error once that is unknown."""
+        """Now and on each change; an error once it is unknown whether the object has replicas."""
         reference = await self._read("ScaledObjectRef", raw, context)
         told: bool | None = None
         while True:
@@ -184,7 +216,7 @@ async def _refuse(context: Context, code: grpc.StatusCode, says: str) -> NoRetur
 
 
 def _not_admitted(shown: Mapping[str, Any], mutual: Mutual) -> str:
-    """Return why the caller may not ask, by its verified certificate; empty if it may."""
+    """By the caller's verified certificate; empty if it may ask."""
     names = [bytes(one).decode(errors="replace") for one in shown.get("x509_subject_alternative_name", ())]
     uris = [one for one in names if one.startswith("spiffe:")]
     if why := stranger({"subjectAltName": tuple(("URI", one) for one in uris)}, mutual.identity.trust_domain):
@@ -196,7 +228,7 @@ def _not_admitted(shown: Mapping[str, Any], mutual: Mutual) -> str:
 
 
 def _credentials(mutual: Mutual) -> grpc.ServerCredentials:
-    """Return credentials that read the files again at each handshake, since a certificate is valid for a day only."""
+    """Files are read again at each handshake, since a certificate is valid for a day only."""
     newest = _configuration(mutual)
 
     def fetch() -> grpc.ServerCertificateConfiguration:

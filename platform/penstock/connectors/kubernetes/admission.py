@@ -24,7 +24,7 @@ Pods = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admit:
-    """The step that opens a pod's gate, for the nodes of one scaler, with an affinity for nodes that hold its files."""
+    """For the nodes of one scaler, with an affinity for nodes that hold its files."""
 
     name: str
     scaler: str
@@ -33,13 +33,13 @@ class Admit:
 
 @dataclass(slots=True, kw_only=True)
 class Admission:
-    """Remembers, by device, the scalers that added no machine in time; a new leader starts without that memory."""
+    """Remembers, by device, scalers that added no machine in time; a new leader starts without that memory."""
 
     devices: tuple[Device, ...]
     _passed_until: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def admitted(self, pods: Pods, now: float) -> Iterator[Admit]:
-        """Yield the gates to open, for the oldest pods first; a pod without a free place stays gated."""
+        """Oldest pods first; a pod without a free place stays gated."""
         waiting, held = self._counted(pods)
         for name in waiting:
             device, needed = self._asks(pods[name])
@@ -52,7 +52,7 @@ class Admission:
                 yield Admit(name=name, scaler=scaler)
 
     def overdue(self, pods: Pods, now: float) -> Iterator[str]:
-        """Yield the pods that got no machine in time, and pass over their scalers for the next pods."""
+        """Their scalers are passed over for the next pods."""
         for name, pod in pods.items():
             scaler = pod["metadata"].get("labels", {}).get(names.SCALER, "")
             at = float(pod["metadata"].get("annotations", {}).get(names.ADMITTED, "inf"))
@@ -61,7 +61,7 @@ class Admission:
                 yield name
 
     def _counted(self, pods: Pods) -> tuple[list[str], Counter[tuple[str, str]]]:
-        """Return the gated pods by age, and the number of devices that admitted pods hold, by device and scaler."""
+        """Gated pods by age, and devices that admitted pods hold, by device and scaler."""
         waiting, held = [], Counter[tuple[str, str]]()
         for name, pod in pods.items():
             if running(pod) is None or not any(one.name == _device_of(pod) for one in self.devices):
@@ -77,7 +77,7 @@ class Admission:
         return next(one for one in self.devices if one.name == _device_of(pod)), _needed(pod)
 
     def _order(self, device: Device, now: float) -> list[ScalerLimit]:
-        """Return the scalers in the shipped order, those that are passed over last."""
+        """As shipped, those that are passed over last."""
         return sorted(device.places, key=lambda one: self._passed_until.get((device.name, one.scaler), 0.0) > now)
 
 

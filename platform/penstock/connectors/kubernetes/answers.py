@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 class ApiRefused(Exception):
-    """The API server refused the call; status 0 if its answer is missing or unreadable."""
+    """Status 0 if the API server's answer is missing or unreadable."""
 
     def __init__(self, status: int, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -85,7 +85,7 @@ _Shape = TypeVar("_Shape")
 
 
 def page(raw: bytes) -> tuple[list[Json], str, str]:
-    """Return a list page's objects, its version, and its continue token, which is empty at the end."""
+    """With its version and its continue token, which is empty at the end."""
     found = _decoded(raw)
     meta = _shaped(found, _Page).metadata
     return found["items"], meta.resource_version, meta.following
@@ -102,7 +102,7 @@ def done(raw: bytes) -> None:
 
 
 def event(line: bytes) -> tuple[str, Json]:
-    """Return an event's type and object; raises ``ApiRefused`` for an error event."""
+    """Type and object; raises ``ApiRefused`` for an error event."""
     found = _decoded(line)
     kind = _shaped(found, _Event).type
     if kind == "ERROR":
@@ -113,7 +113,7 @@ def event(line: bytes) -> tuple[str, Json]:
 
 
 def refusal(status: int, body: bytes, retry_after: str) -> ApiRefused:
-    """Return the error with the server's reason, and its retry time within the platform's bound."""
+    """With the server's reason, and its retry time within the platform's bound."""
     try:
         message = _shaped(_decoded(body), _Failure).message
     except ApiRefused:

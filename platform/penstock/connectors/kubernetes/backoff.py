@@ -8,7 +8,7 @@ LONGEST_S = 60.0
 
 @dataclass(slots=True, kw_only=True)
 class Backoff:
-    """Draws waits from the upper half of their range, so that many clients do not return together."""
+    """Waits from the upper half of their range, so that many clients do not return together."""
 
     first_s: float = 1.0
     longest_s: float = LONGEST_S
@@ -19,7 +19,7 @@ class Backoff:
         self._failures = 0
 
     def failed(self, wanted_s: float = 0.0) -> float:
-        """Count a failure and return the wait: at least the one that the server asks for, within bounds."""
+        """At least the wait that the server asks for, within bounds."""
         wait_s = min(self.longest_s, self.first_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
         return min(self.longest_s, max(wanted_s, wait_s * self.chance.uniform(0.5, 1.0)))

@@ -30,7 +30,7 @@ _APPLY, _MERGE = "application/apply-patch+yaml", "application/merge-patch+json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTimeouts:
-    """Timeouts in seconds: connecting, a whole answer, a watch, and the tolerated delay of a watch's end."""
+    """Seconds: connecting, a whole answer, a watch, and the tolerated delay of a watch's end."""
 
     connect_s: float = 3.0
     answer_s: float = 10.0
@@ -43,7 +43,7 @@ class NamespaceApi:
         self._client, self._namespace, self._patience = client, namespace, patience
 
     async def listed(self, kind: ObjectKind, selector: str) -> tuple[list[Json], str]:
-        """Return the objects, and the list's version, from which a watch continues."""
+        """Also the list's version, from which a watch continues."""
         found: list[Json] = []
         following = ""
         while True:
@@ -55,9 +55,7 @@ class NamespaceApi:
                 return found, version
 
     async def watch(self, kind: ObjectKind, selector: str, since: str) -> AsyncIterator[tuple[str, Json]]:
-        """Yield ``OPENED``, then changes after ``since``, until the server ends the watch; status 410 requires a new
-        list.
-        """
+        """``OPENED``, then changes after ``since``, until the server ends the watch; status 410 requires a new list."""
         asked = self._patience.watch_s
         query = [
             ("labelSelector", selector),
@@ -75,7 +73,7 @@ class NamespaceApi:
                 yield answers.event(line)
 
     async def apply(self, written: Written) -> Json:
-        """Apply an object's fields by server-side apply; fields of other owners are never taken over."""
+        """Server-side apply: fields of other owners are never taken over."""
         query = [("fieldManager", names.OWNER), ("force", "false")]
         path = written.kind.path(self._namespace, written.name)
         return answers.written(await self._call("PATCH", path, query, written.body, _APPLY))
@@ -85,7 +83,7 @@ class NamespaceApi:
         answers.written(await self._call("PATCH", path, query, body, _MERGE))
 
     async def delete(self, kind: ObjectKind, name: str, uid: str = "") -> None:
-        """Delete an object, with ``uid`` only that one; it is no error if it is gone, or another has its name."""
+        """With ``uid`` only that object; it is no error if it is gone, or another has its name."""
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -141,7 +139,7 @@ class NamespaceApi:
 async def _refuse_redirects(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Refuse redirects, because their target would get the credentials."""
+    """The target of a redirect would get the credentials."""
     response = await handler(request)
     if response.status in _ELSEWHERE:
         response.close()
@@ -153,9 +151,7 @@ async def _refuse_redirects(
 async def connected(
     kubeconfig: str, namespace: str, patience: ClientTimeouts = ClientTimeouts()
 ) -> AsyncIterator[NamespaceApi]:
-    """Yield the API of this file's cluster, or of the pod's own, with a fresh token; ``CommandError`` without a
-    cluster.
-    """
+    """This file's cluster, or the pod's own with a fresh token; ``CommandError`` without a cluster."""
     async with await _client(kubeconfig) as client:
         yield NamespaceApi(client, namespace, patience)
 

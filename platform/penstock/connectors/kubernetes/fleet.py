@@ -8,16 +8,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 from penstock.connectors.kubernetes import names
 from penstock.connectors.kubernetes.admission import Admission
 from penstock.connectors.kubernetes.backoff import Backoff
-from penstock.connectors.kubernetes.cached import CachingNodes
 from penstock.connectors.kubernetes.client import NamespaceApi
 from penstock.connectors.kubernetes.kinds import DEPLOYMENT, POD
 from penstock.connectors.kubernetes.mirror import Mirror
 from penstock.connectors.kubernetes.placing import Placed, place
-from penstock.connectors.kubernetes.pods import Deaths, Json, running, version_of
+from penstock.connectors.kubernetes.pods import Deaths, Json, is_ready, running, version_of
 from penstock.connectors.kubernetes.pools import Pools
 from penstock.connectors.kubernetes.scaling import unfollowed
 from penstock.connectors.kubernetes.steps import Delete, Step, not_placed, steps, stuck, told_numbers
@@ -26,6 +26,50 @@ from penstock.domain.clock import Clock
 from penstock.domain.fleet.versions import FleetPlan, FleetView
 from penstock.domain.ids import VersionId
 from penstock.telemetry.logs import logger
+
+MOST_NODES = 16
+"""Nodes named in a pod, the latest first: each is a term of its own, for the API takes one node in a field's term."""
+
+
+class CachingNodes:
+    """Nodes with a version in their cache, so that a new pod of it prefers them.
+
+    Trade-off: learned from ready pods and workers' reports, so a node that evicted the copy is preferred in vain. In
+    return nothing needs a right on nodes.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[VersionId, dict[str, None]] = {}
+
+    def note(self, pod: Json | None) -> None:
+        if pod is not None and is_ready(pod):
+            self.add(version_of(pod), pod)
+
+    def add(self, version: VersionId, pod: Json) -> None:
+        if not (node := pod["spec"].get("nodeName", "")) or not version:
+            return
+        nodes = self._nodes.setdefault(version, {})
+        nodes.pop(node, None)
+        nodes[node] = None
+        while len(nodes) > MOST_NODES:
+            del nodes[next(iter(nodes))]
+
+    def preferred(self, version: VersionId) -> dict[str, Any]:
+        """Return the affinity of a pod, empty if no node is known.
+
+        By field, not by host label: Karpenter takes a preferred label for required until it fails, and reads no fields.
+        https://github.com/kubernetes-sigs/karpenter/blob/v1.13.0/pkg/controllers/provisioning/scheduling/preferences.go
+        """
+        nodes = reversed(self._nodes.get(version, {}))
+        terms = [
+            {
+                "weight": 100,
+                "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [one]}]},
+            }
+            for one in nodes
+        ]
+        return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}} if terms else {}
+
 
 PACE = WriteIntervals()
 UNFOLLOWED_S = 60.0

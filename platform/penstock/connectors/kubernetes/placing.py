@@ -23,7 +23,7 @@ class Placed:
 
     @property
     def is_slow(self) -> bool:
-        """Whether a full worker misses the objective; no, if the bandwidth is unknown."""
+        """A full worker misses the objective; no, if the bandwidth is unknown."""
         read = self.served.held_bytes / self.size.gpus / CONTEXT_READ
         return read > FULL_STEP_S * self.device.bytes_per_s > 0
 

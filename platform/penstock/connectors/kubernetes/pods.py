@@ -29,7 +29,7 @@ def is_ready(pod: Json) -> bool:
 
 
 def counts(pod: Json) -> bool:
-    """Tell whether a pod is one of its Deployment's replicas: it has not ended, and is not being deleted."""
+    """A replica of its Deployment has not ended, and is not being deleted."""
     return not pod["metadata"].get("deletionTimestamp") and pod.get("status", {}).get("phase") not in _OVER
 
 
@@ -38,7 +38,7 @@ def workload_of(pod: Json) -> str:
 
 
 def running(pod: Json) -> Running | None:
-    """Return a pod's worker, None if it has ended. A pod on an unreachable node may still run."""
+    """None if the pod has ended. One on an unreachable node may still run."""
     meta, status = pod["metadata"], pod.get("status", {})
     if not version_of(pod) or status.get("phase") in _OVER:
         return None
@@ -55,9 +55,8 @@ def running(pod: Json) -> Running | None:
 
 
 def _brought_s(pod: Json) -> tuple[float, float]:
-    """Return the seconds from the open gate to a node, and from there to the worker's first process; 0 if not known.
-
-    The scheduler takes a node once its device is allocatable: launch, boot and device plugin lie before.
+    """Seconds from the open gate to a node, and from there to the worker's first process; 0 if not known. The scheduler
+    takes a node once its device is allocatable: launch, boot and device plugin lie before.
     """
     admitted = float(pod["metadata"].get("annotations", {}).get(names.ADMITTED, 0.0))
     scheduled = next(
@@ -76,7 +75,6 @@ def _brought_s(pod: Json) -> tuple[float, float]:
 
 
 def _conditions(pod: Json, kind: str) -> list[Json]:
-    """Return the pod's conditions of a kind that hold."""
     found = pod.get("status", {}).get("conditions", [])
     return [one for one in found if (one.get("type"), one.get("status")) == (kind, "True")]
 
@@ -86,14 +84,14 @@ def _at(moment: str) -> float:
 
 
 class Deaths:
-    """Records ends of workers without an order: failed pods and restarted containers."""
+    """Without an order: failed pods and restarted containers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kept: list[Death] = []
 
     def note(self, before: Json | None, after: Json | None) -> None:
-        """Compare two states of a pod and record a death; the first state seen records nothing."""
+        """The first state of a pod records nothing."""
         if before is None or is_told_to_go(before) or not version_of(before):
             return
         if after is None or is_told_to_go(after):

@@ -28,16 +28,15 @@ class Size(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ScalerLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The most devices that a node scaler may bring."""
+    """Devices that a node scaler may bring."""
 
     scaler: str
     most: Count
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A kind of GPU or slice, whatever pools have it. ``bytes`` is its memory, ``start_s`` the longest time that a
-    machine takes to start, ``places`` the node scalers in the order in which they are asked, ``dollars_per_hour`` one
-    device's price.
+    """Whatever pools have it. ``bytes`` is its memory, ``start_s`` the longest start of a machine, ``places`` the node
+    scalers in the order in which they are asked, ``dollars_per_hour`` one device's price.
     """
 
     name: str
@@ -51,7 +50,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Pools(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file's content. ``scaler`` is the address, host and port, by which KEDA reaches the controllers."""
+    """``scaler`` is the address, host and port, by which KEDA reaches the controllers."""
 
     edition: int
     namespace: str

@@ -28,10 +28,8 @@ def spec(placed: Placed, target: dict[str, str], pools: Pools) -> dict[str, obje
 
 
 def written(target: dict[str, str], bounds: Mapping[str, object], scaler: str, server: str) -> dict[str, object]:
-    """Return a ScaledObject's spec; the contract carries it with placeholders, for the infrastructure's gateways.
-
-    ``fallback`` must have replicas: with none, KEDA takes an error for no load and scales to zero (2.19,
-    ``scale_scaledobjects.go``).
+    """With placeholders in the contract, for the infrastructure's gateways. ``fallback`` must have replicas: with none,
+    KEDA takes an error for no load and scales to zero (2.19, ``scale_scaledobjects.go``).
     """
     rules = {
         "stabilizationWindowSeconds": 0,
@@ -67,7 +65,7 @@ def _pushed(scaler: str) -> dict[str, object]:
 
 
 def _floor(server: str, name: str) -> dict[str, object]:
-    """Return the trigger with the last number that Prometheus scraped; it fails if there was none for an hour."""
+    """The last number that Prometheus scraped; it fails if there was none for an hour."""
     told = f'{SCALE_REPLICAS.name}{{object="{name}"}}'
     return {
         "type": "prometheus",
@@ -84,7 +82,7 @@ def _floor(server: str, name: str) -> dict[str, object]:
 
 
 def unfollowed(numbers: Mapping[str, int], replicas: Mapping[str, int]) -> Iterable[tuple[str, str]]:
-    """Yield the Deployments with other replicas than decided, each with the remedy."""
+    """Other replicas than decided, each with the remedy."""
     for name, number in numbers.items():
         if (found := replicas.get(name, number)) != number:
             do = f"if it was scaled by hand, KEDA sets it back; else `kubectl describe scaledobject {name}` tells why"

@@ -28,7 +28,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """The step that drains a pod, and marks it to be removed first on scale-in."""
+    """The pod is also marked to be removed first on scale-in."""
 
     name: str
 
@@ -46,10 +46,7 @@ Step = Apply | Admit | Drain | Delete
 def steps(
     plan: FleetPlan, workloads: Objects, pods: Objects, pools: Pools, held: Container[str] = ()
 ) -> Iterator[Step]:
-    """Yield the plan's objects to apply, then removals.
-
-    Other Deployments do not wait for ``held`` ones, which can't be written.
-    """
+    """Objects to apply, then removals. Other Deployments do not wait for ``held`` ones, which can't be written."""
     standing = [one for served in plan.served or () for one in written(served, pools)]
     waits = set(_waiting(standing, workloads, held))
     yield from (Apply(written=one) for one in standing if one.kind is not DEPLOYMENT or one.name not in waits)
@@ -63,9 +60,7 @@ def steps(
 
 
 def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterator[Step]:
-    """Yield the drained pods to delete, without those that a smaller number of replicas removes anyway: deleted here,
-    each would be started anew.
-    """
+    """Without those that a smaller number of replicas removes anyway: deleted here, each would be started anew."""
     spare = Counter(workload_of(pod) for pod in pods.values() if counts(pod))
     spare.subtract(numbers)
     for worker in plan.ended:
@@ -79,9 +74,8 @@ def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterat
 
 
 def told_numbers(served: Iterable[Served], pods: Objects, pools: Pools) -> dict[str, int]:
-    """Return the replicas of each version's Deployment, by name: the decided number, bounded by the machines' room.
-
-    Of a scaled version, pods that serve and are not drained stay, whatever the number.
+    """By Deployment: the decided number, bounded by the machines' room. Of a scaled version, pods that serve and are
+    not drained stay, whatever the number.
     """
     ready = Counter(workload_of(pod) for pod in pods.values() if is_ready(pod) and not is_told_to_go(pod))
     found: dict[str, int] = {}
@@ -95,9 +89,8 @@ def told_numbers(served: Iterable[Served], pods: Objects, pools: Pools) -> dict[
 
 
 def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:
-    """Yield the Deployments that must delay their rolling update: one version updates at a time.
-
-    Each update uses one more machine, and a bad template would spread before its first pod has served.
+    """One version updates at a time: each update uses one more machine, and a bad template would spread before its
+    first pod has served.
     """
     is_free = not any(is_exchanging(one) for one in workloads.values())
     for one in standing:
@@ -110,7 +103,7 @@ def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) 
 
 
 def is_exchanging(workload: Mapping[str, Any]) -> bool:
-    """Tell whether pods of an older template still run, as `kubectl rollout status` does.
+    """Pods of an older template still run, as for `kubectl rollout status`.
 
     https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#deployment-status
     """
@@ -120,7 +113,7 @@ def is_exchanging(workload: Mapping[str, Any]) -> bool:
 
 
 def stuck(workloads: Objects) -> dict[str, str]:
-    """Describe a rolling update that exceeded its progress deadline; all others wait for it."""
+    """All others wait for a rolling update that exceeded its progress deadline."""
     found = {}
     for name, workload in workloads.items():
         for one in workload.get("status", {}).get("conditions", []):
@@ -147,7 +140,7 @@ def _leaving(plan: FleetPlan, served: tuple[Served, ...], workloads: Objects) ->
 
 
 def not_placed(served: tuple[Served, ...], workloads: Objects, pools: Pools) -> dict[str, str]:
-    """Describe versions without a device, and workloads of devices that are no longer shipped."""
+    """Versions without a device, and workloads of devices that are no longer shipped."""
     found: dict[str, str] = {}
     placed: set[str] = set()
     for one in served:

@@ -31,9 +31,7 @@ _REMEDY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteIntervals:
-    """Seconds: a plan's validity, the interval at which applied objects are written again, the retry of refused
-    ones.
-    """
+    """Seconds: a plan's validity, until applied objects are written again, until refused ones are."""
 
     fresh_s: float = 3.0
     resync_s: float = 60.0
@@ -49,7 +47,7 @@ class _Stand:
 
 @dataclass(slots=True, kw_only=True)
 class Writer:
-    """Executes steps; ``held`` describes the objects with a failed call."""
+    """``held`` describes the objects with a failed call."""
 
     api: NamespaceApi
     clock: Clock
@@ -63,7 +61,7 @@ class Writer:
     _not_before: float = 0.0
 
     async def bring_about(self, steps: list[Step], is_fresh: Callable[[], bool]) -> None:
-        """Execute the due steps until all are done, the server fails as a whole, or the plan is stale."""
+        """Until all steps are done, the server fails as a whole, or the plan is stale."""
         self._forget({_key(step) for step in steps})
         for step in steps:
             if not is_fresh() or self.clock.monotonic() < self._not_before:

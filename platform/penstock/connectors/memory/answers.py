@@ -40,9 +40,7 @@ class _Room:
 
 
 class MemoryAnswers:
-    """Recorded answers of one process. A tenant above its quota loses its oldest records. If all records exceed
-    ``max_bytes``, the largest tenant loses some.
-    """
+    """A tenant above its quota loses its oldest records; beyond ``max_bytes`` the largest tenant loses some."""
 
     def __init__(self, clock: Clock, quota: AnswerQuota = USUAL_QUOTA, *, max_bytes: int = 256 << 20) -> None:
         self._clock = clock
@@ -110,9 +108,7 @@ class MemoryAnswers:
         return room, room.records.get(key.name)
 
     def _has_room(self, room: _Room, *, more_bytes: int = 0, records: int = 0) -> bool:
-        """Drop a tenant's oldest records until the addition fits; return False if its records that still grow leave no
-        room.
-        """
+        """Drop a tenant's oldest records; False if its records that still grow leave no room."""
         quota = self._quota
         while room.size_bytes + more_bytes > quota.max_bytes or len(room.records) + records > quota.max_records:
             oldest = room.oldest()
@@ -122,7 +118,6 @@ class MemoryAnswers:
         return True
 
     def _shrink(self) -> None:
-        """Keep the sum of all records within its bound, at the largest tenant's expense."""
         while self._size_bytes > self._max_bytes:
             giving = ((room, name) for room in self._rooms.values() if (name := room.oldest()) is not None)
             given = max(giving, key=lambda found: found[0].size_bytes, default=None)

@@ -30,7 +30,7 @@ class _Meter:
 
 
 class MemoryLimits:
-    """Meters of one process; no call awaits, so each is atomic."""
+    """No call awaits, so each is atomic."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -150,7 +150,7 @@ class MemoryLimits:
 
 
 def _wait_s(draw: Draw, has: float) -> float:
-    """Return the seconds until the meter can grant the draw; 0 if it never will."""
+    """0 if the meter never will grant the draw."""
     if draw.kind is MeterKind.BUDGET:
         return draw.window_ends_in_s
     if draw.kind is MeterKind.SLOTS:

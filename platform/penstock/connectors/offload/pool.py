@@ -6,14 +6,35 @@ start on demand and end with this process, when their input closes.
 
 import asyncio
 import contextlib
+from asyncio import StreamReader, StreamWriter
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
-from penstock.connectors.offload.frames import exchange
 from penstock.domain.errors import Overloaded
 from penstock.fairness.turns import FairTurns
 from penstock.lateness.awake import timeout
+
+LENGTH_BYTES = 8
+
+
+async def exchange(reader: StreamReader, writer: StreamWriter, pieces: Sequence[bytes]) -> bytes:
+    """One frame; ``EOFError`` if no answer arrives."""
+    writer.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))
+    for piece in pieces:
+        writer.write(piece)
+    await writer.drain()
+    return await reader.readexactly(int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big"))
+
+
+def serve(incoming: BinaryIO, outgoing: BinaryIO, answer: Callable[[bytes], Sequence[bytes]]) -> None:
+    while len(length := incoming.read(LENGTH_BYTES)) == LENGTH_BYTES:
+        pieces = answer(incoming.read(int.from_bytes(length, "big")))
+        outgoing.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))
+        outgoing.writelines(pieces)
+        outgoing.flush()
+
 
 PIPE_BYTES = 1 << 20
 
@@ -31,8 +52,8 @@ class _Work:
 
 
 class OffloadPool:
-    """At most ``processes`` children with one task each; a task that takes longer than ``patience_s`` is abandoned, and
-    its child killed.
+    """At most ``processes`` children with one task each; one that takes longer than ``patience_s`` is abandoned, its
+    child killed.
     """
 
     def __init__(self, program: Program, *, processes: int, patience_s: float) -> None:

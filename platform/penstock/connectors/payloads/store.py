@@ -5,7 +5,7 @@ for in threads.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -16,8 +16,9 @@ from penstock.domain.ids import TenantId
 from penstock.domain.jobs.errors import PayloadUnreadable
 from penstock.domain.jobs.ids import ObjectId
 from penstock.domain.jobs.payload import checked
+from penstock.sealing.keys import Keys
 from penstock.sealing.objects import Block, ObjectOpener, ObjectSealer
-from penstock.sealing.segments import HEADER_BYTES, Subject, Unreadable
+from penstock.sealing.segments import HEADER_BYTES, Subject, Unreadable, header_of
 
 BLOCK_SEGMENTS = 16
 """Segments read at once: a megabyte, 1 ms of a thread."""
@@ -29,15 +30,13 @@ T = TypeVar("T")
 
 
 class SealedPayloads:
-    """``keys`` are the payloads' keys as they are now: the first seals, all of them open."""
-
-    def __init__(self, objects: Objects, keys: Callable[[], Sequence[bytes]]) -> None:
+    def __init__(self, objects: Objects, keys: Keys) -> None:
         self._objects, self._keys = objects, keys
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="payloads")
 
     @asynccontextmanager
     async def writer(self, tenant: TenantId, name: ObjectId) -> "AsyncIterator[_Writer]":
-        sealer = ObjectSealer(self._keys()[0], _subject(tenant, name))
+        sealer = ObjectSealer(await self._keys.newest(tenant), _subject(tenant, name))
         writer = _Writer(sealer, await self._run(lambda: self._objects.begin(name)), self._run)
         try:
             yield writer
@@ -48,7 +47,13 @@ class SealedPayloads:
     async def read(
         self, tenant: TenantId, name: ObjectId, at: int = 0, size: int | None = None
     ) -> AsyncIterator[bytes]:
-        opener = await self._run(lambda: self._opener(tenant, name))
+        subject = _subject(tenant, name)
+        sealed_bytes, beginning = await self._run(lambda: self._beginning(name))
+        try:
+            header = header_of(beginning)
+            opener = ObjectOpener(await self._keys.opening(tenant, header), subject, header, sealed_bytes)
+        except Unreadable as error:
+            raise PayloadUnreadable from error
         for block in opener.blocks(at, size, BLOCK_SEGMENTS):
             yield await self._run(partial(self._block, opener, name, block))
 
@@ -74,13 +79,9 @@ class SealedPayloads:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _opener(self, tenant: TenantId, name: ObjectId) -> ObjectOpener:
-        subject, size = _subject(tenant, name), self._objects.size(name)
-        header = self._objects.read(name, 0, HEADER_BYTES) if size > HEADER_BYTES else b""
-        try:
-            return ObjectOpener(self._keys(), subject, header, size)
-        except Unreadable as error:
-            raise PayloadUnreadable from error
+    def _beginning(self, name: ObjectId) -> tuple[int, bytes]:
+        size = self._objects.size(name)
+        return size, self._objects.read(name, 0, min(size, HEADER_BYTES)) if size else b""
 
     def _block(self, opener: ObjectOpener, name: ObjectId, block: Block) -> bytes:
         try:

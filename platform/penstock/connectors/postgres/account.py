@@ -25,7 +25,7 @@ class AsUser(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """A system account; ``is_other`` if it is not this process's."""
+    """``is_other`` if it is not this process's."""
 
     uid: int
     gid: int

@@ -115,9 +115,7 @@ _ACTING: ContextVar[tuple["Database", Session] | None] = ContextVar("act", defau
 
 
 class Database:
-    """A connection pool that opens even if the database is unavailable; on a slow machine timeouts are multiplied by
-    ``slower``.
-    """
+    """Opens even if the database is unavailable; on a slow machine timeouts are multiplied by ``slower``."""
 
     def __init__(self, dsn: str, *, max_connections: int = 8, slower: float = 1.0) -> None:
         self._way = way(dsn)
@@ -159,16 +157,14 @@ class Database:
 
     @property
     def acting(self) -> Session | None:
-        """The session of the present administrative act; None outside of one."""
+        """The session of the present administrative act, if there is one."""
         acting = _ACTING.get()
         return acting[1] if acting is not None and acting[0] is self else None
 
     @asynccontextmanager
     async def act(self) -> AsyncIterator[None]:
-        """Run one administrative act: every read and write of this task in one transaction, and no other act of any
-        controller meanwhile.
-
-        Acts of one process wait for each other first, so that they don't hold the pool's connections.
+        """Every read and write of this task in one transaction, and no other act of any controller meanwhile. Acts of
+        one process wait for each other first, so that they don't hold the pool's connections.
         """
         try:
             async with timeout(self._act_within_s):

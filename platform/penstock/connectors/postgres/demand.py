@@ -39,7 +39,7 @@ class PostgresDemandTeller:
 
 
 def parts(report: GatewayReport) -> list[str]:
-    """Split a report into notifications of the form ``GATEWAY NUMBER PART PARTS TEXT``."""
+    """Notifications of the form ``GATEWAY NUMBER PART PARTS TEXT``."""
     text = b85encode(zlib.compress(msgspec.json.encode(report))).decode()
     texts = [text[at : at + PART_BYTES] for at in range(0, len(text), PART_BYTES)]
     name = report.gateway.replace(" ", "-")

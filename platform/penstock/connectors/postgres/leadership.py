@@ -18,9 +18,8 @@ NAME_BYTES = 63
 
 
 async def leader(database: Database) -> str:
-    """Return the leader's name, empty without one.
-
-    The query never runs on a candidate's own connection: cancelled there, it would cost the candidate the lead.
+    """Empty without one. The query never runs on a candidate's own connection: cancelled there, it would cost the
+    candidate the lead.
     """
     row = await database.row(_SQL["holder"])
     return str(row["name"]) if row else ""

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from penstock.connectors.postgres import safety
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy.ledger import Cursor, Ended, Forgiven, LedgerRow, Span, Spent, UsageLine, hour_of
+from penstock.filters.intervention import Intervention
 
 _SQL = load("ledger")
 _COLUMNS = tuple(LedgerRow.__dataclass_fields__)
@@ -27,6 +29,9 @@ class PostgresLedger:
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
         await append(self._database, rows)
+
+    async def record(self, interventions: Sequence[Intervention]) -> None:
+        await safety.append(self._database, interventions)
 
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000

@@ -25,14 +25,14 @@ def postmaster(data: Path) -> int:
 
 
 def kill(data: Path) -> None:
-    """End a hung server's processes at once: its orphans would hold the folder."""
+    """A hung server's orphans would hold the folder."""
     for pid in _processes():
         if _works_in(pid, data):
             _kill(pid)
 
 
 def clear(data: Path, locks: Iterable[Path]) -> None:
-    """End a dead postmaster's orphans and remove its lock files; a running server is not touched."""
+    """A dead postmaster's; a running server is not touched."""
     if postmaster(data):
         return
     _end_orphans(data)

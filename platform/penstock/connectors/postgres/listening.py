@@ -29,10 +29,8 @@ class Channel:
     async def follow(
         self, look: Callable[[asyncpg.Connection], Awaitable[object]], told: Callable[[str], None] | None = None
     ) -> None:
-        """Call ``look`` after each connection and every two seconds; at each notification ``told`` with its payload,
-        or without it ``look``.
-
-        While the database is unavailable it retries; any other error ends it.
+        """Call ``look`` after each connection and every two seconds; at each notification ``told`` with its payload, or
+        without it ``look``. Outages are waited out; any other error ends it.
         """
         while True:
             try:

@@ -45,7 +45,7 @@ def known(folder: Path = FOLDER) -> tuple[Migration, ...]:
 
 @asynccontextmanager
 async def alone(database: Database, *, within_s: float) -> AsyncIterator[None]:
-    """Lock this database's preparation; ``StoreUnavailable`` if another process holds it for too long."""
+    """``StoreUnavailable`` if another process prepares this database for too long."""
     async with database.transaction() as session:
         deadline = asyncio.get_running_loop().time() + within_s
         while not await _is_taken(session):
@@ -61,9 +61,8 @@ async def _is_taken(session: Session) -> bool:
 
 
 async def migrate(database: Database, migrations: tuple[Migration, ...] | None = None, *, is_noted: bool = True) -> int:
-    """Apply missing migrations and return their number; ``Conflict`` if an applied one was changed.
-
-    Without missing ones it only reads: a role that may not create tables can check too. ``is_noted`` adds an audit row.
+    """Return the number of applied ones; ``Conflict`` if an applied one was changed. Without missing ones it only
+    reads: a role that may not create tables can check too. ``is_noted`` adds an audit row.
     """
     migrations = known() if migrations is None else migrations
     if not await _missing(database, migrations):

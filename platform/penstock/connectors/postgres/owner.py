@@ -26,16 +26,13 @@ _OF_PEPPER = _Statements(_SQL["pepper"], _SQL["claim_pepper"], _SQL["renew_peppe
 
 
 async def is_owner(database: Database, fingerprints: tuple[str, ...]) -> bool:
-    """Tell whether the database is this platform's; an unclaimed one is claimed.
-
-    During key rotation the first fingerprint is stored. A role without write access leaves the claim to others:
-    ``StoreUnavailable`` until then.
+    """An unclaimed database is claimed. During key rotation the first fingerprint is stored. A role without write
+    access leaves the claim to others: ``StoreUnavailable`` until then.
     """
     return await _is_known(database, _OF_KEY, fingerprints)
 
 
 async def is_pepper(database: Database, fingerprints: tuple[str, ...]) -> bool:
-    """Tell whether the API keys' pepper is this database's; the database must be this platform's."""
     return await _is_known(database, _OF_PEPPER, fingerprints)
 
 

@@ -119,7 +119,7 @@ class PostgresRegistry:
             await note(session, act)
 
     async def catalogue(self) -> Catalogue:
-        """Return the catalogue. Versions are immutable, so they are read again only if their number changed."""
+        """Versions are immutable, so they are read again only if their number changed."""
         row = await self._database.row(_SQL["catalogue"])
         if row is None:
             return Catalogue()

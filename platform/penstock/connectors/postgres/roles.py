@@ -22,9 +22,7 @@ _SQL = load("roles")
 
 
 async def grant(database: Database, passwords: Mapping[str, str]) -> None:
-    """Make the roles and their grants. Named roles may log in, with their password or, if empty, by the server's trust
-    rules.
-    """
+    """Named roles may log in, with their password or, if empty, by the server's trust rules."""
     async with database.transaction() as session:
         await session.run(_SQL["make"])
         await session.run(_SQL["grant"])
@@ -35,8 +33,7 @@ async def grant(database: Database, passwords: Mapping[str, str]) -> None:
 
 async def _let_in(session: Session, role: str, password: str) -> None:
     told = (verifier(password, secrets.token_bytes(_SALT_BYTES)),) if password else ()
-    row = await session.row(_SQL["with_password"] if told else _SQL["trusted"], role, *told)
-    assert row is not None  # noqa: S101  a select without a table
+    (row,) = await session.rows(_SQL["with_password"] if told else _SQL["trusted"], role, *told)
     await session.run(str(row["statement"]))
 
 

@@ -1,4 +1,4 @@
-"""The gateways' sources of routing table and keys.
+"""The gateways' sources of routing table, keys and safety packs.
 
 A value is validated before use. The last good value stays on disk and is served while the database is unavailable.
 """
@@ -7,6 +7,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -20,6 +21,8 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import TableRefused
 from penstock.domain.fleet.table import RoutingTable, validate
 from penstock.domain.tenancy.tenant import KeyRing
+from penstock.filters.book import Book
+from penstock.filters.pack import Pack
 from penstock.telemetry.logs import logger
 
 _SQL = load("sources")
@@ -28,9 +31,7 @@ T = TypeVar("T")
 
 
 class _Source(Generic[T]):
-    """Follows one value of the database, and keeps its last good copy in ``snapshot_path``. ``name`` selects its
-    queries and channel.
-    """
+    """Keeps the last good copy in ``snapshot_path``; ``name`` is that of its queries and channel."""
 
     def __init__(
         self,
@@ -54,11 +55,11 @@ class _Source(Generic[T]):
 
     @property
     def age_s(self) -> float:
-        """Seconds since the database last confirmed the value; infinite before that."""
+        """Since the database last confirmed the value; infinite before that."""
         return float("inf") if self._confirmed_at is None else self._clock.monotonic() - self._confirmed_at
 
     async def run(self, on_change: Callable[[T], Awaitable[None]]) -> None:
-        """Deliver the copy on disk, then each new value. A second run does not deliver the copy again."""
+        """First the copy on disk, once, then each new value."""
         self._stamp = -1
         if not self._is_restored:
             self._is_restored = True
@@ -112,6 +113,11 @@ class KeySource(_Source[KeyRing]):
         super().__init__(dsn, snapshot_path, name="keys", decode=_keys, clock=clock)
 
 
+class PackSource(_Source[Book]):
+    def __init__(self, dsn: str, snapshot_path: Path, *, clock: Clock | None = None) -> None:
+        super().__init__(dsn, snapshot_path, name="safety", decode=_book, clock=clock)
+
+
 async def _table(data: bytes) -> RoutingTable:
     table = await table_slices.decode(data)
     await asyncio.sleep(0)
@@ -120,6 +126,28 @@ async def _table(data: bytes) -> RoutingTable:
 
 async def _keys(data: bytes) -> KeyRing:
     return msgspec.json.decode(data, type=KeyRing)
+
+
+class _Pack(msgspec.Struct):
+    digest: str
+    pack: str
+
+
+class _Book(msgspec.Struct):
+    packs: tuple[_Pack, ...]
+    floor: tuple[str, ...]
+
+
+async def _book(data: bytes) -> Book:
+    return await asyncio.to_thread(_read_book, data)
+
+
+def _read_book(data: bytes) -> Book:
+    told = msgspec.json.decode(data, type=_Book)
+    for one in told.packs:
+        if sha256(one.pack.encode()).hexdigest() != one.digest:
+            raise TableRefused(f"the safety pack {one.digest[:12]} is not what was pushed")
+    return Book(packs=tuple(msgspec.json.decode(one.pack, type=Pack) for one in told.packs), floor=told.floor)
 
 
 def _keep(path: Path, data: bytes) -> None:

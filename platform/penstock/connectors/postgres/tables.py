@@ -23,7 +23,7 @@ class PostgresTables:
         self._latest = EMPTY
 
     async def latest(self) -> RoutingTable:
-        """Return the newest table, or the empty one; decoded only if newer than the last one decoded."""
+        """The empty one without any; decoded only if newer than the last one decoded."""
         row = await self._database.row(_SQL["latest"], self._latest.number)
         if row is not None:
             self._latest = _TABLE.decode(row["body"])

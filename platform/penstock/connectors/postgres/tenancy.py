@@ -22,7 +22,7 @@ _PLANS = {
 
 
 class PostgresTenancy:
-    """The store of tenants and keys; a trigger notifies gateways of each change (``penstock_keys``)."""
+    """A trigger notifies gateways of each change (``penstock_keys``)."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -4,13 +4,14 @@ All times are the database's: no gateway's or runner's clock decides what is due
 """
 
 import secrets as chance
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from asyncpg import Record
 
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
-from penstock.domain.errors import Conflict
+from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import EndpointId, EventId, RunnerId
 from penstock.domain.jobs.webhook import (
@@ -28,7 +29,8 @@ from penstock.domain.jobs.webhook import (
     TurnedOff,
     WaitingEndpoint,
 )
-from penstock.sealing.segments import HEADER_BYTES, Opening, Sealing, Subject, Unreadable
+from penstock.sealing.keys import Keys
+from penstock.sealing.segments import Opening, Sealing, Subject, TenantKey, Unreadable, header_of, key_id
 
 _SQL = load("webhooks")
 _FORGOTTEN_AT_ONCE = 10_000
@@ -36,15 +38,13 @@ _KIND = "webhooks"
 
 
 class PostgresEndpoints:
-    """A tenant's endpoints; ``keys`` returns the sealing keys, newest first."""
-
-    def __init__(self, database: Database, keys: Callable[[], Sequence[bytes]]) -> None:
+    def __init__(self, database: Database, keys: Keys) -> None:
         self._database, self._keys = database, keys
 
     async def create(self, tenant: TenantId, url: str, events: Sequence[str], secret: bytes) -> Endpoint:
         """Raises ``Conflict`` if the tenant has an endpoint of this URL, or has ``MOST_ENDPOINTS``."""
         name = EndpointId(f"we_{chance.token_hex(16)}")
-        sealed = seal(self._keys()[0], tenant, name, secret)
+        sealed = seal(await self._keys.newest(tenant), tenant, name, secret)
         async with self._database.transaction() as session:
             await session.run(_SQL["alone"], tenant)
             row = await session.row(_SQL["create"], name, tenant, url, list(events), sealed, MOST_ENDPOINTS)
@@ -70,7 +70,7 @@ class PostgresEndpoints:
 
     async def rotate(self, tenant: TenantId, endpoint: EndpointId, secret: bytes, overlap_s: float) -> Endpoint | None:
         """Exchange the secret; the former one signs, too, for ``overlap_s``."""
-        sealed = seal(self._keys()[0], tenant, endpoint, secret)
+        sealed = seal(await self._keys.newest(tenant), tenant, endpoint, secret)
         row = await self._database.row(_SQL["rotate"], tenant, endpoint, sealed, overlap_s)
         return None if row is None else _endpoint(row)
 
@@ -96,7 +96,7 @@ class PostgresEndpoints:
 class PostgresDeliveries:
     """The deliveries that runners send: claimed under an epoch, ended only by the holder."""
 
-    def __init__(self, database: Database, keys: Callable[[], Sequence[bytes]]) -> None:
+    def __init__(self, database: Database, keys: Keys) -> None:
         self._database, self._keys = database, keys
 
     async def take_over(self) -> int:
@@ -118,7 +118,11 @@ class PostgresDeliveries:
     async def claim(self, runner: RunnerId, wanted: Mapping[EndpointId, int]) -> tuple[ClaimedDelivery, ...]:
         """Take up to the wanted number of each endpoint's due deliveries, the earliest first."""
         rows = await self._database.rows(_SQL["claim"], runner, list(wanted), list(wanted.values()))
-        return tuple([await self._claimed(row) for row in rows])
+        try:
+            return tuple([await self._claimed(row) for row in rows])
+        except StoreUnavailable:  # the secrets' keys can't be had: others may send what was taken
+            await self._database.rows(_SQL["give_back"], [row["id"] for row in rows], [row["epoch"] for row in rows])
+            raise
 
     async def end(self, ended: Sequence[EndedAttempt]) -> tuple[frozenset[DeliveryId], tuple[TurnedOff, ...]]:
         """Note attempts' ends; return the deliveries that were still held, and the endpoints turned off by them."""
@@ -139,13 +143,11 @@ class PostgresDeliveries:
 
     async def _claimed(self, row: Record) -> ClaimedDelivery:
         tenant, endpoint = TenantId(row["tenant"]), EndpointId(row["endpoint"])
-        keys = self._keys()
         opened = [
-            opening for sealed in (row["secret"], row["previous"]) if (opening := _open(keys, tenant, endpoint, sealed))
+            secret
+            for sealed in (row["secret"], row["previous"])
+            if (secret := await self._open(tenant, endpoint, sealed)) is not None
         ]
-        if opened and not opened[0][1]:
-            sealed = seal(keys[0], tenant, endpoint, opened[0][0])
-            await self._database.rows(_SQL["reseal"], endpoint, row["secret"], sealed)
         return ClaimedDelivery(
             id=DeliveryId(row["id"]),
             epoch=row["epoch"],
@@ -154,24 +156,33 @@ class PostgresDeliveries:
             endpoint=endpoint,
             tenant=tenant,
             url=row["url"],
-            secrets=tuple(secret for secret, _ in opened),
+            secrets=tuple(opened),
         )
 
+    async def _open(self, tenant: TenantId, endpoint: EndpointId, sealed: bytes) -> bytes | None:
+        """Return the secret; None if no key opens it, or there is none. The newest key seals what it did not yet."""
+        if not sealed:
+            return None
+        try:
+            header, newest = header_of(sealed), await self._keys.newest(tenant)
+            secret = _opened(await self._keys.opening(tenant, header), Subject(_KIND, tenant, endpoint), sealed, header)
+        except Unreadable:
+            return None
+        if key_id(header) != newest.id:
+            await self._database.rows(_SQL["reseal"], endpoint, sealed, seal(newest, tenant, endpoint, secret))
+        return secret
 
-def seal(key: bytes, tenant: TenantId, endpoint: EndpointId, secret: bytes) -> bytes:
+
+def _opened(secrets: Sequence[bytes], subject: Subject, sealed: bytes, header: bytes) -> bytes:
+    for secret in secrets:
+        with suppress(Unreadable):
+            return Opening(secret, subject, header).open(0, sealed[len(header) :], is_last=True)
+    raise Unreadable
+
+
+def seal(key: TenantKey, tenant: TenantId, endpoint: EndpointId, secret: bytes) -> bytes:
     sealing = Sealing(key, Subject(_KIND, tenant, endpoint))
     return sealing.header + sealing.close(secret, is_last=True)
-
-
-def _open(keys: Sequence[bytes], tenant: TenantId, endpoint: EndpointId, sealed: bytes) -> tuple[bytes, bool] | None:
-    """Return the secret and whether the newest key seals it; None if no key opens it, or there is none."""
-    for key in keys if sealed else ():
-        try:
-            opening = Opening(key, Subject(_KIND, tenant, endpoint), sealed[:HEADER_BYTES])
-            return opening.open(0, sealed[HEADER_BYTES:], is_last=True), key == keys[0]
-        except Unreadable:
-            continue
-    return None
 
 
 def _columns(ended: Sequence[EndedAttempt]) -> tuple[list[object], ...]:

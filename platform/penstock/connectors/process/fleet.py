@@ -25,8 +25,8 @@ _HELD = ("/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "worker")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostConfig:
-    """Settings of a host of workers. With ``environment`` None workers inherit the controller's; ``grace_s`` are the
-    seconds from a drain order until the worker's process group is killed.
+    """With ``environment`` None workers inherit the controller's; ``grace_s``: from a drain order until the process
+    group is killed.
     """
 
     run: Path
@@ -38,9 +38,7 @@ class HostConfig:
 
 
 class LocalFleet:
-    """Starts, adopts, drains and reaps worker processes; workers of an earlier controller are found by their
-    records.
-    """
+    """Workers of an earlier controller are found by their records."""
 
     def __init__(self, config: HostConfig, clock: Clock) -> None:
         self._config = config
@@ -118,7 +116,7 @@ class LocalFleet:
             identity.kill_group(record.pid, record.start)
 
     def _reap(self) -> None:
-        """Collect exit codes of this controller's child processes; init collects those of adopted workers."""
+        """Init collects exit codes of adopted workers."""
         for worker, child in list(self._children.items()):
             if child.poll() is not None:
                 logger().info("worker_ended", worker=worker, pid=child.pid, exit_code=child.returncode)

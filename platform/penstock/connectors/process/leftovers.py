@@ -36,7 +36,7 @@ def kill(records: Sequence[ProcessRecord]) -> None:
 
 
 def _forget_ended(run: Path) -> None:
-    """Remove the records of drained workers, which the next controller would count as crashes."""
+    """The next controller would count drained workers as crashes."""
     records = Records(run / FOLDER)
     for record in list(records.all()):
         if not _lives(record):

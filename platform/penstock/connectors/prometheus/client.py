@@ -20,7 +20,7 @@ _NONE_KEPT = httpx.Limits(max_keepalive_connections=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class QuerySpan:
     """Begin and end in Unix seconds, and the interval between points."""
 
     begin: float
@@ -45,8 +45,8 @@ class Prometheus:
             )
         return tuple(Sample(labels=_labels(one), value=_number(one["value"][1])) for one in data["result"])
 
-    def range(self, query: str, span: Span) -> tuple[Series, ...]:
-        """Return a query's values over a span; a series has no point at a time without a measurement."""
+    def range(self, query: str, span: QuerySpan) -> tuple[Series, ...]:
+        """A series has no point at a time without a measurement."""
         times = {"start": f"{span.begin:.3f}", "end": f"{span.end:.3f}", "step": f"{span.step_s:.3f}"}
         data = self._ask("query_range", {"query": query} | times)
         return tuple(
@@ -81,7 +81,7 @@ class Prometheus:
 
     @cached_property
     def _http(self) -> httpx.Client:
-        """One client for all queries: making one takes 25 ms of CPU, and a diagnosis sends hundreds of queries."""
+        """One for all queries: making one takes 25 ms of CPU, and a diagnosis sends hundreds."""
         return httpx.Client(timeout=TIMEOUT_S, trust_env=False, transport=self._transport, limits=_NONE_KEPT)
 
 

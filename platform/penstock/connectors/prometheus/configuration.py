@@ -12,14 +12,14 @@ JOB = "penstock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ScrapeTarget:
     address: str
     labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scraping:
-    """Inputs of one Prometheus: the rules, and the targets in a file, which may change at any time."""
+    """The rules, and the targets in a file, which may change at any time."""
 
     targets: Path
     rules: Sequence[Path]
@@ -28,9 +28,7 @@ class Scraping:
 
 
 def prometheus(scraping: Scraping) -> str:
-    """Return the configuration. A series' own labels take precedence: a gateway reports other processes' versions
-    too.
-    """
+    """A series' own labels take precedence: a gateway reports other processes' versions too."""
     every = f"{int(scraping.every_s * 1000)}ms"
     return json.dumps(
         {
@@ -49,5 +47,5 @@ def prometheus(scraping: Scraping) -> str:
     )
 
 
-def discovered(targets: Sequence[Target]) -> str:
+def discovered(targets: Sequence[ScrapeTarget]) -> str:
     return json.dumps([{"targets": [one.address], "labels": dict(one.labels)} for one in targets], indent=2)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Point(NamedTuple):
-    """A counter's value at a Unix second, and its creation time (None if unknown)."""
+    """At a Unix second, with the counter's creation time (None if unknown)."""
 
     at: float
     value: float | None
@@ -24,7 +24,7 @@ class Page:
 
 
 def growth(points: Iterable[Point], page: Page, begin: float) -> float | None:
-    """Return the counter's increase since ``begin``; None if a part is unknown. Points are in order of time."""
+    """None if a part is unknown. Points are in order of time."""
     grown: float | None = 0.0
     before: Point | None = None
     for now in points:
@@ -34,7 +34,7 @@ def growth(points: Iterable[Point], page: Page, begin: float) -> float | None:
 
 
 def step(before: float | None, after: float | None) -> float | None:
-    """Return a counter's growth between two values: a counter that fell was restarted at 0."""
+    """A counter that fell was restarted at 0."""
     if before is None or after is None:
         return None
     return after - before if after >= before else after
@@ -45,7 +45,7 @@ def sum_of(one: float | None, other: float | None) -> float | None:
 
 
 def _first(point: Point, page: Page, begin: float) -> float | None:
-    """Return the part of the first value that counts as increase; None for a counter created before ``begin``."""
+    """None for a counter created before ``begin``."""
     if point.at <= begin:
         return 0.0
     if point.created is not None:

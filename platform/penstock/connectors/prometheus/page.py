@@ -16,7 +16,7 @@ Page = Mapping[str, tuple[Sample, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """All metrics pages at one moment (monotonic seconds) by address; ``silent`` addresses did not answer."""
+    """By address, at one moment (monotonic seconds); ``silent`` addresses did not answer."""
 
     at: float
     pages: Mapping[str, Page]
@@ -35,7 +35,6 @@ def parse(text: str, instance: str) -> Page:
 def read(
     addresses: Iterable[str], at: float, transport: httpx.BaseTransport | None = None, *, timeout_s: float = TIMEOUT_S
 ) -> Reading:
-    """Read the metrics pages; a process without a readable page is listed in ``silent``."""
     pages: dict[str, Page] = {}
     silent: list[str] = []
     with httpx.Client(timeout=timeout_s, trust_env=False, transport=transport) as http:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import fmean
 
-from penstock.connectors.prometheus.client import Prometheus, Span
+from penstock.connectors.prometheus.client import Prometheus, QuerySpan
 from penstock.connectors.prometheus.growth import Page, Point, growth, step, sum_of
 from penstock.connectors.prometheus.page import Reading, everywhere, read
 from penstock.domain.clock import Clock
@@ -32,10 +32,8 @@ Labels = Mapping[str, str]
 
 
 class PrometheusWindow:
-    """The last ``seconds`` before now, or before ``until``, in a Prometheus.
-
-    Increases are computed by ``growth``: Prometheus's own ``increase`` ignores the first value of a counter younger
-    than the window.
+    """The last ``seconds`` before now, or before ``until``. Increases are computed by ``growth``: Prometheus's own
+    ``increase`` ignores the first value of a counter younger than the window.
     """
 
     def __init__(self, prometheus: Prometheus, seconds: float, until: float | None = None) -> None:
@@ -48,15 +46,15 @@ class PrometheusWindow:
 
     @cached_property
     def seen_s(self) -> float:
-        """Seconds of the window in which the Prometheus scraped any target."""
+        """In which the Prometheus scraped any target."""
         first = min((page.read_at for page in self._pages.values() if page.read_at is not None), default=self._until)
         return self._until - first
 
     def increases(self, name: str) -> tuple[Sample, ...]:
-        """Return each counter's increase; None if a part of it may be older than the window."""
+        """None if a part may be older than the window."""
         return self.grown(name, self._span)
 
-    def grown(self, name: str, span: Span) -> tuple[Sample, ...]:
+    def grown(self, name: str, span: QuerySpan) -> tuple[Sample, ...]:
         found = []
         for series in self.values(name):
             created = self._creations(name).get(_key(series.labels, without="le"), {})
@@ -71,17 +69,17 @@ class PrometheusWindow:
         return tuple(Sample(labels=_own(one.labels), value=one.value) for one in found)
 
     def values(self, name: str) -> tuple[Series, ...]:
-        """Return a metric's values over the window; each metric is queried only once."""
+        """A metric's values over the window; each is queried only once."""
         if name not in self._ranges:
             self._ranges[name] = self._prometheus.range(name, self._span)
         return self._ranges[name]
 
     def part(self, seconds: float, before_s: float) -> "PartOfWindow":
-        """Return the part that ended ``before_s`` ago, without further queries of counters."""
+        """Ended ``before_s`` ago, without further queries of counters."""
         step_s, end = self._span.step_s, self._span.end
         steps, skipped = (max(least, round(one / step_s)) for one, least in ((seconds, 1), (before_s, 0)))
         end -= skipped * step_s
-        return PartOfWindow(self, Span(begin=round(end - steps * step_s, 3), end=round(end, 3), step_s=step_s))
+        return PartOfWindow(self, QuerySpan(begin=round(end - steps * step_s, 3), end=round(end, 3), step_s=step_s))
 
     @cached_property
     def _pages(self) -> Mapping[Key, Page]:
@@ -99,9 +97,9 @@ class PrometheusWindow:
 
 
 class PartOfWindow:
-    """A part of a Prometheus window, from the values that the whole has queried; gauges are means of these values."""
+    """From the values that the whole has queried; gauges are means of these."""
 
-    def __init__(self, whole: PrometheusWindow, span: Span) -> None:
+    def __init__(self, whole: PrometheusWindow, span: QuerySpan) -> None:
         self._whole, self._span = whole, span
         self.seconds = span.end - span.begin
 
@@ -125,9 +123,7 @@ class PagesWindow:
         self.seconds = readings[-1].at - readings[0].at
 
     def increases(self, name: str) -> tuple[Sample, ...]:
-        """Return each counter's increase.
-
-        A counter that fell was restarted at 0. A new counter began at 0, unless its page was not read at the start:
+        """A counter that fell was restarted at 0. A new counter began at 0, unless its page was not read at the start:
         then its increase is unknown. A page that was not listed at the start belongs to a new process.
         """
         grown: dict[Key, float | None] = {}
@@ -153,9 +149,7 @@ class PagesWindow:
 def watch(
     addresses: Callable[[], Sequence[str]], clock: Clock, seconds: float, sleep: Callable[[float], None] = time.sleep
 ) -> PagesWindow:
-    """Read the metrics pages now, each second and at the end, for gauges' means; raise ``CommandError`` if no
-    process answers.
-    """
+    """Now, each second and at the end, for gauges' means; ``CommandError`` if no process answers."""
     end = clock.monotonic() + seconds
     readings = [reading(addresses, clock)]
     while (left := end - clock.monotonic()) > 0:
@@ -183,9 +177,9 @@ def _samples(values: Mapping[Key, float | None]) -> tuple[Sample, ...]:
     return tuple(Sample(labels=dict(key), value=value) for key, value in values.items())
 
 
-def _even(end: float, seconds: float) -> Span:
+def _even(end: float, seconds: float) -> QuerySpan:
     step_s = max(_LEAST_STEP_S, math.ceil(seconds * 1e3 / _POINTS) / 1e3)
-    return Span(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
+    return QuerySpan(begin=round(end - step_s * math.ceil(seconds / step_s), 3), end=end, step_s=step_s)
 
 
 def _own(labels: Labels) -> dict[str, str]:

@@ -15,9 +15,7 @@ _decoder = msgspec.json.Decoder(Decided)
 
 
 class DecisionFile:
-    """Keeps the last ``MOST_KEPT`` decisions; with a full disk they are lost at a restart, but the controller
-    continues.
-    """
+    """With a full disk decisions are lost at a restart, but the controller continues."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

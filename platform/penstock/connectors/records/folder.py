@@ -34,7 +34,7 @@ _decode = msgspec.json.Decoder(RequestRecord).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
+class FolderBounds:
     most_bytes: int
     keep_s: float
 
@@ -43,9 +43,11 @@ def _nobody(_: int) -> None: ...
 
 
 class RecordFolder:
-    """A folder readable by its owner alone; ``on_lost`` gets the number of records that the disk refused."""
+    """Readable by its owner alone; ``on_lost`` gets the number of records that the disk refused."""
 
-    def __init__(self, folder: Path, bounds: Bounds, clock: Clock, on_lost: Callable[[int], None] = _nobody) -> None:
+    def __init__(
+        self, folder: Path, bounds: FolderBounds, clock: Clock, on_lost: Callable[[int], None] = _nobody
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._folder, self._bounds, self._clock, self._on_lost = folder, bounds, clock, on_lost
         self._new: list[RequestRecord] = []
@@ -137,7 +139,7 @@ def _began_at(file: Path) -> float:
 
 
 def _beginning(path: Path, start: bytes) -> bytes:
-    """Return the first line that begins with ``start``, without its newline; empty if there is none."""
+    """The line begins with ``start``; without its newline, empty if there is none."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:

@@ -29,6 +29,7 @@ from penstock.domain.serving.idempotency import (
     Piece,
     RecordKey,
 )
+from penstock.sealing.keys import Keys
 from penstock.sealing.segments import Opening, Sealing, Subject, Unreadable
 
 if TYPE_CHECKING:
@@ -59,15 +60,21 @@ class _Writing:
 
 
 class RedisAnswers:
-    """Recorded answers in Redis, sealed under ``key``. ``prefix`` keeps platforms apart.
-
-    Only the gateway that claimed a record writes it: one that was suspended until its claim expired can't write into
-    another's.
+    """Sealed under ``keys``, and requests compared under ``print_key``; ``prefix`` keeps platforms apart. Only the
+    gateway that claimed a record writes it: one that was suspended until its claim expired can't write into another's.
     """
 
-    def __init__(self, wire: Wire, key: bytes, quota: AnswerQuota = USUAL_QUOTA, *, prefix: str = "penstock") -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        keys: Keys,
+        print_key: bytes,
+        quota: AnswerQuota = USUAL_QUOTA,
+        *,
+        prefix: str = "penstock",
+    ) -> None:
         self._wire = wire
-        self._key = key
+        self._keys_of, self._print_key = keys, print_key
         self._quota = quota
         self._prefix = prefix
         self._writing: dict[RecordKey, _Writing] = {}
@@ -76,9 +83,9 @@ class RedisAnswers:
         self._release = Script(wire, _script("answer_release.lua"))
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
-        writing, quota = _Writing(Sealing(self._key, _subject(key))), self._quota
+        writing, quota = _Writing(Sealing(await self._keys_of.newest(key.tenant), _subject(key))), self._quota
         told: list[Argument] = [
-            _print_of(self._key, key, fingerprint),
+            _print_of(self._print_key, key, fingerprint),
             writing.owner,
             _ms(ALIVE_S),
             quota.max_bytes,
@@ -97,7 +104,7 @@ class RedisAnswers:
             return bool(await self._wire.call("EXISTS", self._record(key, "claim")))
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
-        """Append a piece and extend the record's expiry: briefly while it grows, long once it is complete."""
+        """Extend the expiry: briefly while the record grows, long once it is complete."""
         writing = self._writing.get(key)
         if writing is None:
             raise Conflict(_OURS)
@@ -120,7 +127,7 @@ class RedisAnswers:
             await self._drop(key, writing.owner)
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """Yield the pieces as they arrive; a record that disappears broke off, an unreadable one is deleted."""
+        """A record that disappears broke off, an unreadable one is deleted."""
         last, wait_s, number = b"0-0", SHORTEST_WAIT_S, 0
         opening: Opening | None = None
         while True:
@@ -134,7 +141,7 @@ class RedisAnswers:
             for entry, fields in found:
                 last = entry
                 try:
-                    opening = opening or Opening(self._key, _subject(key), fields.get(b"s", b""))
+                    opening = opening or await self._opening(key, fields.get(b"s", b""))
                     piece = _opened(opening, number, fields)
                 except (Unreadable, msgspec.MsgspecError, KeyError) as error:
                     await self._drop(key, "")
@@ -145,6 +152,12 @@ class RedisAnswers:
                     return
             wait_s = SHORTEST_WAIT_S if found else min(2 * wait_s, LONGEST_WAIT_S)
             await asyncio.sleep(wait_s)
+
+    async def _opening(self, key: RecordKey, header: bytes) -> Opening:
+        secrets = await self._keys_of.opening(key.tenant, header)
+        if not secrets:
+            raise Unreadable
+        return Opening(secrets[0], _subject(key), header)
 
     async def _drop(self, key: RecordKey, owner: str) -> None:
         with _store():

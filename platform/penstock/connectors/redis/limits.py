@@ -24,9 +24,7 @@ def _script(name: str) -> str:
 
 
 class RedisLimits:
-    """Meters in Redis. Their connection fails early, so that no admission hangs on a dead server. ``prefix`` keeps
-    platforms apart.
-    """
+    """The connection fails early, so that no admission hangs on a dead server. ``prefix`` keeps platforms apart."""
 
     def __init__(self, wire: Wire, *, prefix: str = "penstock", shard: str = "0") -> None:
         self._wire = wire

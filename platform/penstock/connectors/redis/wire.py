@@ -54,7 +54,7 @@ def _away(why: str) -> StoreUnavailable:
 
 
 def _code(error: ReplyError) -> str:
-    """Return the first word of a server's error, such as WRONGPASS: the rest may repeat the command."""
+    """The first word, such as WRONGPASS: the rest may repeat the command."""
     return str(error).partition(" ")[0]
 
 
@@ -71,9 +71,7 @@ class Wire:
         self._rest_until = 0.0
 
     async def call(self, *parts: Argument) -> Value:
-        """Send a command and return its answer; raises ``ReplyError``, or ``StoreUnavailable`` if the store is
-        unavailable or late.
-        """
+        """Raises ``ReplyError``, or ``StoreUnavailable`` if the store is unavailable or late."""
         link = self._link
         if link is None or link.is_lost:
             link = await self._connected()
@@ -220,7 +218,7 @@ class _Link(asyncio.Protocol):
             self._transport.write(b"".join(out))
 
     def _look(self) -> None:
-        """Close the connection if the server has been silent, or the oldest call has waited, for too long."""
+        """Silent server, or oldest call, for too long."""
         self._timer = None
         if not self._waiting:
             return
@@ -232,7 +230,7 @@ class _Link(asyncio.Protocol):
 
 
 class Script:
-    """A Lua script, called by hash; sent whole if the server lacks it."""
+    """Called by hash; sent whole if the server lacks it."""
 
     def __init__(self, wire: Wire, body: str) -> None:
         self._wire = wire
@@ -264,7 +262,7 @@ def _greeting(where: dict[str, object], password: str) -> list[tuple[Argument, .
 
 
 def _encoded(parts: Sequence[Argument]) -> bytes:
-    """Return a command's bytes, in one step if all arguments are ASCII, as in every decision."""
+    """In one step if all arguments are ASCII, as in every decision."""
     try:
         texts = [part if type(part) is str else str(part) for part in parts if type(part) is not bytes]
         if len(texts) == len(parts):

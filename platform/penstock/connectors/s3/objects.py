@@ -8,26 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from penstock.connectors.s3.bucket import ABSENT, EXISTS, MultipartUpload, code, connect, location, read_range
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.jobs.errors import PayloadGone, StorageFull
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
 
 PART_BYTES = 8 << 20
 """Bytes of a part: S3 takes 10,000 parts of at least 5 MiB, and a writer holds two in memory."""
 BEGINNING_BYTES = 64
 """Compared bytes of an object that a repeated put may have written: salt included, so no other has them."""
 RETRY_S = 60.0
-_ABSENT = frozenset({"404", "NoSuchKey", "NotFound", "NoSuchUpload"})
-_EXISTS = frozenset({"412", "PreconditionFailed", "409", "ConditionalRequestConflict"})
+_EXISTS = EXISTS | {"409", "ConditionalRequestConflict"}
 _FULL = frozenset({"QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "507"})
 
 
@@ -35,19 +31,9 @@ class S3Objects:
     """Objects at ``s3://bucket/prefix``; thread-safe like boto3's clients. ``endpoint`` replaces AWS's."""
 
     def __init__(self, url: str, *, endpoint: str = "", region: str = "", part_bytes: int = PART_BYTES) -> None:
-        parts = urlsplit(url)
-        self._bucket, self._prefix, self._part_bytes = parts.netloc, parts.path.strip("/"), part_bytes
-        self._client: S3Client = boto3.client(
-            "s3",
-            endpoint_url=endpoint or None,
-            region_name=region or None,
-            config=Config(
-                retries={"mode": "standard", "max_attempts": 2},
-                connect_timeout=5,
-                read_timeout=10,  # a thread that waits for S3 holds the end of its process
-                max_pool_connections=16,
-            ),
-        )
+        (self._bucket, self._prefix), self._part_bytes = location(url), part_bytes
+        # a thread that waits for S3 holds the end of its process
+        self._client = connect(endpoint=endpoint, region=region, attempts=2, read_timeout_s=10)
 
     def begin(self, name: str) -> "_Draft":
         return _Draft(self._client, self._bucket, self._key(name), self._part_bytes)
@@ -58,8 +44,7 @@ class S3Objects:
 
     def read(self, name: str, start: int, length: int) -> bytes:
         with _explained():
-            wanted = f"bytes={start}-{start + length - 1}"
-            return self._client.get_object(Bucket=self._bucket, Key=self._key(name), Range=wanted)["Body"].read()
+            return read_range(self._client, self._bucket, self._key(name), start, length)
 
     def delete(self, name: str) -> None:
         with _explained():
@@ -95,8 +80,7 @@ class _Draft:
         self._client, self._bucket, self._key, self._part_bytes = client, bucket, key, part_bytes
         self._rest = bytearray()
         self._beginning = b""
-        self._upload = ""
-        self._parts: list[CompletedPartTypeDef] = []
+        self._parts = MultipartUpload(client, bucket, key)
 
     def write(self, data: bytes) -> None:
         if len(self._beginning) < BEGINNING_BYTES:
@@ -107,53 +91,33 @@ class _Draft:
             del self._rest[: self._part_bytes]
 
     def commit(self) -> None:
-        if self._upload and self._rest:
+        if self._parts and self._rest:
             self._send(bytes(self._rest))
         with _explained():
             try:
                 self._complete()
             except ClientError as error:
-                if _code(error) not in _EXISTS:
+                if code(error) not in _EXISTS:
                     raise
                 if not self._is_ours():
                     raise Conflict("this object is written already") from error
 
     def abort(self) -> None:
-        if self._upload:
-            with suppress(StoreUnavailable, PayloadGone), _explained():  # the sweep takes what stays
-                self._client.abort_multipart_upload(Bucket=self._bucket, Key=self._key, UploadId=self._upload)
+        with suppress(StoreUnavailable, PayloadGone), _explained():  # the sweep takes what stays
+            self._parts.abort()
 
     def _send(self, part: bytes) -> None:
         with _explained():
-            if not self._upload:
-                made = self._client.create_multipart_upload(Bucket=self._bucket, Key=self._key)
-                self._upload = made["UploadId"]
-            number = len(self._parts) + 1
-            answer = self._client.upload_part(
-                Bucket=self._bucket, Key=self._key, UploadId=self._upload, PartNumber=number, Body=part
-            )
-            self._parts.append({"PartNumber": number, "ETag": answer["ETag"]})
+            self._parts.send(part)
 
     def _complete(self) -> None:
-        if not self._upload:
+        if self._parts:
+            self._parts.complete()
+        else:
             self._client.put_object(Bucket=self._bucket, Key=self._key, Body=bytes(self._rest), IfNoneMatch="*")
-            return
-        self._client.complete_multipart_upload(
-            Bucket=self._bucket,
-            Key=self._key,
-            UploadId=self._upload,
-            MultipartUpload={"Parts": self._parts},
-            IfNoneMatch="*",
-        )
 
     def _is_ours(self) -> bool:
-        wanted = f"bytes=0-{len(self._beginning) - 1}"
-        found = self._client.get_object(Bucket=self._bucket, Key=self._key, Range=wanted)["Body"].read()
-        return found == self._beginning
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
+        return read_range(self._client, self._bucket, self._key, 0, len(self._beginning)) == self._beginning
 
 
 @contextmanager
@@ -161,10 +125,10 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        if _code(error) in _ABSENT:
+        if code(error) in ABSENT:
             raise PayloadGone from error
-        if _code(error) in _FULL:
+        if code(error) in _FULL:
             raise StorageFull(retry_after_s=RETRY_S) from error
-        raise StoreUnavailable(f"the store of inputs and answers refused: {_code(error)}") from error
+        raise StoreUnavailable(f"the store of inputs and answers refused: {code(error)}") from error
     except BotoCoreError as error:
         raise StoreUnavailable("the store of inputs and answers can't be reached") from error

@@ -10,50 +10,30 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from penstock.connectors.s3.upload import put_large, put_whole
+from penstock.connectors.s3.bucket import ABSENT, EXISTS, code, connect, location, put_large, put_whole, read_range
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.domain.models.model import is_sha256
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 MAX_SMALL_BYTES = 64 << 20
 MAX_PUT_BYTES = 5 << 30
 """S3's limit for a single put; larger files are uploaded in parts."""
-_ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
-_EXISTS = frozenset({"412", "PreconditionFailed"})
 
 
 class S3Store:
-    """A store at ``s3://bucket/prefix``; thread-safe like boto3's clients. ``endpoint`` replaces AWS's; files above
-    ``max_put_bytes`` are uploaded in parts.
+    """Thread-safe like boto3's clients. ``endpoint`` replaces AWS's; files above ``max_put_bytes`` are uploaded in
+    parts.
     """
 
     def __init__(self, url: str, *, endpoint: str = "", region: str = "", max_put_bytes: int = MAX_PUT_BYTES) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "s3" or not parts.netloc:
+        self._bucket, self._prefix = location(url)
+        if not url.startswith("s3://") or not self._bucket:
             raise StoreUnavailable(f"{url!r} is no S3 address; write s3://bucket/prefix")
-        self._bucket, self._prefix = parts.netloc, parts.path.strip("/")
         self._max_put_bytes = max_put_bytes
         with self._explained():
-            self._client: S3Client = boto3.client(
-                "s3",
-                endpoint_url=endpoint or None,
-                region_name=region or None,
-                config=Config(
-                    retries={"mode": "standard", "max_attempts": 4},
-                    connect_timeout=5,
-                    read_timeout=30,
-                    max_pool_connections=16,
-                ),
-            )
+            self._client = connect(endpoint=endpoint, region=region, attempts=4, read_timeout_s=30)
 
     def has(self, sha256: str) -> bool:
         with self._explained():
@@ -73,7 +53,7 @@ class S3Store:
             try:
                 self._send(key, content, sha256, replace=replace)
             except ClientError as error:
-                if _code(error) in _EXISTS:
+                if code(error) in EXISTS:
                     return False  # somebody put it meanwhile
                 raise
         return True
@@ -99,7 +79,7 @@ class S3Store:
             try:
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._key(kind, digest))
             except ClientError as error:
-                if _code(error) in _ABSENT:
+                if code(error) in ABSENT:
                     return None
                 raise
             return answer["Body"].read()
@@ -113,9 +93,7 @@ class S3Store:
 
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
         with self._explained(sha256):
-            wanted = f"bytes={start}-{start + length - 1}"
-            answer = self._client.get_object(Bucket=self._bucket, Key=self._blob(sha256), Range=wanted)
-            return answer["Body"].read()
+            return read_range(self._client, self._bucket, self._blob(sha256), start, length)
 
     def read_small(self, sha256: str) -> bytes:
         if self.size(sha256) > MAX_SMALL_BYTES:
@@ -141,17 +119,17 @@ class S3Store:
         try:
             self._client.head_object(Bucket=self._bucket, Key=key)
         except ClientError as error:
-            if _code(error) in _ABSENT:
+            if code(error) in ABSENT:
                 return False
             raise
         return True
 
     def _sound(self, sha256: str, size: int | None = None) -> bool:
-        """Tell whether the blob is stored and, by S3's checksum, undamaged; a multipart upload has no such checksum."""
+        """Stored and undamaged by S3's checksum; a multipart upload has no such checksum."""
         try:
             head = self._client.head_object(Bucket=self._bucket, Key=self._blob(sha256), ChecksumMode="ENABLED")
         except ClientError as error:
-            if _code(error) in _ABSENT:
+            if code(error) in ABSENT:
                 return False
             raise
         checksum = head.get("ChecksumSHA256", "")
@@ -172,17 +150,13 @@ class S3Store:
         try:
             yield
         except ClientError as error:
-            if _code(error) in _ABSENT:
+            if code(error) in ABSENT:
                 raise ArtifactRefused(
                     f"the artifact store {place} has no blob {sha256}; push the model again"
                 ) from error
-            raise StoreUnavailable(f"the artifact store {place} refused: {_code(error)}") from error
+            raise StoreUnavailable(f"the artifact store {place} refused: {code(error)}") from error
         except BotoCoreError as error:
             raise StoreUnavailable(f"the artifact store {place} can't be reached: {error}") from error
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def _checked_size(sha256: str, content: Path | bytes) -> int:

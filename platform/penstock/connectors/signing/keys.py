@@ -14,9 +14,8 @@ PUBLIC = "public.pem"
 
 
 def ensure_key_pair(folder: Path) -> Path:
-    """Create a missing key pair; return the public key's path.
-
-    Safe for several processes: the first to link the private key wins, and the public key is derived from it.
+    """Return the public key's path. Safe for several processes: the first to link the private key wins, and the public
+    key is derived from it.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     private, public = folder / PRIVATE, folder / PUBLIC
@@ -31,9 +30,8 @@ def ensure_key_pair(folder: Path) -> Path:
 
 
 def fingerprint(public_key: Path) -> str:
-    """Return the digest of the key's PEM as the signer writes it, however the file ends its lines.
-
-    Raises ``ValueError`` for a file without a public key.
+    """As the signer writes the PEM, however the file ends its lines. Raises ``ValueError`` for a file without a public
+    key.
     """
     return fingerprint_of(serialization.load_pem_public_key(public_key.read_bytes()))
 
@@ -53,9 +51,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _link_new(path: Path, content: bytes) -> None:
-    """Create a file with mode 0600 and its whole content in one step; keep a file that another process created
-    meanwhile.
-    """
+    """Mode 0600, whole content in one step; a file that another process created meanwhile stays."""
     beside = path.with_name(f".{path.name}.{uuid4().hex}")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

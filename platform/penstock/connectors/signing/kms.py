@@ -33,7 +33,7 @@ _REFUSALS = frozenset({"NotFoundException", "InvalidKeyUsageException", "Unsuppo
 
 
 class KmsKey:
-    """An ECDSA key on P-256. Region and credentials come from boto3's own chain."""
+    """ECDSA on P-256. Region and credentials come from boto3's own chain."""
 
     def __init__(self, address: str) -> None:
         self._address, self._key = address, address.removeprefix(SCHEME)
@@ -96,5 +96,5 @@ class KmsSigner:
 
 
 def _signed_bytes(kind: str, payload: bytes) -> bytes:
-    """Return DSSE's pre-authentication encoding, the bytes that a signature covers."""
+    """DSSE's pre-authentication encoding, which a signature covers."""
     return b" ".join([f"DSSEv1 {len(kind)} {kind} {len(payload)}".encode(), payload])

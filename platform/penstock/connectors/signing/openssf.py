@@ -32,7 +32,7 @@ class KeyPairSigner:
 
 
 class PublicKeyVerifier:
-    """Verifies with a public key, or with its predecessor while that file exists."""
+    """Or with the key's predecessor while that file exists."""
 
     def __init__(self, public_key: Path, before: Path | None = None) -> None:
         self._public_key = public_key
@@ -72,7 +72,7 @@ def _fingerprint(public_key: Path) -> str:
 
 
 def named_key(bundle: bytes) -> str:
-    """Return the fingerprint of the key that a bundle names; empty if it names none."""
+    """The fingerprint in a bundle; empty if it names none."""
     try:
         hint = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
     except (ValueError, KeyError, TypeError, RecursionError):

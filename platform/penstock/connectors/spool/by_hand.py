@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.connectors.spool.segment import Closed, lines
-from penstock.connectors.spool.spool import Spool
+from penstock.connectors.spool.spool import Sink, Spool
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.tenancy.ledger import LedgerRow, LedgerSink
+from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.filters.intervention import Intervention
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,12 +24,12 @@ class Delivered:
     left: tuple[Path, ...] = ()
 
 
-async def deliver(folder: Path, ledger: LedgerSink, clock: Clock) -> Delivered:
+async def deliver(folder: Path, ledger: Sink, clock: Clock) -> Delivered:
     if not await asyncio.to_thread(folder.is_dir):
         raise CommandError(f"There is no spool in {folder}.", do="Name the folder `spool` of a gateway's home.")
     done = Delivered()
 
-    def note(row: LedgerRow, why: str) -> None:
+    def note(row: LedgerRow | Intervention, why: str) -> None:
         done.refused[row.request] = why
 
     try:
@@ -52,7 +53,7 @@ async def deliver(folder: Path, ledger: LedgerSink, clock: Clock) -> Delivered:
 
 
 def waiting(folder: Path) -> int:
-    """Return the number of ended requests' rows that are not in the ledger; delivered ones are deleted."""
+    """Ended requests' rows that are not in the ledger; delivered ones are deleted."""
     rows = 0
     for path in folder.glob("*.jsonl"):
         with suppress(FileNotFoundError):  # delivered meanwhile

@@ -1,4 +1,4 @@
-"""One spool file: JSON lines of openings, progress and closed rows, written by one process.
+"""One spool file: JSON lines of openings, progress, interventions and closed rows, written by one process.
 
 A line is written whole by one ``write``; a torn last line (full disk, lost node) is ignored when read.
 """
@@ -13,10 +13,11 @@ from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
 from penstock.domain.tokens import Usage
+from penstock.filters.intervention import Intervention
 
 
 class DeliveredTokens(msgspec.Struct, tag="progress", frozen=True):
-    """A line with the tokens delivered so far, by request; it lists only requests with a changed count."""
+    """By request, only those with a changed count."""
 
     at: float
     tokens: dict[RequestId, int]
@@ -30,7 +31,11 @@ class Closed(msgspec.Struct, tag="closed", frozen=True):
     row: LedgerRow
 
 
-Line = Opened | DeliveredTokens | Closed
+class Filtered(msgspec.Struct, tag="filtered", frozen=True):
+    intervention: Intervention
+
+
+Line = Opened | DeliveredTokens | Closed | Filtered
 _decoder = msgspec.json.Decoder(Line)
 encode = msgspec.json.Encoder().encode
 
@@ -41,6 +46,7 @@ class History:
     tokens: dict[RequestId, int] = field(default_factory=dict)
     last_seen: float = 0.0
     rows: list[LedgerRow] = field(default_factory=list)
+    interventions: list[Intervention] = field(default_factory=list)
 
     def take(self, line: Line) -> None:
         match line:
@@ -54,14 +60,14 @@ class History:
                 self.open.pop(row.request, None)
                 self.rows.append(row)
                 self.last_seen = max(self.last_seen, row.closed_at)
+            case Filtered(intervention=intervention):
+                self.interventions.append(intervention)
 
     def lost(self, took: Mapping[RequestId, Usage]) -> list[LedgerRow]:
         return [self._lost(opening, took.get(opening.request)) for opening in self.open.values()]
 
     def _lost(self, opening: Opening, usage: Usage | None) -> LedgerRow:
-        """Return the row of a request left by a dead process: the known usage, or else the prompt and the delivered
-        tokens.
-        """
+        """Of a dead process's request: the known usage, or else the prompt and the delivered tokens."""
         if usage is None:
             tokens = self.tokens.get(opening.request, 0)
             prompt = opening.prompt_tokens if tokens else 0

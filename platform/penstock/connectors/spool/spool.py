@@ -1,6 +1,6 @@
-"""The spool: gateways append ledger rows here on the hot path; a loop delivers whole segments to the ledger.
+"""The spool: gateways append ledger rows and interventions here on the hot path; a loop delivers whole segments.
 
-Delivery is at least once and the ledger keeps one row per request: together exactly once. The next process in the home
+Delivery is at least once and the database keeps each row once: together exactly once. The next process in the home
 finishes a dead process's segments, open requests included. A written line survives the process; ``fsync`` once a
 second, in a thread, bounds the loss if the machine fails.
 """
@@ -12,14 +12,16 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-from penstock.connectors.spool.segment import Closed, DeliveredTokens, History, Line, Opened, encode, lines
+from penstock.connectors.spool.segment import Closed, DeliveredTokens, Filtered, History, Line, Opened, encode, lines
 from penstock.domain.clock import Clock
 from penstock.domain.errors import BadRequest, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.outage import retry_after_s
 from penstock.domain.tenancy.ledger import LedgerRow, LedgerSink, Opening
 from penstock.domain.tokens import Usage
+from penstock.filters.intervention import Intervention, InterventionSink
 
 SEGMENT_BYTES = 1 << 20
 BATCH_ROWS = 500
@@ -29,13 +31,16 @@ REFUSED = ".refused"
 """The name of files with rows that the ledger refuses."""
 Took = Callable[[Iterable[Opening]], Awaitable[Mapping[RequestId, Usage]]]
 Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
-OnRefused = Callable[[LedgerRow, str], None]
+OnRefused = Callable[[LedgerRow | Intervention, str], None]
+T = TypeVar("T", LedgerRow, Intervention)
+
+
+class Sink(LedgerSink, InterventionSink, Protocol):
+    pass
 
 
 class Spool:
-    """One process's spool, locked for its life, in the folder of a home's gateways. ``on_refused`` gets each row
-    that the ledger refuses, and why.
-    """
+    """Locked for the process's life. ``on_refused`` gets each row that the ledger refuses, and why."""
 
     def __init__(self, folder: Path, clock: Clock, on_refused: OnRefused = lambda *_: None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,11 +61,11 @@ class Spool:
 
     @property
     def is_full(self) -> bool:
-        """True while the disk refuses lines: new requests must then be refused."""
+        """The disk refuses lines: new requests must be refused."""
         return self._full_since is not None
 
     def used_ratio(self) -> float:
-        """Return the used share of the spool's file system; 0 if it has no size."""
+        """Of the spool's file system; 0 if it has no size."""
         found = os.statvfs(self._fd)
         return 1.0 - found.f_bavail / found.f_blocks if found.f_blocks else 0.0
 
@@ -77,37 +82,42 @@ class Spool:
             self._is_behind = True
 
     def closed(self, row: LedgerRow) -> None:
-        """Record a request's row. With a full disk the row waits in memory, and ``is_full`` is True."""
+        """With a full disk the row waits in memory, and ``is_full`` is True."""
         self._open.pop(row.request, None)
         self._tokens.pop(row.request, None)
         line = Closed(row)
         if self._backlog or not self._write(line):
             self._backlog.append(line)
 
+    def filtered(self, intervention: Intervention) -> None:
+        """Record an intervention; like a row it survives this process, and waits in memory while the disk is full."""
+        line = Filtered(intervention)
+        if self._backlog or not self._write(line):
+            self._backlog.append(line)
+
     def flush(self) -> None:
-        """Write progress and retry refused lines; call it about once a second."""
+        """Write progress and retry refused lines, about once a second."""
         if self._retry() and self.is_full:
             self._write(DeliveredTokens(self._clock.now(), {}))  # finds out if the disk has room again
         if self._is_behind:
             self._note_progress()
 
-    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int:
-        """Sync, then deliver sealed segments and those of dead processes; return the number of rows.
-
-        ``heir`` gets a dead process's rows first, perhaps more than once: it settles their leases.
+    async def deliver(self, sink: Sink, heir: Heir | None = None, took: Took | None = None) -> int:
+        """Sync, then deliver sealed segments and those of dead processes; return the number of rows. ``heir`` gets a
+        dead process's rows first, perhaps more than once: it settles their leases.
         """
         if self._size and not self.is_full:
             self._rotate()
         await self._sync()
         rows = 0
         for segment in sorted(self._folder.glob(f"{self._name}.*.jsonl"))[:-1]:
-            rows += await self._carry((await _read([segment])).rows, [segment], sink)
+            rows += await self._carry(await _read([segment]), [segment], sink)
         for name in sorted({p.name.split(".")[0] for p in self._folder.glob("*.lock")} - {self._name}):
             rows += await self._finish(name, sink, heir, took)
         return rows
 
     def leave(self) -> None:
-        """Remove this process's empty files and release its lock, so that the next process delivers the others."""
+        """Remove empty files and release the lock: the next process delivers the others."""
         for fd in (*self._sealed, self._fd):
             os.close(fd)
         aside = self._folder / f"{self._name}{REFUSED}"
@@ -118,11 +128,11 @@ class Spool:
         os.close(self._lock)
 
     async def _sync(self) -> None:
-        """Sync all segments to disk, the current one too: only it holds the open requests."""
+        """The current segment too: only it holds the open requests."""
         sealed, self._sealed = self._sealed, []
         await asyncio.to_thread(_sync_and_close, [*sealed, os.dup(self._fd)])
 
-    async def _finish(self, name: str, sink: LedgerSink, heir: Heir | None, took: Took | None) -> int:
+    async def _finish(self, name: str, sink: Sink, heir: Heir | None, took: Took | None) -> int:
         lock = self._folder / f"{name}.lock"
         try:
             fd = _lock(lock)
@@ -131,39 +141,44 @@ class Spool:
         try:
             segments = [*sorted(self._folder.glob(f"{name}.*.jsonl")), *self._folder.glob(f"{name}{REFUSED}")]
             history = await _read(segments)
-            rows = history.rows + history.lost(await took(history.open.values()) if took is not None else {})
+            history.rows += history.lost(await took(history.open.values()) if took is not None else {})
             if heir is not None:
-                await heir(rows)
-            await self._carry(rows, segments, sink)
+                await heir(history.rows)
+            rows = await self._carry(history, segments, sink)
             lock.unlink(missing_ok=True)
         finally:
             os.close(fd)
-        return len(rows)
+        return rows
 
-    async def _carry(self, rows: Sequence[LedgerRow], segments: list[Path], sink: LedgerSink) -> int:
-        for start in range(0, len(rows), BATCH_ROWS):
-            await self._append(rows[start : start + BATCH_ROWS], sink)
+    async def _carry(self, history: History, segments: list[Path], sink: Sink) -> int:
+        await self._append(history.rows, sink.append)
+        await self._append(history.interventions, sink.record)
         for segment in segments:
             segment.unlink()
-        return len(rows)
+        return len(history.rows)
 
-    async def _append(self, rows: Sequence[LedgerRow], sink: LedgerSink) -> None:
-        """Append all rows; if the ledger refuses them, find the faulty row by halving and set it aside."""
+    async def _append(self, all_: Sequence[T], append: Callable[[Sequence[T]], Awaitable[None]]) -> None:
+        for start in range(0, len(all_), BATCH_ROWS):
+            await self._append_some(all_[start : start + BATCH_ROWS], append)
+
+    async def _append_some(self, rows: Sequence[T], append: Callable[[Sequence[T]], Awaitable[None]]) -> None:
+        """If the database refuses, find the faulty row by halving and set it aside."""
         try:
-            await sink.append(rows)
+            await append(rows)
         except BadRequest as refused:
             if len(rows) == 1:
                 await asyncio.to_thread(self._set_aside, rows[0])
                 self._on_refused(rows[0], str(refused))
                 return
             half = len(rows) // 2
-            await self._append(rows[:half], sink)
-            await self._append(rows[half:], sink)
+            await self._append_some(rows[:half], append)
+            await self._append_some(rows[half:], append)
 
-    def _set_aside(self, row: LedgerRow) -> None:
+    def _set_aside(self, row: LedgerRow | Intervention) -> None:
+        line = Closed(row) if isinstance(row, LedgerRow) else Filtered(row)
         fd = os.open(self._folder / f"{self._name}{REFUSED}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(fd, "ab") as aside:
-            aside.write(encode(Closed(row)) + b"\n")
+            aside.write(encode(line) + b"\n")
             aside.flush()
             os.fsync(fd)
 
@@ -200,7 +215,7 @@ class Spool:
         return not self._backlog
 
     def _rotate(self) -> None:
-        """Seal the segment and carry open requests into the next, so that each segment is complete by itself."""
+        """Open requests are carried into the next segment, so that each is complete by itself."""
         fd = self._new_segment()
         self._sealed.append(self._fd)
         self._fd, self._size = fd, 0
@@ -234,7 +249,7 @@ async def _read(segments: list[Path]) -> History:
 
 
 def _lock(path: Path) -> int:
-    """Take the lock file, held until this process ends; ``OSError`` if another living process holds it."""
+    """Until this process ends; ``OSError`` if another living process holds it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -5,23 +5,70 @@ are not followed, the environment's proxies are not used, and what a receiver sa
 proxy, names are resolved there, and the proxy has to refuse addresses of the inside.
 """
 
+import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 import httpcore
 
 from penstock import __version__
-from penstock.connectors.webhooks.resolver import Resolver
 from penstock.domain.errors import InvalidField
 from penstock.domain.jobs import callback_url
-from penstock.domain.jobs.callback_url import CallbackUrl, Network
+from penstock.domain.jobs.callback_url import Address, CallbackUrl, Network
 from penstock.domain.jobs.webhook import Answer, SendError
 from penstock.lateness.awake import timeout
+
+LOOKUPS: Final = 256
+LOOKUPS_OF_TENANT: Final = 2
+
+
+class Resolver:
+    """Names to addresses: a name server that hangs delays deliveries of its own tenant.
+
+    Trade-off: the system's resolver blocks a thread for each lookup, which can't be ended. 128 tenants with servers
+    that hang would be needed to delay another's.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(LOOKUPS, thread_name_prefix="webhook-names")
+        self._tenants: dict[str, asyncio.Semaphore] = {}
+
+    async def addresses(self, tenant: str, host: str) -> tuple[Address, ...]:
+        """Of the name, or the address that it is; raises ``OSError``."""
+        try:
+            return (ip_address(host),)
+        except ValueError:
+            return await self._look_up(tenant, host)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _look_up(self, tenant: str, host: str) -> tuple[Address, ...]:
+        gate = self._tenants.setdefault(tenant, asyncio.Semaphore(LOOKUPS_OF_TENANT))
+        await gate.acquire()
+        lookup = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, host)
+
+        def ended(lookup: "asyncio.Future[tuple[Address, ...]]") -> None:
+            gate.release()
+            if not lookup.cancelled():
+                lookup.exception()  # noted as seen: whoever waited may have left
+
+        lookup.add_done_callback(ended)
+        return await asyncio.shield(lookup)  # the thread goes on when its caller leaves, and holds the tenant's turn
+
+
+def _look_up(host: str) -> tuple[Address, ...]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(ip_address(str(where[0])) for *_, where in found))
+
 
 ATTEMPT_S: Final = 15.0
 """Seconds of an attempt, from the name's lookup to the status: the least that the specification asks for."""
@@ -44,16 +91,16 @@ _ERRORS: Sequence[tuple[type[Exception], SendError]] = (
 
 
 class AddressRefused(Exception):
-    """A name leads to an address that callbacks may not reach."""
+    """Callbacks may not reach an address of this name."""
 
 
 class NameNotFound(Exception):
-    """A name has no address, or its name servers do not answer."""
+    """Or its name servers do not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard(httpcore.AsyncNetworkBackend):
-    """Connects one callback, if all addresses of its name are allowed."""
+    """One callback: all addresses of its name must be allowed."""
 
     url: CallbackUrl
     tenant: str
@@ -90,7 +137,7 @@ async def _first(
 
 
 class WebhookSender:
-    """Sends from inside to outside; ``allowed`` are networks that callbacks may reach beside the public Internet."""
+    """``allowed`` networks may be reached beside the public Internet."""
 
     def __init__(
         self,
@@ -109,7 +156,7 @@ class WebhookSender:
         self._resolver.close()
 
     async def post(self, tenant: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Return the status of the answer, or why there is none; it raises nothing."""
+        """The answer's status, or why there is none; it raises nothing."""
         try:
             async with timeout(self._attempt_s):
                 return await self._post(tenant, callback_url.parse(url, self._allowed), headers, body)
@@ -149,7 +196,7 @@ class WebhookSender:
 
 
 async def _drain(answer: httpcore.Response) -> None:
-    """Read the body as far as it is small and soon."""
+    """As far as the body is small and soon."""
     read = 0
     with suppress(TimeoutError, httpcore.NetworkError, httpcore.ProtocolError):
         async with timeout(BODY_S):
@@ -169,7 +216,7 @@ def _error_of(error: Exception) -> SendError:
 
 
 def retry_after_s(told: str, now: float) -> float | None:
-    """Return the seconds of a ``Retry-After`` header, which has seconds or a date; None for anything else."""
+    """Seconds or a date; None for anything else."""
     if told.isascii() and told.isdigit():
         return float(told[:9])
     try:

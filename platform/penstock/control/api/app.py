@@ -22,7 +22,9 @@ from penstock.control.api import (
     keys,
     models,
     money,
+    privacy,
     rollouts,
+    safety,
     scale,
     tenants,
 )
@@ -54,6 +56,8 @@ _ROUTERS = (
     scale.router,
     batch_work.router,
     dead_letters.router,
+    privacy.router,
+    safety.router,
 )
 health = APIRouter(tags=["health"], route_class=JsonRoute)
 

@@ -179,6 +179,7 @@ class PlanChange(Changes):
     batch_hours: str = _UNCHANGED
     batch_pools: str = _UNCHANGED
     batch_yield: BatchYield = _UNCHANGED
+    safety: str = _UNCHANGED
 
 
 class Caps(Changes):
@@ -202,6 +203,24 @@ class Rotation(Strict):
     """The seconds for which the old key stays valid."""
 
     overlap_s: float = 3600.0
+
+
+class NewPack(Strict):
+    """A safety pack as YAML, with rules, bounds of what is held back, and examples."""
+
+    pack: str
+
+
+class PackChoice(Strict):
+    """The version of a pack to return to; null is the one before the present."""
+
+    version: int | None = None
+
+
+class NewFloor(Strict):
+    """The ids of the packs that hold for every request of the platform; empty for none."""
+
+    packs: tuple[str, ...]
 
 
 class RollBack(Strict):

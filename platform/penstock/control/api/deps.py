@@ -10,7 +10,7 @@ from fastapi import Depends, Header, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from penstock.control.api.access import AdminCaller
-from penstock.control.api.ports import AuditLog, DeferredWork, TableHistory, TenancyStore
+from penstock.control.api.ports import AuditLog, DeferredWork, PackStore, TableHistory, TenancyStore
 from penstock.control.api.refusals import Refusals, Refused
 from penstock.control.api.wire import check_address
 from penstock.control.autoscaler.autoscaler import Autoscaler
@@ -34,6 +34,7 @@ from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.intake.bodies import prove
 from penstock.judging.comparisons import Comparisons
+from penstock.sealing.administration import KeyAdministration
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
 
@@ -65,7 +66,9 @@ class Control:
     """Runs one administrative act at a time, over all controllers; if it raises, nothing that it wrote stays."""
     registry: Registry
     tenancy: TenancyStore
+    sealing: KeyAdministration
     tables: TableHistory
+    packs: PackStore
     audit: AuditLog
     jobs: DeferredWork
     ledger: LedgerReader

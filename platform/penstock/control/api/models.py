@@ -9,6 +9,7 @@ from fastapi import APIRouter, Response
 from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import NewCurve, NewModel, NewOwners, NewReplicas
 from penstock.control.api.deps import Control, Controlled, Operator
+from penstock.control.api.safety import check_packs
 from penstock.control.api.wire import Sent
 from penstock.control.registry import adapters
 from penstock.domain.errors import InvalidField
@@ -87,6 +88,7 @@ class DeploymentList:
 async def register(control: Controlled, caller: Operator, body: Sent[NewModel], response: Response) -> ModelVersion:
     """Register a version; the same bytes again are the same version (200 instead of 201), for the same tenants."""
     act = control.act(caller, "model.register")
+    await check_packs(control.packs, body.manifest.safety, "manifest.safety")
     await _check_known(control, body.tenants)
     version = await control.registry.register(body.manifest, body.signature, act, body.tenants)
     response.status_code = 201 if version.created_at == act.at else 200

@@ -15,7 +15,7 @@ from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import Caps
 from penstock.control.api.deps import Control, Controlled, Operator, Reader, Second
 from penstock.control.api.wire import Sent
-from penstock.control.budgets.reconcile import BudgetComparison, compare, correct
+from penstock.control.budgets.watch import BudgetComparison, compare, correct
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
 from penstock.domain.money import MicroUsd

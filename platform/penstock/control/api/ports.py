@@ -1,6 +1,6 @@
 """Stores of the operators' API beside the registry: tenants and keys, table history, jobs, the audit log."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.domain.fleet.table import RoutingTable
@@ -8,6 +8,9 @@ from penstock.domain.ids import KeyId, OrgId, TenantId
 from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter
 from penstock.domain.tenancy.audit import ALL, Act, Selection
 from penstock.domain.tenancy.tenant import ApiKey, Org, Plan, ScopeId, Tenant
+from penstock.filters.book import StoredPack
+from penstock.filters.intervention import Events, Intervention, RuleCount
+from penstock.filters.pack import Pack
 
 
 class TenancyStore(Protocol):
@@ -53,6 +56,32 @@ class TenancyStore(Protocol):
         Raise ``Conflict`` if the key is revoked or has a successor already, which is named.
         """
         ...
+
+
+class PackStore(Protocol):
+    """Safety packs and what they did; a change and its audit row are written in one transaction."""
+
+    async def packs(self) -> tuple[StoredPack, ...]:
+        """Return all versions by id, newest first."""
+        ...
+
+    async def floor(self) -> tuple[str, ...]: ...
+
+    async def push(self, pack: Pack, act: Act) -> None:
+        """Store a version and make it current; raise ``Conflict`` if it exists with other content."""
+        ...
+
+    async def choose(self, pack: str, version: int | None, act: Act) -> bool:
+        """Make a stored version current, None for the one before the present; False if there is none."""
+        ...
+
+    async def put_floor(self, packs: Sequence[str], act: Act) -> None: ...
+
+    async def events(self, of: Events, limit: int) -> tuple[Intervention, ...]: ...
+
+    async def counts(self, of: Events) -> tuple[RuleCount, ...]: ...
+
+    async def served(self, of: Events) -> dict[TenantId, int]: ...
 
 
 class TableHistory(Protocol):

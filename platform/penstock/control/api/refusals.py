@@ -1,6 +1,6 @@
 """Refusals of authority as acts: one row at once, repeats within a minute as one more with their number.
 
-Trade-off: of a flood by many callers at many routes the most are counted together, so that nobody fills the log.
+Trade-off: of a flood by many callers at many routes the most are counted together, so that no flood fills the log.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,6 @@ class Refusals:
     _kinds: dict[Refused, _Repeats] = field(default_factory=dict)
 
     def take(self, refused: Refused, moment: float, at: float) -> Sequence[Act]:
-        """Return the rows to write."""
         rows = list(self.ended(moment, at))
         if refused not in self._kinds and len(self._kinds) >= MOST:
             refused = OTHERS

@@ -9,10 +9,12 @@ from penstock.control.api import plans
 from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import Membership, NewOrg, NewTenant, PlanChange
 from penstock.control.api.deps import Control, Controlled, Operator, Reader
+from penstock.control.api.safety import check_packs
 from penstock.control.api.wire import Sent
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import Alias, OrgId, TenantId
 from penstock.domain.tenancy.tenant import Org, Plan, ScopeId, ScopeKind, Tenant
+from penstock.filters.book import names
 
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 orgs = APIRouter(prefix="/orgs", tags=["orgs"], route_class=ActRoute)
@@ -67,6 +69,7 @@ async def create(control: Controlled, caller: Operator, body: Sent[NewTenant]) -
         org=body.org,
     )
     await _check_smaller(control, tenant.plan.degrade_model, "plan.degrade_model")
+    await check_packs(control.packs, names(tenant.plan.safety), "plan.safety")
     await _check_org(control, tenant.org)
     noted = replace(act, target=tenant.id, detail=f"of {tenant.org}", tenant=tenant.id)
     await control.tenancy.add_tenant(tenant, noted)
@@ -92,6 +95,8 @@ async def change(control: Controlled, caller: Operator, tenant: TenantId, body: 
     act = control.act(caller, "tenant.plan", tenant=tenant)
     if "degrade_model" in body.named:
         await _check_smaller(control, body.degrade_model, "degrade_model")
+    if "safety" in body.named:
+        await check_packs(control.packs, names(body.safety), "safety")
     return await plans.change(control.tenancy, ScopeId(kind=ScopeKind.TENANT, id=tenant), body, act)
 
 

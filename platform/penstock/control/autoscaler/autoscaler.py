@@ -47,9 +47,7 @@ class RecordStore(Protocol):
 
     async def note(self, records: Sequence[ScaleRecord]) -> None: ...
 
-    async def newest(self, version: str, limit: int) -> tuple[ScaleRecord, ...]:
-        """Return records of a version, or with an empty name of all, newest first."""
-        ...
+    async def newest(self, version: str, limit: int) -> tuple[ScaleRecord, ...]: ...
 
 
 class Overrides(Protocol):
@@ -67,7 +65,7 @@ class ScaleStores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleSettings:
-    """Settings of the autoscaler: it scales the versions that a pattern of ``bounds`` matches, without bounds none."""
+    """The autoscaler scales versions that a pattern of ``bounds`` matches."""
 
     tiers: Mapping[Tier, SloTier]
     bounds: tuple[Bounds, ...] = ()
@@ -89,7 +87,7 @@ class Scaling:
     """None while the gateways' number is not decided."""
 
     def applied(self, deployments: Iterable[Deployment]) -> tuple[Deployment, ...]:
-        """Return the deployments with this tick's numbers of workers, cordoned and sleeping ones not counted."""
+        """This tick's numbers of workers, cordoned and sleeping ones not counted."""
         numbers = {one.version: one.after for one in self.records}
         return tuple(replace(one, replicas=numbers.get(one.version, one.replicas)) for one in deployments)
 
@@ -119,7 +117,7 @@ class Autoscaler:
     async def step(
         self, catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, demand: Demand, now: float
     ) -> Scaling:
-        """Decide at Unix second ``now``. No number of workers changes if the host can't list its processes."""
+        """No number changes if the host can't list its processes."""
         self._began = min(self._began, now)
         await self._end_overrides(catalogue, now)
         processes = self._gateways(demand, now)
@@ -147,7 +145,7 @@ class Autoscaler:
         return Scaling(state=done.state, targets=targets, records=done.records, gateways=processes)
 
     def _gateways(self, demand: Demand, now: float) -> Pace | None:
-        """Return the gateways' pace; None until all had time to report, since their number is unknown before."""
+        """None until all had time to report, since their number is unknown before."""
         bounds, pace = self._settings.gateways, self.gateways
         if bounds is None or (pace is None and not (demand.gateways and now - self._began >= RATE_S)):
             return None
@@ -177,7 +175,6 @@ class Autoscaler:
             raise InvalidField(says, param="workers")
 
     def _news(self, record: ScaleRecord) -> ScaleRecord | None:
-        """Return the record to store: of a change of the number or of an override."""
         last = self.now.get(record.version)
         before = last.override if last else None
         if before is not None and record.override != before:
@@ -231,7 +228,7 @@ class Autoscaler:
 
 
 def curve_of(version: ModelVersion, stored: Sequence[curves.Curve], reports: Sequence[WorkerReport]) -> Curve | None:
-    """Return the curve of the hardware that most workers report, else the one with most points; None without any."""
+    """Of the hardware that most workers report, else with most points."""
     known = curves.best(stored, [one.curve for one in reports])
     if not known:
         return None
@@ -249,7 +246,6 @@ def curve_of(version: ModelVersion, stored: Sequence[curves.Curve], reports: Seq
 def _present(
     bounds: Bounds, version: VersionId, override: Override | None, view: FleetView, *, is_kept: bool
 ) -> Bounds:
-    """Return a version's bounds as an override, a pin or a rollout, and the host make them."""
     if override:
         bounds = bounds.overridden(override.workers)
     if is_kept:

@@ -11,7 +11,7 @@ from penstock.scaling.reports import Reports
 
 
 class HeardDemand:
-    """Implements the loop's ``DemandReader``. ``on_news`` is called when requests begin to be held for a version."""
+    """``on_news`` is called when requests begin to be held for a version."""
 
     def __init__(self, awake: Clock, on_news: Callable[[], None] = lambda: None) -> None:
         self._awake = awake

@@ -32,7 +32,7 @@ KEPT_S = 3600.0
 
 @dataclass(slots=True, kw_only=True)
 class RecordedBudgets:
-    """Budgets read periodically from a Prometheus, in a thread; without a Prometheus there are none."""
+    """Read periodically, in a thread; without a Prometheus there are none."""
 
     read: Callable[[], tuple[Budget, ...]]
     clock: Clock
@@ -64,7 +64,7 @@ async def _unrecorded(_: Tier) -> tuple[Budget, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class LedgerBudgets:
-    """Error budgets by the ledger; while that is unavailable there is no data, and the rollout's policy decides."""
+    """While the ledger is unavailable there is no data, and the rollout's policy decides."""
 
     ledger: LedgerReader
     clock: Clock

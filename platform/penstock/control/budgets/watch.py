@@ -13,6 +13,7 @@ from typing import Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
+from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy import budget
 from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.budget import BudgetLine
@@ -22,6 +23,32 @@ from penstock.domain.tenancy.tenant import KeyRing
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetComparison:
+    """A meter beside the ledger (B6). Under load, meters include settlements without ledger rows yet."""
+
+    line: BudgetLine
+    counted: MicroUsd
+
+    @property
+    def difference(self) -> int:
+        return self.counted - self.line.spent
+
+
+async def compare(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> tuple[BudgetComparison, ...]:
+    lines = await budget.read(reader, ring, now)
+    counted = await store.spent([line.budget.meter for line in lines])
+    return tuple(BudgetComparison(line=line, counted=MicroUsd(counted[line.budget.meter])) for line in lines)
+
+
+async def correct(compared: tuple[BudgetComparison, ...], store: SpentStore) -> int:
+    """For a platform at rest; return the number of differing meters."""
+    wrong = {one.line.budget.meter: int(one.line.spent) for one in compared if one.difference}
+    await store.put_spent(wrong)
+    return len(wrong)
+
 
 PERCENTS = (50, 80, 95, 100)
 
@@ -56,7 +83,7 @@ class ThresholdLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetWatch:
-    """Compares budgets with their thresholds; ``shared`` is the limits store of all gateways, if there is one."""
+    """``shared`` is the limits store of all gateways, if there is one."""
 
     clock: Clock
     ledger: LedgerReader

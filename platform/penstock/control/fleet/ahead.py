@@ -17,7 +17,7 @@ MOST_WORKERS = 16
 def ahead(
     deployments: Iterable[Deployment], moving: Mapping[VersionId, VersionId], seen: Iterable[Seen], view: FleetView
 ) -> Mapping[WorkerId, Sequence[VersionId]]:
-    """``deployments`` have the numbers of floor and forecast, ``moving`` the candidate of each incumbent."""
+    """``deployments`` have the numbers of floor and forecast, ``moving`` each incumbent's candidate."""
     reports = [one.report for one in seen if one.report.state.serves]
     there = Counter(one.version for one in reports)
     told = defaultdict[WorkerId, list[VersionId]](list)

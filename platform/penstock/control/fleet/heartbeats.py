@@ -32,7 +32,7 @@ class LeaseStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A silent worker's heartbeat is kept for ``keep_s``, so that operators see why the worker failed."""
+    """A silent worker's heartbeat stays for ``keep_s``, so that operators see why it failed."""
 
     keep_s: float = 600.0
 
@@ -46,10 +46,7 @@ class Listeners:
 
 
 class Heartbeats:
-    """Every worker's last heartbeat; implements `control.loop.WorkerLeases`.
-
-    ``awake``: a clock of the seconds in which this process ran; without it no second is excluded.
-    """
+    """``awake``: a clock of the seconds in which this process ran; without it no second is excluded."""
 
     def __init__(
         self,
@@ -95,7 +92,7 @@ class Heartbeats:
         self._seen = {worker: one for worker, one in self._seen.items() if one.at >= oldest}
 
     async def seen(self) -> tuple[Seen, ...]:
-        """Return the heartbeats of all controllers; if the store is unavailable, only those in memory."""
+        """Of all controllers; if the store is unavailable, only those in memory."""
         self._leave_out_sleep()
         oldest = self._clock.now() - self._memory.keep_s
         try:
@@ -110,7 +107,7 @@ class Heartbeats:
         return self.known
 
     def _leave_out_sleep(self) -> None:
-        """Move heartbeats' times forward by the seconds since the last call in which this process did not run."""
+        """Move heartbeats' times forward by the seconds in which this process did not run."""
         slept_s, now = self._clock.monotonic() - self._awake.monotonic(), self._clock.now()
         lost_s, self._slept_s = slept_s - self._slept_s, slept_s
         if lost_s > 0.0:

@@ -34,7 +34,7 @@ class Orders:
         self.held: tuple[str, ...] = ()
 
     def listen_from(self, now: float) -> None:
-        """Ignore workers' silence before Unix second ``now``, since this controller did not listen then."""
+        """Earlier silence does not count: this controller did not listen then."""
         self._since = now
 
     def forget(self) -> None:
@@ -56,11 +56,10 @@ class Orders:
         self._batch_slots = batch_slots
 
     def batch_slots(self, version: VersionId) -> int | None:
-        """Return the slots that batch work may hold beside other work in each engine; None: no bound."""
         return self._batch_slots.get(version)
 
     def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
-        """Return the order to a worker; without one, the order to keep its state."""
+        """Without an order, the one to keep its state."""
         if worker in self._draining:
             return WorkerOrder.DRAIN
         as_it_is = WorkerOrder.SLEEP if state is WorkerState.SLEEPING else WorkerOrder.SERVE
@@ -70,7 +69,7 @@ class Orders:
         return worker in self._draining
 
     async def view(self) -> FleetView:
-        """Return the host's workers; one that an earlier controller ordered to drain counts as draining."""
+        """A worker that an earlier controller ordered to drain counts as draining."""
         view = replace(await self._host.view(), since=self._since, orders=dict(self._told))
         self.held = view.held
         self._here = frozenset(running.worker for running in view.running)

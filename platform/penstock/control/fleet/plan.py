@@ -87,7 +87,7 @@ class _Deaths(NamedTuple):
 
 
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
-    """Return the starts and drains due at ``now`` (Unix seconds); none if the host can't list its processes."""
+    """None if the host can't list its processes; ``now`` is Unix seconds."""
     if not view.is_known:
         return FleetPlan()
     fleet = _by_version(seen, view, now, policy)
@@ -119,7 +119,7 @@ def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float
 
 
 def _kept(wanted: Deployment, replicas: list[_Replica], counted: list[_Replica]) -> set[WorkerId]:
-    """Return silent workers to keep, since they may serve: as many as there are too few proven workers."""
+    """Silent workers may serve: keep as many as there are too few proven ones."""
     missing = max(0, wanted.replicas - sum(replica.is_proven for replica in counted))
     return {replica.worker for replica in [one for one in replicas if one.must_end and one.may_serve][:missing]}
 
@@ -150,17 +150,15 @@ def _coming(
 
 
 def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) -> int:
-    """Return the number of workers to start: up to the deployed one, plus one for a replacement if none is draining."""
+    """Up to the deployed number, plus one for a replacement if none is draining."""
     is_renewing = not is_draining and any(_is_outdated(wanted, replica) for replica in counted)
     target = wanted.replicas + (SURGE if is_renewing and wanted.replicas else 0)
     return max(0, target - len(counted))
 
 
 def _superfluous(wanted: Deployment, counted: list[_Replica], target: Target | None) -> list[_Replica]:
-    """Return the workers to drain: outdated ones once their successors are proven, else surplus ones.
-
-    Of surplus workers, unproven and sleeping ones go first, then the idlest; of a scaled version only named ones and
-    those without streams.
+    """Outdated workers once their successors are proven, else surplus ones: unproven and sleeping ones first, then the
+    idlest; of a scaled version only named ones and those without streams.
     """
     if len(counted) <= wanted.replicas:
         return []
@@ -206,7 +204,7 @@ def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
 
 
 def _bursts(deaths: list[float]) -> int:
-    """Return the number of accidents: deaths within ``BURST_S`` are one accident, and no crash loop."""
+    """Deaths within ``BURST_S`` are one accident, and no crash loop."""
     count, began = 0, -math.inf
     for at in sorted(deaths):
         if at - began >= BURST_S:
@@ -262,7 +260,7 @@ def _local(running: Running, last: Seen | None, since: float, now: float, policy
 
 
 def _external(worker: WorkerId, last: Seen, now: float) -> _Replica:
-    """Return a worker without a process on this host. Its age is unknown, so it can be replaced only by name."""
+    """Its age is unknown, so it can be replaced only by name."""
     return _Replica(
         worker=worker,
         started_at=now,

@@ -26,9 +26,8 @@ class FleetMetrics:
         self._alive: dict[WorkerId, str] = {}
 
     def show(self, deployments: Iterable[Deployment], known: Iterable[Seen], after: float) -> None:
-        """Set the gauges of existing versions and remove those of others.
-
-        A worker not heard of since ``after`` (Unix seconds) counts only if it failed.
+        """Remove the gauges of versions that are gone. A worker not heard of since ``after`` (Unix seconds) counts only
+        if it failed.
         """
         wanted = {str(one.version): one.replicas for one in deployments}
         there, seen = Counter[tuple[str, str]](), tuple(known)
@@ -86,6 +85,6 @@ class FleetMetrics:
             self._lost.remove(version, self._last_lost.pop((version, end)), end)
 
     def _begin(self, version: str) -> None:
-        """Create each reason's counter at 0: Prometheus's ``increase`` would not see a counter that begins at 1."""
+        """Prometheus's ``increase`` would not see a counter that begins at 1."""
         for end in WorkerEnd:
             self._ends.labels(version, end)

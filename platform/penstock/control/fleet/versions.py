@@ -25,7 +25,6 @@ _ENDED = frozenset({WorkerState.STOPPED, WorkerState.FAILED})
 def plan_versions(
     catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy
 ) -> FleetPlan:
-    """Return the plan for such a host; an empty one if the host can't be asked."""
     if not view.is_known:
         return FleetPlan()
     wanted = {one.version: one for one in catalogue.staffed if one.replicas}
@@ -63,10 +62,7 @@ def _why(running: Running, deployment: Deployment | None) -> Decision:
 
 
 def _served(deployment: Deployment, version: ModelVersion, view: FleetView) -> Served:
-    """Return the version's number and resources for the host.
-
-    A worker that is to end counts until the host has drained it: else the smaller number would end another one.
-    """
+    """A worker that is to end counts until the host has drained it: else the smaller number would end another one."""
     manifest, target = version.manifest, view.targets.get(version.id)
     marked = {one.worker for one in view.running if one.draining}
     return Served(
@@ -92,7 +88,7 @@ def _busy(version: VersionId, view: FleetView, free: set[WorkerId]) -> int:
 
 
 def _is_free(running: Running, last: Seen | None, since: float, now: float, policy: FleetPolicy) -> bool:
-    """Tell whether a drained worker has no streams; a silent one counts as such only after ``silence_s``."""
+    """A silent worker counts as without streams only after ``silence_s``."""
     if not running.draining:
         return False
     heard_at = max(running.started_at, since, last.at if last else 0.0)

@@ -65,7 +65,7 @@ _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceClaim:
-    """A claim on memory: to wake the sleeping ``worker``, or to start one if it is None."""
+    """To wake the sleeping ``worker``, or to start one if it is None."""
 
     version: VersionId
     size_bytes: int
@@ -84,10 +84,8 @@ class PlaceClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolPolicy:
-    """The pool's size (``limit_bytes`` 0: no pool) and its time limits.
-
-    A resident stays at least for ``residency_s`` and for ``residency_wakes`` times its wake, so that most of its time
-    is service.
+    """``limit_bytes`` 0: no pool. A resident stays at least for ``residency_s`` and for ``residency_wakes`` times its
+    wake, so that most of its time is service.
     """
 
     limit_bytes: int = 0
@@ -157,7 +155,7 @@ class _Room:
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
     def _gather(self, claim: PlaceClaim, now: float) -> None:
-        """Reserve free bytes for the claim; if residents going to sleep don't free enough, put more to sleep."""
+        """If residents going to sleep don't free enough, put more to sleep."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short)
         if chosen is None:
@@ -198,7 +196,7 @@ def pack(
     now: float,
     policy: PoolPolicy,
 ) -> Packed:
-    """Return the workers to wake, start and put to sleep. Workers of ``kept`` versions never sleep."""
+    """Workers of ``kept`` versions never sleep; return wakes, starts and sleeps."""
     claims = sorted(claims, key=lambda one: (one.rank, one.since, one.version, one.worker or ""))
     spared = {*kept, *(one.version for one in claims if one.rank in _SPARED)}
     others = [one for one in residents if one.version not in spared and one.stay is Stay.HERE]
@@ -225,7 +223,7 @@ def pack(
 
 
 def _may_sleep(resident: Resident, now: float, policy: PoolPolicy) -> bool:
-    """Tell whether a resident is idle and past its residency; a proven worker that was never used has no residency."""
+    """Idle and past its residency; a proven worker that was never used has none."""
     return not resident.is_busy and (not resident.uses_per_s or _was_here(resident, now, policy))
 
 
@@ -234,7 +232,7 @@ def _was_here(resident: Resident, now: float, policy: PoolPolicy) -> bool:
 
 
 def _victims(idle: Iterable[Resident], short: int) -> list[Resident] | None:
-    """Return the residents that free ``short`` bytes at the least loss of use; None if there are not enough.
+    """The least loss of use that frees ``short`` bytes; None if there are not enough.
 
     Greedy knapsack cover by use per byte, without needless ones, or the one resident that is enough, whichever loses
     less: at most twice the optimum (Csirik et al., Acta Cybernetica 10, 1991).

@@ -157,9 +157,7 @@ def _bases(catalogue: Catalogue) -> Mapping[VersionId, VersionId]:
 
 
 def _waited_for(wanted: Iterable[Wanted], bases: Mapping[VersionId, VersionId]) -> Mapping[VersionId, Wanted]:
-    """Return, by serving version, the held requests that have waited longest; requests for an adapter count for its
-    base.
-    """
+    """Held requests that have waited longest; those for an adapter count for its base."""
     found: dict[VersionId, Wanted] = {}
     for one in wanted:
         version = bases.get(one.version, one.version)

@@ -27,7 +27,7 @@ class PoolMetrics:
             self._swaps.labels(cause)
 
     def show(self, held_bytes: int, wanted: Iterable[Wanted], decisions: Sequence[Decision], now: float) -> None:
-        """Set the pool's gauges; ``now`` is in Unix seconds, as are the starts of waits."""
+        """Times of starts and waits are in Unix seconds."""
         if not self._limit_bytes:
             return
         self._limit.set(self._limit_bytes)
@@ -42,7 +42,7 @@ class PoolMetrics:
             gauge.set(0.0)
 
     def heard(self, before: WorkerReport, report: WorkerReport) -> None:
-        """Count a wake that ended, failed or was slow; the failure counters exist from the wake's start."""
+        """The failure counters exist from a wake's start."""
         if _is_waking(before) or _is_waking(report):
             for reason in ("failed", "slow"):
                 self._failures.labels(report.version, reason)

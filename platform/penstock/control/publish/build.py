@@ -38,10 +38,9 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
     silence_s: float,
     pool_bytes: int = 0,
 ) -> RoutingTable:
-    """Return the next table, or ``latest`` itself if nothing urgent changed.
-
-    A worker silent for ``silence_s`` is left out once other workers replace it: only its agent is silent, and gateways
-    notice themselves whether its engine answers. 0 ``pool_bytes``: no pool.
+    """``latest`` itself if nothing urgent changed. A worker silent for ``silence_s`` is left out once other workers
+    replace it: only its agent is silent, and gateways notice themselves whether its engine answers. 0
+    ``pool_bytes``: no pool.
     """
     before = {worker.id: worker for version in latest.versions for worker in version.workers}
     reports = _by_version(_heard(catalogue, seen, before, now - silence_s, view))
@@ -56,6 +55,7 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
     named |= {bases[version] for version in named & bases.keys()}
     owners, crowded = effective(catalogue.owned, bases), crowded_out(catalogue, pool_bytes)
     kin = kin_starts_s(catalogue.versions, starts, owners)
+    packs = {version.id: version.manifest.safety for version in catalogue.versions}
     routes = tuple(sorted(catalogue.routes, key=lambda route: route.alias))
 
     def table(*, with_load: bool) -> RoutingTable:
@@ -69,6 +69,7 @@ def build(  # noqa: PLR0913  what a tick knows, and two settings
                 is_unwanted=bases.get(version.id, version.id) not in wanted,
                 base=bases.get(version.id, NO_VERSION),
                 tenants=owners.get(version.id),
+                safety=_packs(version, packs.get(bases.get(version.id, NO_VERSION), ())),
             )
             for version in sorted(catalogue.versions, key=lambda version: version.id)
             if version.id in named
@@ -90,7 +91,7 @@ def _autos(catalogue: Catalogue) -> tuple[Auto, ...]:
 
 
 def starts_s(seen: Iterable[Seen], running: Iterable[Running]) -> dict[VersionId, float]:
-    """Return each version's longest complete start, since several starts at once take longer than one."""
+    """By version, complete ones: several starts at once take longer than one."""
     brought_s = {one.worker: one.machine_s + one.image_s for one in running}
     longest: dict[VersionId, float] = {}
     for report in (one.report for one in seen):
@@ -104,9 +105,8 @@ def starts_s(seen: Iterable[Seen], running: Iterable[Running]) -> dict[VersionId
 def kin_starts_s(
     versions: Iterable[ModelVersion], starts: Mapping[VersionId, float], owners: Mapping[VersionId, Owners]
 ) -> dict[VersionId, float]:
-    """Return, for versions without a measured start, the longest start of a version of the same runtime and task.
-
-    Only versions for all or the same tenants count, so that other tenants' start times are not disclosed.
+    """For versions without a measured start, the longest one of the same runtime and task. Only versions for all or the
+    same tenants count, so that other tenants' start times are not disclosed.
     """
     known = [one for one in versions if one.manifest.adapter is None]
     longest: dict[tuple[Runtime, Task, Owners], float] = {}
@@ -122,7 +122,7 @@ def kin_starts_s(
 
 
 def _is_wake(report: WorkerReport) -> bool:
-    """Tell whether a report's last phases are those of a wake, which is shorter than a start."""
+    """The last phases are a wake's, which is shorter than a start."""
     return any(phase.phase is WorkerState.WAKING for phase in report.phases)
 
 
@@ -141,10 +141,9 @@ def _differs(table: RoutingTable, latest: RoutingTable) -> bool:
 def _heard(
     catalogue: Catalogue, seen: Sequence[Seen], before: Mapping[WorkerId, WorkerEntry], after: float, view: FleetView
 ) -> list[WorkerReport]:
-    """Return reports newer than ``after``, and older ones of workers that may still serve.
-
-    If this controller did not listen then, those are all workers of the last table. Otherwise they are workers with a
-    process on this host, until as many as are deployed serve without them.
+    """Reports newer than ``after``, and older ones of workers that may still serve. If this controller did not listen
+    then, those are all workers of the last table. Otherwise they are workers with a process on this host, until as
+    many as are deployed serve without them.
     """
     fresh, silent = list[WorkerReport](), list[WorkerReport]()
     for one in view.offered(seen):
@@ -203,12 +202,16 @@ def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
 
 
 def _held(report: WorkerReport) -> tuple[VersionId, ...]:
-    """Return the engine's adapters sorted, since a worker may report them in order of last use."""
+    """Sorted, since a worker may report adapters in order of last use."""
     return tuple(sorted(report.adapters)) if report.adapters else ()
 
 
 def _is_other_load(entry: WorkerEntry, report: WorkerReport) -> bool:
     return entry.load != report.load or entry.ready_in_s != report.ready_in_s
+
+
+def _packs(version: ModelVersion, of_base: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*of_base, *version.manifest.safety)))
 
 
 def _entry(version: ModelVersion, workers: tuple[WorkerEntry, ...]) -> VersionEntry:

@@ -25,7 +25,7 @@ def check_registration(manifest: Manifest, known: Iterable[ModelVersion]) -> Non
 
 
 def holders(seen: Iterable[Seen], now: float) -> dict[VersionId, tuple[WorkerId, ...]]:
-    """Return the workers that hold each adapter, among those heard of recently; ``now`` is Unix seconds."""
+    """Workers by adapter, among those heard of recently; ``now`` is Unix seconds."""
     found: dict[VersionId, tuple[WorkerId, ...]] = {}
     for one in sorted(seen, key=lambda one: one.report.worker):
         for version in one.report.adapters if now - one.at <= HEARD_S else ():
@@ -48,7 +48,7 @@ def base_of(version: VersionId, known: Iterable[ModelVersion]) -> VersionId:
 
 
 def check_scale(wanted: Deployment, known: Catalogue) -> None:
-    """Raise ``Conflict`` or ``InvalidField`` if the deployment would leave an adapter without workers of its base."""
+    """``Conflict`` or ``InvalidField`` if an adapter would be left without workers of its base."""
     base = base_of(wanted.version, known.versions)
     if base == wanted.version:
         if not wanted.replicas and (left := _used_on(base, known)):

@@ -13,18 +13,14 @@ from penstock.domain.tenancy.owners import EVERYBODY, Owned, Owners
 
 
 class RegistryStore(Protocol):
-    """The registry's store. A change and its audit entry are written in one transaction; every method may raise
-    ``StoreUnavailable``.
-    """
+    """A change and its audit entry are written in one transaction; every method may raise ``StoreUnavailable``."""
 
     async def versions(self) -> tuple[ModelVersion, ...]: ...
 
     async def add_version(
         self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
     ) -> ModelVersion:
-        """Store and return a version; for a digest that is stored already, return that version and write no audit
-        entry.
-        """
+        """A digest that is stored already returns that version, without an audit entry."""
         ...
 
     async def routes(self) -> tuple[Route, ...]: ...
@@ -45,9 +41,7 @@ class RegistryStore(Protocol):
 
     async def owned(self) -> tuple[Owned, ...]: ...
 
-    async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> None:
-        """Set the tenants that may use a version; raises ``Conflict`` if there is no such version."""
-        ...
+    async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> None: ...
 
     async def deployments(self) -> tuple[Deployment, ...]: ...
 
@@ -60,7 +54,7 @@ class RegistryStore(Protocol):
         ...
 
     async def put_curve(self, version: VersionId, curve: Curve, act: Act) -> None:
-        """Store the version's curve of the hardware that it names; raises ``Conflict`` if there is no such version."""
+        """Of the hardware that it names; ``Conflict`` without such a version."""
         ...
 
     async def catalogue(self) -> Catalogue:

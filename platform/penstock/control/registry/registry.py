@@ -29,9 +29,8 @@ class Registry:
         self._pool_bytes = pool_bytes
 
     async def register(self, manifest: Manifest, signature: str, act: Act, tenants: Owners = EVERYBODY) -> ModelVersion:
-        """Register a version, or return the stored one with this digest.
-
-        Raises ``ArtifactRefused`` if it may not be registered, ``Conflict`` if it is stored for other tenants.
+        """A stored digest returns that version. Raises ``ArtifactRefused`` if it may not be registered, ``Conflict`` if
+        it is stored for other tenants.
         """
         version = rules.version_of(manifest, signature, act.at)
         if manifest.adapter is not None:
@@ -45,7 +44,7 @@ class Registry:
         return stored
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> Owners:
-        """Set the tenants of a version, None for every tenant; raises ``UnknownModel`` or ``InvalidField``."""
+        """None for every tenant; raises ``UnknownModel`` or ``InvalidField``."""
         await self.version(version)
         asked = rules.checked_owners(tenants)
         await self.store.put_owners(version, asked, replace(act, detail=f"for {said(asked)}"))
@@ -76,7 +75,7 @@ class Registry:
         return curve
 
     async def may_ask(self, worker_of: VersionId, version: VersionId) -> bool:
-        """Tell whether a worker of a version may read ``version``: its own one, or an adapter of it."""
+        """A worker's own version, or an adapter of it."""
         return version == worker_of or adapters.base_of(version, await self.store.versions()) == worker_of
 
     async def put_alias(self, route: Route, act: Act) -> Route:
@@ -128,8 +127,8 @@ class Registry:
         return deployment
 
     async def pin(self, version: VersionId, act: Act, *, pinned: bool) -> Deployment:
-        """Pin or unpin a version: a pinned version's workers never sleep, a pinned adapter is never unloaded;
-        ``Conflict`` if the pins would not fit.
+        """A pinned version's workers never sleep, a pinned adapter is never unloaded; ``Conflict`` if the pins would
+        not fit.
         """
         known = await self.store.catalogue()
         deployment = replace(await self._deployed(version, known), pinned=pinned)
@@ -140,7 +139,7 @@ class Registry:
         return deployment
 
     async def put_override(self, version: VersionId, override: Override | None, act: Act) -> Deployment:
-        """Set or remove an override of a scaled version's number; ``Conflict`` if there is none to remove."""
+        """``Conflict`` if there is none to remove from this version."""
         deployment = await self._deployed(version, await self.store.catalogue())
         told = override or deployment.override
         if told is None:
@@ -190,7 +189,7 @@ class Registry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopActs:
-    """Applies the loop's changes of deployments as administrative acts, since operators change deployments too."""
+    """The loop's changes are administrative acts, since operators change deployments too."""
 
     acts: Callable[[], AbstractAsyncContextManager[None]]
     rules: Registry

@@ -146,9 +146,8 @@ def check_owned_overrides(route: Route, owners: Mapping[VersionId, Owners]) -> N
 
 
 def check_pool(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
-    """Raise ``Conflict`` if the deployment does not fit beside pinned versions; ``limit_bytes`` 0: no pool.
-
-    Pinned versions are checked against the whole pool, so that a pin holds; others may exceed it together.
+    """``Conflict`` if the deployment does not fit beside pinned versions; ``limit_bytes`` 0: no pool. Pinned versions
+    are checked against the whole pool, so that a pin holds; others may exceed it together.
     """
     if not limit_bytes or not wanted.replicas:
         return
@@ -168,7 +167,7 @@ def check_pool(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
 
 
 def changes_to(routes: Iterable[Led], wanted: Iterable[Led]) -> tuple[tuple[Alias, Led | None], ...]:
-    """Return the changes that lead from the present routes to the wanted ones, by alias; None removes an alias."""
+    """From the present routes to the wanted ones, by alias; None removes an alias."""
     now, then = ({route.alias: route for route in side} for side in (routes, wanted))
     return tuple(
         (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)

@@ -116,9 +116,7 @@ class Advance:
         return _decision(word, rollout, f"{verdict}{change.says}")
 
     async def _grow(self, rollout: Rollout, what: steps.StepInputs, known: _Now) -> Decision | None:
-        """Deploy workers for a proven candidate's next share; an adapter needs none, since its base's workers serve
-        it.
-        """
+        """Workers for a proven candidate's next share; an adapter's base has them."""
         if rollout.candidate in known.bases:
             return None
         has = known.deployed.get(rollout.candidate, 0)

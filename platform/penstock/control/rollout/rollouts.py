@@ -31,8 +31,8 @@ class Replicas(Protocol):
 
 
 class RolloutStore(Protocol):
-    """The store of rollouts. A change, the alias's route and the audit entry are written in one transaction; may
-    raise ``StoreUnavailable``.
+    """A change, the alias's route and the audit entry are written in one transaction; may raise
+    ``StoreUnavailable``.
     """
 
     async def live(self) -> tuple[Stored, ...]:
@@ -46,7 +46,7 @@ class RolloutStore(Protocol):
     async def history(self, rollout: str) -> tuple[Change, ...]: ...
 
     async def begin(self, step: Step, act: Act) -> None:
-        """Store a rollout with its first change; ``Conflict`` if its alias has a live one."""
+        """With its first change; ``Conflict`` if its alias has a live one."""
         ...
 
     async def go_on(self, step: Step, act: Act) -> None:
@@ -77,7 +77,7 @@ _MOVES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """A person's reason and overrides; ``reason`` is kept in the history and the audit log."""
+    """``reason`` is kept in the history and the audit log."""
 
     reason: str = ""
     dearer: bool = False
@@ -99,9 +99,7 @@ class Rollouts:
     """An alias's number of requests in some seconds before a moment (Unix seconds)."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
-        """Begin a rollout beside the version that has all of the alias, or raise ``InvalidField``, ``UnknownModel`` or
-        ``Conflict``.
-        """
+        """Beside the version with all of the alias; raises ``InvalidField``, ``UnknownModel`` or ``Conflict``."""
         known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
         rollout = replace(
             asked,
@@ -127,9 +125,8 @@ class Rollouts:
         return Stored(rollout=rollout, number=1)
 
     async def plan(self, asked: Rollout, now: float, hours: float) -> Planned:
-        """Return the stages' durations with the last hours' traffic; the rollout may be live already.
-
-        Raises ``UnknownModel``, ``InvalidField`` or ``Conflict`` if such a rollout can't begin.
+        """Durations with the last hours' traffic; the rollout may be live already. Raises ``UnknownModel``,
+        ``InvalidField`` or ``Conflict``.
         """
         known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
         mine = next((one for one in live if (one.alias, one.candidate) == (asked.alias, asked.candidate)), None)

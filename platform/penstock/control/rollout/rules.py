@@ -16,7 +16,7 @@ _TOKENIZER = "tokenizer.json"
 
 
 def incumbent_of(alias: Alias, routes: Iterable[Route], live: Iterable[Rollout]) -> VersionId:
-    """Return the version with all of an alias, or raise ``UnknownModel``, or ``Conflict`` if several share it."""
+    """Raises ``UnknownModel``, or ``Conflict`` if several versions share the alias."""
     for other in live:
         if other.alias == alias:
             raise Conflict(f"{alias} has a rollout already, {other.id}: end that one first")
@@ -43,7 +43,6 @@ def check(rollout: Rollout, known: Catalogue, live: Iterable[Rollout]) -> None:
 
 
 def check_pair(rollout: Rollout, known: Catalogue) -> None:
-    """Raise like ``check`` for invalid stages or a candidate that can't replace its incumbent."""
     steps.check(rollout)
     first, most = next(one.weight for one in rollout.stages if one.weight) / WEIGHT_TOTAL, rollout.blast.tokens_ratio
     if 0.0 < most < first < 1.0:
@@ -58,9 +57,7 @@ def check_pair(rollout: Rollout, known: Catalogue) -> None:
 
 
 def _check_owners(rollout: Rollout, known: Catalogue) -> None:
-    """Raise unless both versions have the same tenants: otherwise some would lose the alias, or see another
-    tenant's version.
-    """
+    """Otherwise some tenants would lose the alias, or see another tenant's version."""
     owners = known.owners
     mine, theirs = owners.get(rollout.candidate), owners.get(rollout.incumbent)
     if mine != theirs:
@@ -71,7 +68,7 @@ def _check_owners(rollout: Rollout, known: Catalogue) -> None:
 
 
 def dearer(incumbent: Price, candidate: Price) -> str:
-    """Describe the prices that the candidate raises, in dollars per million tokens; empty if none."""
+    """Prices that the candidate raises, in dollars per million tokens; empty if none."""
     lines = (
         ("prompt", incumbent.prompt_per_mtok, candidate.prompt_per_mtok),
         ("cached", incumbent.cached_per_mtok, candidate.cached_per_mtok),

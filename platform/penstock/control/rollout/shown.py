@@ -49,7 +49,7 @@ class RolloutMetrics:
         self._live = {}
 
     def _begin(self, alias: Alias) -> None:
-        """Create each end's counter at 0: Prometheus's ``increase`` would not see a counter that begins at 1."""
+        """Prometheus's ``increase`` would not see a counter that begins at 1."""
         for state in _OVER:
             self._ends.labels(alias, state)
 

@@ -27,10 +27,9 @@ CONTROLLER = "controller"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInputs:
-    """The inputs of a step: ``ready`` are the candidate's serving workers, ``needed`` the workers for its next share,
-    ``unfetched`` the incumbent's workers on nodes without the candidate's files.
-
-    ``budget_spent`` is the error budget's verdict; without data its policy decides.
+    """``ready`` are the candidate's serving workers, ``needed`` those for its next share, ``unfetched`` the incumbent's
+    workers on nodes without the candidate's files. ``budget_spent`` is the error budget's verdict; without data its
+    policy decides.
     """
 
     judgement: Judgement | None = None
@@ -58,7 +57,7 @@ def check(rollout: Rollout) -> None:
 
 
 def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | None:
-    """Return the next step at ``now`` (Unix seconds), if any; ``number`` is its change's number."""
+    """At ``now`` (Unix seconds), if any; ``number`` is its change's number."""
     if rollout.state.is_over:
         return None
     act = _Act(rollout, now, number, CONTROLLER)
@@ -87,7 +86,7 @@ def without_files(seen: StepInputs) -> str:
 
 
 def hold(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Keep the candidate's share; raises ``Conflict`` if the rollout is held already, or is over."""
+    """Raises ``Conflict`` if the rollout is held already, or over."""
     act = _Act(rollout, now, number, who)
     act.refuse(State.HELD, "it is held already")
     return act.to(State.HELD, why)
@@ -100,7 +99,7 @@ def resume(rollout: Rollout, now: float, number: int, who: str, why: str) -> Ste
 
 
 def promote(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step:
-    """Go to the next stage regardless of the evidence; raises ``Conflict`` if the rollout is over."""
+    """Regardless of the evidence; raises ``Conflict`` if the rollout is over."""
     act = _Act(rollout, now, number, who)
     act.refuse()
     if _is_last(rollout):
@@ -115,7 +114,7 @@ def abort(rollout: Rollout, now: float, number: int, who: str, why: str) -> Step
 
 
 def _weights(rollout: Rollout) -> list[int]:
-    """Return the stages' shares; raises for an invalid share, or a shadow stage without copies."""
+    """Raises for an invalid share, or a shadow stage without copies."""
     if fault := rollout.shadow.fault:
         raise InvalidField(f"copies: {fault}", param="shadow")
     first, *others = [stage.weight for stage in rollout.stages]
@@ -175,7 +174,7 @@ class _Act:
 
 
 def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str) -> Step | None:
-    """Abort or hold the rollout; after a person's promotion only propose it, and again only if the verdict worsens."""
+    """After a person's promotion only propose it, and again only if the verdict worsens."""
     rollout = act.rollout
     if not _may_undo(rollout):
         says = f"a person promoted it, so nothing is undone; automation would {verdict} it: {why}"
@@ -211,7 +210,7 @@ def _fresh(judgement: Judgement | None, now: float) -> Verdict:
 
 
 def _over_blast(rollout: Rollout, judgement: Judgement | None) -> str:
-    """Describe the candidate's token share above its bound; empty if it is within it."""
+    """The candidate's token share above its bound; empty if within it."""
     ratio = judgement.tokens_ratio if judgement is not None else None
     most = rollout.blast.tokens_ratio
     if ratio is None or ratio <= most or rollout.stages[rollout.stage].weight == WEIGHT_TOTAL:

@@ -3,7 +3,7 @@
 Prometheus on the same disk may have lost the measurements: then the gateways' own pages show the fault.
 """
 
-from penstock.diagnosis.cases.store_refusals import store_refused
+from penstock.diagnosis.cases.limits_away import store_refused
 from penstock.diagnosis.evidence import Case, Cost, Judgement, Unit, at_least, remedy
 from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.serving.slo import Indicator

@@ -84,7 +84,7 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _says(engine: EngineFigures) -> str:
-    """Return the case's sentence; if the slots are not full, it can't say which other bound of the gate is."""
+    """If the slots are not full, it can't say which other bound of the gate is."""
     used = engine.slots_used_ratio
     if used is None or used >= FULL_RATIO or (engine.device_busy_ratio or 0.0) >= BUSY_RATIO:
         return "The engines compute all they can, and requests wait for them."
@@ -104,7 +104,7 @@ def _who(snapshot: Snapshot) -> str:
 
 
 def _sooner(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """Return the remedies by plan; if one tenant has most of the waiting requests, they name it."""
+    """If one tenant has most of the waiting requests, they name it."""
     loudest = snapshot.loudest
     if loudest is None:
         return SOONER
@@ -126,9 +126,7 @@ def _another(snapshot: Snapshot, version: str) -> Remedy:
 
 
 def _of_promise(snapshot: Snapshot, engine: EngineFigures) -> float | None:
-    """Return the mean wait at the gate relative to the promised time: the longest one that is broken, or else the
-    longest.
-    """
+    """Relative to the promised time: the longest one that is broken, or else the longest."""
     timed = [one for one in snapshot.objectives if one.indicator in TIMED and one.is_missed is not None]
     within = max((one.within_s for one in [one for one in timed if one.is_missed] or timed), default=0.0)
     return engine.queue_mean_s / within if engine.queue_mean_s is not None and within else None

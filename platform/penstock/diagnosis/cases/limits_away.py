@@ -3,11 +3,25 @@
 A full disk refuses requests by the same error; the gateways' reach of the store separates the two.
 """
 
-from penstock.diagnosis.cases.store_refusals import store_refused
-from penstock.diagnosis.evidence import Case, Cost, Judgement, Unit, at_least, remedy
+from penstock.diagnosis.evidence import Case, Check, Cost, Judgement, Unit, at_least, remedy
 from penstock.diagnosis.snapshot import Snapshot
+from penstock.domain.errors import StoreUnavailable
 from penstock.domain.serving.slo import Indicator
 from penstock.telemetry import names
+
+REFUSED_RATIO = 0.01
+"""Refused part of requests: ten times the error budget of a 99.9 % objective."""
+
+
+def store_refused(snapshot: Snapshot) -> Check:
+    return at_least(
+        "requests are refused because a store is not available",
+        f'{names.REFUSALS.name}{{code="{StoreUnavailable.code}"}}',
+        snapshot.faults.store_refused_ratio,
+        REFUSED_RATIO,
+        Unit.RATIO,
+    )
+
 
 AWAY_RATIO = 0.1
 """Part of the time without the store: a reconnection takes less."""

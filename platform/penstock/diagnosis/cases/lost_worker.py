@@ -52,9 +52,8 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def is_by_version(snapshot: Snapshot) -> bool:
-    """Tell whether the version itself is the cause: engines died or could not be started, repeatedly.
-
-    A worker that only went silent was killed, or its machine or network is gone.
+    """Engines died or could not be started, repeatedly. A worker that only went silent was killed, or its machine or
+    network is gone.
     """
     died = snapshot.sum_of(lambda one: one.restarts) or 0.0
     gave_up = any(one.reason == WorkerEnd.GAVE_UP for one in snapshot.faults.lost)
@@ -62,12 +61,12 @@ def is_by_version(snapshot: Snapshot) -> bool:
 
 
 def _signs(snapshot: Snapshot) -> tuple[Case, ...]:
-    """Return the unhealthy version as an effect of this case, unless the version itself is the cause."""
+    """Unless the version itself is the cause, which makes it no effect."""
     return () if is_by_version(snapshot) else (Case.UNHEALTHY_VERSION,)
 
 
 def lost_count(snapshot: Snapshot) -> float | None:
-    """Return the number of lost engines and workers; None if no loss is known and some figure is missing."""
+    """None if no loss is known and some figure is missing."""
     parts = snapshot.sum_of(lambda one: one.restarts), snapshot.faults.lost_workers
     known = sum(one for one in parts if one is not None)
     return known if known or None not in parts else None

@@ -62,7 +62,7 @@ def no_worker_found(snapshot: Snapshot, limit: float) -> Check:
 
 
 def missing(snapshot: Snapshot) -> VersionFigures:
-    """Return the version with most requests that found no worker; without one, figures that are all unknown."""
+    """The version with most requests without a worker; else figures that are all unknown."""
     refused = snapshot.faults.unserved or {}
     version = max(refused, key=lambda one: refused[one], default="")
     known = next((one for one in snapshot.versions if one.version == version), None)
@@ -70,7 +70,7 @@ def missing(snapshot: Snapshot) -> VersionFigures:
 
 
 def effect(snapshot: Snapshot, versions: Collection[str]) -> frozenset[Case]:
-    """Return this case if one of these versions lacks workers: another version's lack is no cause."""
+    """Another version's lack of workers is no cause of these."""
     return frozenset({Case.NO_WORKER} if missing(snapshot).version in versions else ())
 
 

@@ -83,9 +83,8 @@ def _times(zones: list[ZoneFigures], slowest: ZoneFigures | None) -> float | Non
 
 
 def _quickest_times(snapshot: Snapshot, zone: str) -> float | None:
-    """Return the prefill time of the zone's quickest worker relative to other zones' mean.
-
-    None for a zone with one worker, or with workers as quick as others: the network may still be slow.
+    """Prefill time relative to other zones' mean. None for a zone with one worker, or with workers as quick as others:
+    the network may still be slow.
     """
     here = [one.prefill_mean_s for one in snapshot.workers if one.zone == zone and one.prefill_mean_s is not None]
     there = [one.prefill_mean_s for one in snapshot.workers if one.zone != zone and one.prefill_mean_s is not None]

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One decision. ``what`` is a word such as ``start`` or ``drain``, ``target`` a worker, a version or an alias.
-
-    ``signal`` names the input, ``value`` is its reading, ``objective`` the target that it was compared with.
+    """``what`` is a word such as ``start`` or ``drain``, ``target`` a worker, a version or an alias. ``signal`` names
+    the input, ``value`` is its reading, ``objective`` what it was compared with.
     """
 
     what: str

@@ -33,9 +33,8 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldNow:
-    """Requests that a gateway holds for a version without a serving worker, or has just refused for that reason.
-
-    ``oldest_s``: seconds for which it has had such requests without a pause.
+    """Requests for a version without a serving worker, held or just refused for that reason; ``oldest_s``: seconds
+    without a pause.
     """
 
     version: VersionId
@@ -46,9 +45,7 @@ class HeldNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayReport:
-    """A gateway process's counters since ``began`` (Unix seconds) and its held requests now; ``number`` counts its
-    reports.
-    """
+    """Counters since ``began`` (Unix seconds), and the held requests now; ``number`` counts its reports."""
 
     gateway: str
     began: float
@@ -67,7 +64,7 @@ class GatewayReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Requests a second, with their prompt tokens and expected output."""
+    """Requests a second, with prompt tokens and expected output."""
 
     requests: float = 0.0
     prompt_tokens: float = 0.0
@@ -97,13 +94,13 @@ class VersionDemand:
 
     @property
     def uncached_ratio(self) -> float:
-        """Return the part of prompt tokens that engines compute; 1 as long as no answer has ended."""
+        """1 as long as no answer has ended."""
         return 1.0 - self.cached_tokens / self.read_tokens if self.read_tokens else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """All gateways' reports at one time; ``age_s`` is the age of the oldest report that still counts."""
+    """``age_s`` is that of the oldest report that still counts."""
 
     versions: Mapping[VersionId, VersionDemand] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
@@ -116,11 +113,11 @@ class Demand:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether the numbers are complete: at least one gateway reports, and none of them is silent."""
+        """At least one gateway reports, and none of them is silent."""
         return bool(self.gateways) and not self.missing
 
     def wanted(self, now: float) -> tuple[Wanted, ...]:
-        """Return the versions with held requests at ``now`` (Unix seconds), the longest wait first."""
+        """Versions with held requests, the longest wait first; ``now`` is Unix seconds."""
         held = (
             Wanted(version=version, requests=one.held_requests, tokens=one.held_tokens, since=now - one.held_s)
             for version, one in self.versions.items()

@@ -10,8 +10,6 @@ from penstock.domain.ids import VersionId, WorkerId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """One input of a decision; ``age_s`` is the time since it was measured."""
-
     name: str
     value: float
     unit: str = ""
@@ -20,7 +18,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """A person's number of workers for a scaled version until ``until`` (Unix seconds): demand does not change it."""
+    """Until ``until`` (Unix seconds) demand does not change a person's number."""
 
     workers: int
     until: float
@@ -36,8 +34,6 @@ class Override:
 
 
 class Act(StrEnum):
-    """The change that a decision makes to a version's number of workers."""
-
     OUT = "scale_out"
     IN = "scale_in"
     TAKE_BACK = "take_back"
@@ -63,7 +59,7 @@ class Idle(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleRecord:
-    """A decision about one version: its inputs, the wanted number, the bounds that cut it, and its price."""
+    """Its inputs, the wanted number, the bounds that cut it, and its price."""
 
     version: VersionId
     at: float
@@ -87,11 +83,8 @@ class ScaleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The workers that the fleet is to bring about for a version.
-
-    ``workers`` is their number, with cordoned and sleeping ones. ``cordoned`` workers get no new requests; of them
-    ``ended`` are idle and leave, and ``slept`` are idle and stay asleep. ``woken`` ones are asleep and are to serve
-    again.
+    """``workers`` is their number, with cordoned and sleeping ones. ``cordoned`` workers get no new requests; of them
+    ``ended`` are idle and leave, and ``slept`` are idle and stay asleep. ``woken`` ones are to serve again.
     """
 
     version: VersionId

@@ -24,9 +24,7 @@ MOST_OVERRIDES = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerEntry:
-    """A worker in the routing table; it has no address while it starts, and ``ready_in_s`` estimates the rest of
-    its start.
-    """
+    """No address while it starts; ``ready_in_s`` estimates the rest of its start."""
 
     id: WorkerId
     url: str
@@ -42,7 +40,7 @@ class WorkerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionEntry:
-    """A servable version for preprocessing, admission and routing, and its workers."""
+    """For preprocessing, admission and routing, with its workers."""
 
     id: VersionId
     digest: str
@@ -83,24 +81,24 @@ class VersionEntry:
     """Parts of a request that the chat template shows; None if the table doesn't say."""
     tenants: Owners = EVERYBODY
     """The version's tenants; of an adapter also the base's."""
+    safety: tuple[str, ...] = ()
+    """The manifest's safety packs; of an adapter also the base's."""
 
     @property
     def counts_by_item(self) -> bool:
-        """Tell whether an item costs a fixed number of tokens plus tokens for its decoding, as an image does."""
+        """An item costs a fixed number of tokens plus some for decoding, as an image does."""
         return self.handler is not None and self.handler.item_tokens > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A version's share of an alias, in parts of ``WEIGHT_TOTAL``."""
-
     version: VersionId
     weight: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """A tenant that always gets one version of an alias, regardless of the weights."""
+    """The tenant always gets this version of the alias."""
 
     tenant: TenantId
     version: VersionId
@@ -108,7 +106,7 @@ class Override:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """An alias and the versions behind it; weights add up to ``WEIGHT_TOTAL``."""
+    """An alias and its versions; weights add up to ``WEIGHT_TOTAL``."""
 
     alias: Alias
     shares: tuple[Share, ...]
@@ -121,7 +119,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingTable:
-    """One snapshot. ``number`` only grows; ``made_at`` is Unix seconds."""
+    """``number`` only grows; ``made_at`` is Unix seconds."""
 
     number: int
     made_at: float
@@ -134,9 +132,7 @@ EMPTY = RoutingTable(number=0, made_at=0.0)
 
 
 def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | None:
-    """Return the version that ``name@digest`` names, if its digest is longer than those in ids; None if none or several
-    match.
-    """
+    """For ``name@digest`` with a longer digest than ids have; None if none or several match."""
     model, _, digits = name.partition("@")
     if len(digits) <= SHORT_DIGEST:
         return None
@@ -145,7 +141,7 @@ def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | Non
 
 
 def validate(table: RoutingTable) -> RoutingTable:
-    """Return the table, or raise ``TableRefused`` naming its first fault."""
+    """Return the table; ``TableRefused`` names its first fault."""
     known = {v.id for v in table.versions}
     if len(known) != len(table.versions):
         raise TableRefused("the table lists a version twice")

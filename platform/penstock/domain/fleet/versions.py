@@ -17,10 +17,7 @@ from penstock.domain.tenancy.owners import Owned, Owners, effective
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """A version's number of workers, and the workers to replace.
-
-    Workers started before ``renew_before`` (Unix seconds) and those in ``renew`` are replaced one at a time.
-    """
+    """Workers started before ``renew_before`` (Unix seconds) and those in ``renew`` are replaced one at a time."""
 
     version: VersionId
     replicas: int
@@ -44,20 +41,20 @@ class Catalogue:
 
     @property
     def staffed(self) -> tuple[Deployment, ...]:
-        """Return the deployments of versions with workers of their own; an adapter runs on its base's workers."""
+        """An adapter runs on its base's workers."""
         adapters = {version.id for version in self.versions if version.manifest.adapter is not None}
         return tuple(one for one in self.deployments if one.version not in adapters) if adapters else self.deployments
 
     @property
     def kept(self) -> frozenset[VersionId]:
-        """Return the versions with workers that never sleep: pinned ones, and bases of pinned adapters."""
+        """Workers of pinned versions, and of bases of pinned adapters, never sleep."""
         pinned = [one.version for one in self.deployments if one.pinned and one.replicas]
         bases = bases_of(self.versions) if pinned else {}
         return frozenset(bases.get(one, one) for one in pinned)
 
     @property
     def pinned_adapters(self) -> dict[VersionId, tuple[VersionId, ...]]:
-        """Return the adapters of each base that its workers load first and never unload."""
+        """By base: loaded first and never unloaded."""
         pinned = sorted(one.version for one in self.deployments if one.pinned and one.replicas)
         bases = bases_of(self.versions) if pinned else {}
         found: dict[VersionId, tuple[VersionId, ...]] = {}
@@ -73,7 +70,7 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """A worker's last heartbeat, its time (Unix seconds), and facts from earlier heartbeats."""
+    """The last heartbeat, its time (Unix seconds), and facts from earlier ones."""
 
     report: WorkerReport
     at: float
@@ -87,9 +84,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A version with requests that gateways hold because none of its workers serves.
-
-    ``since`` is the begin of the uninterrupted wait (Unix seconds, the controller's clock).
+    """Gateways hold its requests because none of its workers serves. ``since`` is the begin of the uninterrupted wait
+    (Unix seconds, the controller's clock).
     """
 
     version: VersionId
@@ -100,7 +96,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A worker with a process; ``draining`` once it has the order to drain. ``started_at`` is Unix seconds."""
+    """``draining`` once it has the order to drain. ``started_at`` is Unix seconds."""
 
     worker: WorkerId
     version: VersionId
@@ -114,7 +110,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Death:
-    """A worker that ended without an order, and the time at which the host noticed (Unix seconds)."""
+    """Without an order; the Unix second at which the host noticed."""
 
     worker: WorkerId
     version: VersionId
@@ -123,10 +119,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """The workers as their host sees them.
-
-    ``since`` is when this controller began to listen (Unix seconds): earlier silence does not count.
-    """
+    """``since`` is when this controller began to listen (Unix seconds): earlier silence does not count."""
 
     running: tuple[Running, ...] = ()
     deaths: tuple[Death, ...] = ()
@@ -155,12 +148,12 @@ class FleetView:
     """The numbers of versions that are scaled, in place of their deployments'."""
 
     def living(self, seen: Sequence[Seen]) -> Sequence[Seen]:
-        """Return the heartbeats without those of workers that have ended since: nothing waits for their silence."""
+        """Without workers that have ended since: nothing waits for their silence."""
         ended_at = {death.worker: death.at for death in self.deaths} | dict.fromkeys(self.ended, math.inf)
         return [one for one in seen if one.at > ended_at.get(one.report.worker, 0.0)] if ended_at else seen
 
     def offered(self, seen: Sequence[Seen]) -> Sequence[Seen]:
-        """Return the living workers for the routing table: cordoned ones drain, so that they get no new requests."""
+        """Cordoned workers drain, so that they get no new requests."""
         cordoned = frozenset(worker for one in self.targets.values() for worker in one.cordoned)
         living = self.living(seen)
         return [_draining(one) if one.report.worker in cordoned else one for one in living] if cordoned else living
@@ -172,11 +165,9 @@ def _draining(one: Seen) -> Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """A version for a host that starts workers by number: the number, its lower bound, and one worker's resources.
-
-    With ``is_scaled`` the autoscaler decides the number and names the workers that leave. A worker takes ``gpus``
-    devices that hold ``held_bytes`` together: weights and KV cache. Workers started before ``renew_before`` (Unix
-    seconds) are replaced.
+    """For a host that starts workers by number. With ``is_scaled`` the autoscaler decides it and names the workers that
+    leave. A worker takes ``gpus`` devices that hold ``held_bytes`` together: weights and KV cache. Workers started
+    before ``renew_before`` (Unix seconds) are replaced.
     """
 
     version: VersionId
@@ -190,7 +181,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetPlan:
-    """Changes: versions to start a worker of (repeated per worker), workers to drain.
+    """Versions to start a worker of (repeated per worker), workers to drain.
 
     For a host that sets worker counts itself: the versions it serves (``served``, None: unchanged), those it drops
     (``withdrawn``), and the drained workers that may end (``ended``).
@@ -221,7 +212,7 @@ class FleetPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRoute:
-    """A past setting of an alias (None: removed), its author and its time (Unix seconds)."""
+    """None: removed; with its author and time (Unix seconds)."""
 
     route: Route | None
     who: str

@@ -1,11 +1,24 @@
 """Workers: their states, their heartbeats, the orders to them."""
 
+import signal
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.curves import Curve
 from penstock.domain.serving.load import Load
+
+
+def how_it_ended(code: int | None) -> str:
+    if code is None:
+        return "ended, with an unknown exit code"
+    if code < 0:
+        with suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by signal {-code}"
+    return f"ended with code {code}"
+
 
 WORKER_HEADER = "x-penstock-worker"
 """Names the worker that answers a gateway, or that reports to the controller."""
@@ -14,7 +27,7 @@ VERSION_HEADER = "x-penstock-version"
 
 
 class WorkerState(StrEnum):
-    """The states of a worker's life, in order (G1)."""
+    """In the order of a life (G1)."""
 
     FETCHING = "fetching"
     VERIFYING = "verifying"
@@ -40,8 +53,6 @@ class WorkerState(StrEnum):
 
 
 class WorkerOrder(StrEnum):
-    """The controller's order to a worker, in each answer to a heartbeat."""
-
     SERVE = "serve"
     """Serve; a sleeping worker wakes."""
     SLEEP = "sleep"
@@ -66,7 +77,7 @@ class WorkerEnd(StrEnum):
 
     @property
     def is_loss(self) -> bool:
-        """True if the end was neither ordered nor announced, so that another worker is started as a replacement."""
+        """Neither ordered nor announced: another worker is started as a replacement."""
         return self in {WorkerEnd.GAVE_UP, WorkerEnd.FAULT, WorkerEnd.LOST}
 
 
@@ -92,7 +103,7 @@ class PhaseTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedAdapter:
-    """An adapter that a worker refused to load, the reason, and the seconds until the next try."""
+    """Reason, and seconds until the next try."""
 
     version: VersionId
     reason: str
@@ -102,7 +113,7 @@ class RefusedAdapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
-    """A worker's heartbeat: identity, state, address, load, timings of its last start."""
+    """Identity, state, address, load, timings of the last start."""
 
     worker: WorkerId
     version: VersionId

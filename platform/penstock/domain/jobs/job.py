@@ -265,6 +265,8 @@ class QueueShape:
     jobs: int = 0
     oldest_at: float = 0.0
     due_at: float = 0.0
+    oldest_transaction_s: float = 0.0
+    """Of the database, whoever has it open: claims slow down with its age."""
 
 
 def next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:

@@ -22,7 +22,7 @@ _SLOTS = "manifest.engine.adapter_slots"
 
 
 def check_slots(engine: EngineSettings, *, generates: bool) -> None:
-    """Raise ``ArtifactRefused`` unless the settings for adapters (slots, rank) suit this model, or both are 0."""
+    """Slots and rank suit this model, or both are 0."""
     slots, rank = engine.adapter_slots, engine.adapter_rank
     if not slots and not rank:
         return
@@ -38,12 +38,12 @@ def check_slots(engine: EngineSettings, *, generates: bool) -> None:
 
 
 def generates(manifest: Manifest) -> bool:
-    """Tell whether this model generates text in vLLM: only such a model has adapters."""
+    """Only a model that generates text in vLLM has adapters."""
     return manifest.task is Task.GENERATE and manifest.handler is None
 
 
 def check_base(base: ModelVersion, rank: int) -> None:
-    """Raise ``ArtifactRefused`` if this version can't be the base of an adapter of this rank."""
+    """``ArtifactRefused`` if this version can't be the base of an adapter of this rank."""
     engine = base.manifest.engine
     if base.manifest.adapter is not None:
         raise ArtifactRefused(f"{base.id} is an adapter itself: name the version that it is made for")
@@ -56,10 +56,7 @@ def check_base(base: ModelVersion, rank: int) -> None:
 
 
 def check_beside(manifest: Manifest, settings: AdapterSettings, base: ModelVersion) -> None:
-    """Raise ``ArtifactRefused`` if an adapter's manifest contradicts the manifest of its base.
-
-    Gateways treat an adapter like any version, and its base's workers run it: both manifests must agree.
-    """
+    """Gateways treat an adapter like any version, and its base's workers run it: both manifests must agree."""
     check_base(base, settings.rank)
     theirs = base.manifest
     for what, is_same in (

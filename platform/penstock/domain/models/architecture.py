@@ -17,7 +17,7 @@ class AttentionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
-    """The KV cache of one layer. ``reach`` is the tokens that a token attends to, 0 for all earlier ones."""
+    """``reach`` is the tokens that a token attends to, 0 for all earlier ones."""
 
     kind: AttentionKind = AttentionKind.FULL
     kv_heads: int = 1
@@ -49,7 +49,7 @@ class Parameters:
 
     @property
     def active(self) -> int:
-        """The parameters that one token reads: only one row of an embedding that is not also the output head."""
+        """Read by one token: only one row of an embedding that is not also the output head."""
         return (self.head or self.embedding) + self.dense + self.active_experts
 
 

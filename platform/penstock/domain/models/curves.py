@@ -24,7 +24,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """The step model of a version, its engine settings included, on one hardware."""
+    """Of a version, its engine settings included, on one hardware."""
 
     model: StepModel
     hardware: str
@@ -41,9 +41,8 @@ class Curve:
 
 
 def best(stored: Iterable[Curve], reported: Iterable[Curve | None]) -> tuple[Curve, ...]:
-    """Return one curve of each hardware: the stored one, or a worker's if it knows as many compositions of steps.
-
-    A worker's curve with as many compositions is newer, and of its own settings.
+    """One curve of each hardware: the stored one, or a worker's with as many compositions of steps, which is newer and
+    of its own settings.
     """
     found = {curve.hardware: curve for curve in stored}
     for curve in reported:
@@ -55,7 +54,7 @@ def best(stored: Iterable[Curve], reported: Iterable[Curve | None]) -> tuple[Cur
 
 
 def check(curve: Curve, now: float) -> Curve:
-    """Return the curve; ``InvalidField`` names its first impossible field and the remedy."""
+    """``InvalidField`` names the first impossible field and the remedy."""
     for field, fault in _faults(curve, now):
         raise InvalidField(f"{fault}: {AGAIN}", param=field)
     return curve

@@ -22,7 +22,7 @@ _LATER_OF_ENGINES = (
 
 
 class Task(StrEnum):
-    """A model's purpose, which decides the APIs that it answers."""
+    """Decides the APIs that the model answers."""
 
     GENERATE = "generate"
     EMBED = "embed"
@@ -36,7 +36,7 @@ class Runtime(StrEnum):
 
 
 class Tier(StrEnum):
-    """SLO tiers; their objectives are in ``slo/specs``, one file each."""
+    """Objectives are in ``slo/specs``, one file each."""
 
     CHAT = "chat"
     """Classifiers and other models that answer in one step."""
@@ -56,7 +56,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenPrompt:
-    """A question with a known answer; a worker that gets it wrong never becomes ready (G1).
+    """A worker that gets it wrong never becomes ready (G1).
 
     For generating models ``expect`` is a substring of the greedy answer to ``prompt`` (one chat message if the model
     has a chat template). For embedding models ``prompt`` and ``near`` must be closer (cosine) than ``prompt`` and
@@ -72,7 +72,7 @@ class GoldenPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingDefaults:
-    """Defaults for fields that the request leaves out; None keeps the engine's own."""
+    """For fields that the request leaves out; None keeps the engine's own."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -82,7 +82,7 @@ class SamplingDefaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """The engine's settings for this version; zero leaves the choice to the planner or the engine."""
+    """Zero leaves the choice to the planner or the engine."""
 
     max_model_len: int = 2048
     max_num_seqs: int = 32
@@ -142,9 +142,8 @@ class HandlerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterSettings:
-    """A low-rank change (LoRA, Hu et al. 2021) to the weights of another version, its base.
-
-    Its files are the change, its settings and its base's tokenizer; the base's workers serve it.
+    """A low-rank change (LoRA, Hu et al. 2021) to the weights of its base. Its files are the change, its settings and
+    its base's tokenizer; the base's workers serve it.
     """
 
     base: str
@@ -163,7 +162,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A version's complete definition; the version's digest covers its canonical JSON."""
+    """The version's digest covers its canonical JSON."""
 
     name: ModelName
     task: Task
@@ -184,6 +183,8 @@ class Manifest:
     """None if the version has weights of its own."""
     renders: tuple[str, ...] | None = None
     """Parts of a request that the chat template shows, found at the push; None for older pushes."""
+    safety: tuple[str, ...] = ()
+    """Safety packs for its requests, by name: each pack's current version holds, so that a rule can be mended."""
 
     @property
     def runtime(self) -> Runtime:
@@ -213,7 +214,7 @@ def version_id(name: ModelName, digest: str) -> VersionId:
 
 
 def is_sha256(text: str) -> bool:
-    """Tell whether this is a hex SHA-256 as artifacts write it; nothing else may become a path."""
+    """As artifacts write it; nothing else may become a path."""
     return len(text) == _SHA256_CHARS and not set(text) - _HEX
 
 
@@ -231,6 +232,8 @@ def canonical(manifest: Manifest) -> bytes:
     for later in ("handler", "adapter", "renders"):
         if content[later] is None:
             del content[later]
+    if not content["safety"]:
+        del content["safety"]
     for later in ("optional", "notes") if manifest.handler is not None else ():
         if not content["handler"][later]:
             del content["handler"][later]
@@ -239,5 +242,5 @@ def canonical(manifest: Manifest) -> bytes:
 
 
 def digest_of(manifest: Manifest) -> str:
-    """Return the canonical manifest's hex SHA-256: the version's digest, and its blob key."""
+    """The version's digest, and its blob key."""
     return hashlib.sha256(canonical(manifest)).hexdigest()

@@ -14,7 +14,7 @@ LEAST_POINTS = 10
 """Compositions behind a curve at least: two for each of its five numbers, so that it cannot pass through all."""
 
 
-class Batch(NamedTuple):
+class StepBatch(NamedTuple):
     decoding: int = 0
     prompt: int = 0
     """Prompt tokens."""
@@ -25,20 +25,18 @@ class Batch(NamedTuple):
 
 
 def pairs_of(prompt: float, offset: int = 0) -> float:
-    """Return the number of attention pairs of ``prompt`` tokens that follow ``offset`` tokens of the same prompt."""
+    """Attention pairs of ``prompt`` tokens that follow ``offset`` tokens of the same prompt."""
     return prompt * (offset + prompt / 2)
 
 
 class Point(NamedTuple):
-    batch: Batch
+    batch: StepBatch
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepModel:
-    """Computes the seconds of a step. All numbers are finite and at least zero; ``fixed_s`` or ``token_s`` is above
-    zero.
-    """
+    """All numbers are finite and at least zero; ``fixed_s`` or ``token_s`` is above zero."""
 
     fixed_s: float
     """Seconds of any step: the weights are read once."""
@@ -58,11 +56,11 @@ class StepModel:
         base = max(self.fixed_s, tokens) if self.rides else self.fixed_s + tokens
         return base + self.context_s * context + self.sequence_s * decoding + self.attention_s * pairs
 
-    def of(self, batch: Batch) -> float:
+    def of(self, batch: StepBatch) -> float:
         return self.seconds(decoding=batch.decoding, prompt=batch.prompt, context=batch.context, pairs=batch.pairs)
 
     def prompt_tokens(self, bound_s: float, *, decoding: int, context: int) -> int:
-        """Return the most prompt tokens that a step with this batch can take within the bound."""
+        """The most that a step with this batch can take within the bound."""
         low, high = 0, 1 << 20
         while low < high:
             middle = (low + high + 1) // 2
@@ -74,9 +72,8 @@ class StepModel:
         return low
 
     def batch(self, bound_s: float, *, context: int, prompt: float = 0.0, most: int) -> int:
-        """Return the largest batch, at most ``most``, with steps within the bound.
-
-        ``context`` is per sequence, ``prompt`` the average prompt tokens per sequence and step.
+        """At most ``most``, with steps within the bound; ``context`` is per sequence, ``prompt`` the average prompt
+        tokens per sequence and step.
         """
         fits = 0
         for size in range(1, most + 1):

@@ -79,7 +79,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
-    """A tensor's name, datatype and shape; in a model's description a dimension may be ``ANY``."""
+    """In a model's description a dimension may be ``ANY``."""
 
     name: str
     datatype: Datatype
@@ -96,7 +96,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """One tensor. ``data`` is its binary form: elements side by side, those of ``BYTES`` with a length prefix."""
+    """``data`` is its binary form: elements side by side, those of ``BYTES`` with a length prefix."""
 
     spec: TensorSpec
     data: memoryview
@@ -107,7 +107,7 @@ class Tensor:
 
 
 def checked(spec: TensorSpec, data: memoryview) -> Tensor:
-    """Return the tensor, or raise ``InvalidField`` if shape, datatype and bytes disagree."""
+    """``InvalidField`` if shape, datatype and bytes disagree."""
     if len(spec.shape) > MAX_RANK:
         raise InvalidField(f"{spec.name} has more than {MAX_RANK} dimensions", param=spec.name)
     if any(size < 0 for size in spec.shape):
@@ -125,7 +125,7 @@ def checked(spec: TensorSpec, data: memoryview) -> Tensor:
 
 
 def elements_of(tensor: Tensor) -> list[memoryview]:
-    """Return the elements of a ``BYTES`` tensor, or raise ``InvalidField`` if lengths and shape disagree."""
+    """Of a ``BYTES`` tensor; ``InvalidField`` if lengths and shape disagree."""
     found: list[memoryview] = []
     data, count = tensor.data, tensor.elements
     at, end = 0, data.nbytes
@@ -155,7 +155,7 @@ def joined(elements: Iterable[bytes | memoryview]) -> bytes:
 
 
 def packed(spec: TensorSpec, values: Sequence[Scalar]) -> bytes:
-    """Encode numbers, or raise ``InvalidField``; JSON has no numbers for ``BF16`` and ``BYTES``."""
+    """Raises ``InvalidField``: JSON has no numbers for ``BF16`` and ``BYTES``."""
     code = _CODES.get(spec.datatype)
     if code is None:
         raise InvalidField(f"{spec.name}: {spec.datatype} can't be sent as numbers: send it binary", param=spec.name)
@@ -169,7 +169,7 @@ def packed(spec: TensorSpec, values: Sequence[Scalar]) -> bytes:
 
 
 def unpacked(tensor: Tensor) -> tuple[Scalar, ...]:
-    """Return the numbers of a tensor; ``BF16`` and ``BYTES`` have none (``InvalidField``)."""
+    """``BF16`` and ``BYTES`` have no numbers (``InvalidField``)."""
     code = _CODES.get(tensor.spec.datatype)
     if code is None:
         name = tensor.spec.name

@@ -39,14 +39,14 @@ ASKED_KEPT_S = 8 * 86_400.0
 
 
 class Stratum(NamedTuple):
-    """A stratum of requests: log2 of uncached prompt tokens, half of a log2 of running requests."""
+    """log2 of uncached prompt tokens, half of a log2 of running requests."""
 
     prompt: int
     running: int
 
 
 class Times(NamedTuple):
-    """Histogram of a stratum's times: pairs of bucket and count, by bucket."""
+    """Pairs of bucket and count, by bucket."""
 
     stratum: Stratum
     counts: tuple[tuple[int, int], ...]
@@ -57,8 +57,12 @@ class Exposed(NamedTuple):
     tokens: int
 
 
+WORSE = ("refused", "empty", "cut", "json_broken", "filtered")
+"""Counts that a tenant's prompts can influence."""
+
+
 class Worse(NamedTuple):
-    """A tenant's part of counts that its prompts can influence: answers refused, empty, cut, or with broken JSON."""
+    """A tenant's part of one of these counts."""
 
     tenant: TenantId
     what: str
@@ -66,7 +70,7 @@ class Worse(NamedTuple):
 
 
 class Priced(NamedTuple):
-    """A tenant's part of the answers' prices, and of copies' prices relative to their originals."""
+    """One tenant's prices, and those of copies relative to their originals."""
 
     tenant: TenantId
     price: tuple[Times, ...] = ()
@@ -75,10 +79,9 @@ class Priced(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmCounts:
-    """One arm's requests that ended in one second.
-
-    ``good`` and ``bad`` count a sticky key once in 10 s, so that one caller's retries are one event; ``bad`` spends the
-    error budget. The other counts count requests. A request with an unknown value is left out of both counts of a pair.
+    """``good`` and ``bad`` count a sticky key once in 10 s, so that one caller's retries are one event; ``bad`` spends
+    the error budget. The other counts count requests. A request with an unknown value is left out of both counts of
+    a pair.
     """
 
     alias: Alias
@@ -107,6 +110,9 @@ class ArmCounts:
     """Answers that ended by length although their caller set no bound below the tier's own."""
     json_asked: int = 0
     json_broken: int = 0
+    shown: int = 0
+    """Answers that were whole, or that a safety pack ended."""
+    filtered: int = 0
     differ: tuple[tuple[int, int], ...] = ()
     """Answers scored by both versions, by the percent of tokens with different likeliest ones."""
     prompt_tokens: int = 0
@@ -118,9 +124,7 @@ class ArmCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSecond:
-    """One gateway's counts of one second. ``number`` grows by one within a ``life`` of the process; ``at`` is its Unix
-    second.
-    """
+    """``number`` grows by one within a ``life`` of the process; ``at`` is its Unix second."""
 
     gateway: str
     life: str
@@ -136,15 +140,13 @@ class ArmSecond:
 
     @property
     def is_evidence(self) -> bool:
-        """Tell whether judges read this second; a second without requests counts too, since it shows that the gateway
-        lives.
-        """
+        """A second without requests counts too, since it shows that the gateway lives."""
         return bool(self.arms) or not (self.asked or self.agreements)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentRequests:
-    """An alias's requests in the last ``over_s`` seconds: less than asked for if gateways began to count later."""
+    """In the last ``over_s`` seconds: less than asked for if gateways began to count later."""
 
     requests: int
     over_s: float
@@ -152,9 +154,7 @@ class RecentRequests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """A stored second of evidence: its id, its time of arrival (Unix seconds), and its counts; None if they cannot be
-    decoded.
-    """
+    """Its id, its time of arrival (Unix seconds), and its counts; None if they cannot be decoded."""
 
     id: int
     at: float
@@ -170,14 +170,18 @@ def fault(second: ArmSecond) -> str:
 
 
 def _fault_of(arm: ArmCounts) -> str:
-    counts = (arm.good, arm.bad, arm.refused, arm.answers, arm.empty, arm.cut, arm.json_asked, arm.json_broken)
-    if not all(0 <= one <= MOST_COUNTED for one in counts):
+    ends = (arm.good, arm.bad, arm.refused, arm.answers, arm.empty, arm.cut, arm.shown, arm.filtered)
+    if not all(0 <= one <= MOST_COUNTED for one in (*ends, arm.json_asked, arm.json_broken)):
         return "a count is below 0 or above what a second can hold"
     tokens = (arm.prompt_tokens, arm.output_tokens, *(one.tokens for one in arm.exposed))
     if not all(0 <= one <= MOST_TOKENS for one in tokens):
         return "tokens are below 0 or above what a second can hold"
-    is_more = arm.empty > arm.answers or arm.cut > arm.answers or arm.json_broken > arm.json_asked
-    if is_more or not all(_is_part(one, arm) for one in arm.worse) or not _are_priced(arm):
+    parts = ((max(arm.empty, arm.cut), arm.answers), (arm.json_broken, arm.json_asked), (arm.filtered, arm.shown))
+    if (
+        any(part > whole for part, whole in parts)
+        or not all(_is_part(one, arm) for one in arm.worse)
+        or not _are_priced(arm)
+    ):
         return "a part is more than the whole"
     for times, buckets in ((arm.ttft, BUCKETS), (arm.itl, BUCKETS), (arm.price, PRICE_BUCKETS)):
         if not all(_is_sound(one, buckets) for one in times):
@@ -189,8 +193,8 @@ def _fault_of(arm: ArmCounts) -> str:
 
 
 def _is_part(worse: Worse, arm: ArmCounts) -> bool:
-    whole = {"refused": arm.refused, "empty": arm.empty, "cut": arm.cut, "json_broken": arm.json_broken}
-    return 0 < worse.many <= whole.get(worse.what, 0)
+    is_known = worse.what in WORSE
+    return is_known and 0 < worse.many <= getattr(arm, worse.what)
 
 
 def _are_priced(arm: ArmCounts) -> bool:
@@ -214,7 +218,7 @@ def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> 
 
 
 def asked_since(requests: int, first: int | None, since: int, now: float) -> RecentRequests:
-    """Return the requests counted since a minute; ``first`` is the first counted minute, None if no gateway counted."""
+    """``first`` is the first counted minute, None if no gateway counted."""
     begin = MINUTE_S * max(since, since if first is None else first)
     return RecentRequests(requests=requests, over_s=max(MINUTE_S, now - begin))
 
@@ -232,21 +236,19 @@ def _is_sound(times: Times, buckets: int) -> bool:
 
 
 def bucket(seconds: float) -> int:
-    """Return the bucket of a time: 0 up to 5 ms, 109 from 162 s on."""
+    """0 up to 5 ms, 109 from 162 s on."""
     if seconds <= FIRST_S:
         return 0
     return min(BUCKETS - 1, 1 + int(math.log(seconds / FIRST_S) / _LOG_GROWTH))
 
 
 def price_bucket(tokens_times_price: int) -> int:
-    """Return the bucket of an answer's price: tokens times micro-dollars per million, unrounded."""
+    """Of a price in tokens times micro-dollars per million, unrounded."""
     return min(PRICE_BUCKETS - 1, int(math.log(tokens_times_price) / _LOG_GROWTH)) if tokens_times_price > 1 else 0
 
 
 def dearness(own: int, other: int) -> int:
-    """Return an answer's price class relative to another answer to the same request: 0 much cheaper, 2 alike, 4 much
-    dearer.
-    """
+    """Relative to another answer to the same request: 0 much cheaper, 2 alike, 4 much dearer."""
     if not other:
         return _ALIKE if not own else len(DEARER)
     return sum(own / other > ratio for ratio in DEARER)

@@ -7,7 +7,7 @@ from penstock.domain.ids import VersionId
 
 
 class Verdict(StrEnum):
-    """Verdicts, mildest first. Missing evidence gives ``wait``, which neither promotes nor aborts."""
+    """Mildest first. Missing evidence gives ``wait``, which neither promotes nor aborts."""
 
     PROMOTE = "promote"
     """Proven no worse everywhere, on the minimum sample and after the minimum time."""
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 
 class Metric(StrEnum):
-    """Metrics that a rollout compares; each is a key of the gates in ``slo/rollout.yaml``."""
+    """Each is a key of the gates in ``slo/rollout.yaml``."""
 
     TTFT = "ttft"
     ITL = "itl"
@@ -27,6 +27,8 @@ class Metric(StrEnum):
     EMPTY = "empty"
     CUT = "cut"
     JSON = "json"
+    FILTERED = "filtered"
+    """The share of answers that a safety pack ended."""
     PRICE = "price"
     """The price of an answer: prompt and output tokens at the version's prices."""
     ANSWERS = "answers"
@@ -50,7 +52,7 @@ class MetricFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """The verdict at a moment (Unix seconds), with all findings, the deciding ones first."""
+    """At a moment (Unix seconds); the deciding findings come first."""
 
     version: VersionId
     at: float

@@ -10,8 +10,6 @@ from penstock.domain.serving.shadow import CAPS, Shadow, ShadowCaps
 
 
 class Kind(StrEnum):
-    """The relation of a rollout's candidate to its incumbent."""
-
     EQUIVALENT = "equivalent"
     """The same model in another form (engine, precision, template): its answers should equal the incumbent's."""
     DIFFERENT = "different"
@@ -39,9 +37,8 @@ _OVER = frozenset({State.ABORTED, State.DONE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One stage: the candidate's share of the alias, in parts of ``WEIGHT_TOTAL``. Only the last stage is ``watched``.
-
-    The first may have share 0: the candidate gets shadow copies only, and no caller sees its answers.
+    """In parts of ``WEIGHT_TOTAL``; only the last stage is ``watched``. The first may have share 0: the candidate gets
+    shadow copies only, and no caller sees its answers.
     """
 
     name: str
@@ -68,7 +65,7 @@ STAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blast:
-    """Bounds on a candidate's traffic before the last stage: its share of tokens, excluded tenants, first tenants."""
+    """Before the last stage: its share of tokens, excluded tenants, first tenants."""
 
     tokens_ratio: float = 1.0
     """The highest part of both versions' recent tokens for the candidate; above it the rollout is held. A share by user
@@ -82,7 +79,7 @@ class Blast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """One rollout. Times are Unix seconds; ``stage`` is an index into ``stages``."""
+    """Times are Unix seconds; ``stage`` is an index into ``stages``."""
 
     id: str
     alias: Alias
@@ -118,9 +115,8 @@ class Rollout:
 
 
 def shadow_of(rollout: Rollout) -> Shadow | None:
-    """Return the rule by which requests are copied to the candidate; None if none are.
-
-    A held candidate is still judged and copied to: one held in shadow could otherwise never be proven worse.
+    """None if no requests are copied. A held candidate is still judged and copied to: one held in shadow could
+    otherwise never be proven worse.
     """
     if rollout.state not in (State.RUNNING, State.HELD) or rollout.weight == WEIGHT_TOTAL or not rollout.shadow.per_s:
         return None
@@ -130,9 +126,8 @@ def shadow_of(rollout: Rollout) -> Shadow | None:
 
 
 def route_of(rollout: Rollout) -> Route:
-    """Return the alias's route; both versions are in it while the rollout lives, one perhaps without a share.
-
-    Excluded and pilot tenants get their version regardless of the share.
+    """Both versions are in it while the rollout lives, one perhaps without a share. Excluded and pilot tenants get
+    their version regardless of the share.
     """
     alone = {State.ABORTED: rollout.incumbent, State.DONE: rollout.candidate}.get(rollout.state)
     if alone is not None:
@@ -148,8 +143,6 @@ def route_of(rollout: Rollout) -> Route:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One line of a rollout's history, append-only: new state, author, evidence."""
-
     rollout: str
     number: int
     at: float

@@ -19,9 +19,7 @@ _NORMAL = 1.96
 
 
 class Pair(NamedTuple):
-    """Requests that ``rule`` sent to ``version`` and that are compared with ``other_version`` of the rule
-    ``other``.
-    """
+    """Requests that ``rule`` sent to ``version``, compared with ``other_version`` of the rule ``other``."""
 
     alias: Alias
     rule: str
@@ -74,7 +72,7 @@ class Reported:
 
     @property
     def forms_ratio(self) -> float | None:
-        """Return the part of answers with equal form; None if no answers have a form."""
+        """None if no answers have a form."""
         return _ratio(self.counts.forms_agreed, self.counts.forms)
 
     @property
@@ -83,7 +81,7 @@ class Reported:
 
     @property
     def alike_ratio(self) -> float | None:
-        """Return the mean part of tokens to which both models give the highest probability; None without texts."""
+        """Mean part of tokens to which both models give the highest probability; None without texts."""
         return _ratio(self.counts.alike, PERCENT * self.counts.texts)
 
     @property
@@ -92,7 +90,7 @@ class Reported:
 
 
 def reported(told: Iterable[Agreement]) -> tuple[Reported, ...]:
-    """Sum the comparisons of each pair of rules, in the pairs' order."""
+    """Sums by pair of rules, in the pairs' order."""
     whole: dict[Pair, Counts] = {}
     pairs: dict[Pair, Counter[TenantId]] = {}
     for one in told:
@@ -111,7 +109,7 @@ def _ratio(part: int, whole: int) -> float | None:
 
 
 def between(part: int, whole: int) -> tuple[float, float]:
-    """Return the 95 % interval of the true ratio (Wilson 1927) after ``part`` successes in ``whole`` trials."""
+    """The 95 % interval of the true ratio (Wilson 1927)."""
     if not whole:
         return 0.0, 1.0
     seen, square = part / whole, _NORMAL**2

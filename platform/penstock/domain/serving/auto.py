@@ -47,7 +47,7 @@ def caller_of(standing: Standing) -> Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule: a condition that is left out matches every request."""
+    """A condition that is left out matches every request."""
 
     name: str
     to: Alias
@@ -74,8 +74,6 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """An auto alias and its rules in order: the first match decides."""
-
     alias: Alias
     rules: tuple[Rule, ...]
 
@@ -92,7 +90,7 @@ class Auto:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAuto:
-    """A past setting of an auto alias (None: removed), its author and its time (Unix seconds)."""
+    """None: removed; with its author and time (Unix seconds)."""
 
     auto: Auto | None
     who: str
@@ -100,9 +98,7 @@ class PastAuto:
 
 
 def fault(auto: Auto, targets: Collection[str], autos: Collection[str]) -> str:
-    """Describe the fault of an auto alias, empty if sound; ``targets``: aliases and versions, ``autos``: all auto
-    aliases.
-    """
+    """Empty if sound; ``targets``: aliases and versions, ``autos``: all auto aliases."""
     if auto.alias in targets:
         return f"{auto.alias} is the name of an alias or a version already"
     if not 1 <= len(auto.rules) <= MOST_RULES:
@@ -139,7 +135,7 @@ def _of_compared(rule: Rule, auto: Auto) -> str:
 
 
 def sound(autos: Collection[Auto], targets: Collection[str]) -> tuple[Auto, ...]:
-    """Return the auto aliases by name, without rules for missing targets."""
+    """By name, without rules for missing targets."""
     names = {auto.alias for auto in autos} - set(targets)
     kept = []
     for auto in sorted(autos, key=lambda one: one.alias):

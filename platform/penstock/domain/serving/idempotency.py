@@ -15,7 +15,7 @@ from penstock.domain.ids import TenantId
 
 
 class RecordKey(NamedTuple):
-    """The record's tenant, and the caller's key hashed: keys of different tenants can't collide."""
+    """The caller's key is hashed: keys of different tenants can't collide."""
 
     tenant: TenantId
     name: str
@@ -23,7 +23,7 @@ class RecordKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerQuota:
-    """Bounds of one tenant's records; a piece counts its bytes and ``PIECE_BYTES``."""
+    """A piece counts its bytes and ``PIECE_BYTES``."""
 
     max_bytes: int = 64 << 20
     max_records: int = 50_000
@@ -39,8 +39,6 @@ ALIVE_S = 10.0
 
 
 class Claim(StrEnum):
-    """The state of an idempotency key when a request presents it."""
-
     MINE = "mine"
     """No record: this request answers, and records."""
     SAME = "same"
@@ -55,9 +53,7 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of a recorded answer. The first is the head (status, type, version, request, usage), body bytes follow,
-    then the end.
-    """
+    """The first is the head (status, type, version, request, usage), body bytes follow, then the end."""
 
     status: int = 0
     content_type: str = ""
@@ -72,30 +68,24 @@ class Piece:
 
 
 class AnswerStore(Protocol):
-    """Recorded answers, shared by gateways; calls may raise ``StoreUnavailable``."""
+    """Shared by gateways; calls may raise ``StoreUnavailable``."""
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
-        """Open a record for the request body with this fingerprint, or return the state of the existing record,
-        atomically.
-        """
+        """Atomically open a record with this fingerprint, or return the existing one's state."""
         ...
 
     async def has(self, key: RecordKey) -> bool:
-        """Tell whether the key has a record, complete or growing, for any body."""
+        """The key has a record, complete or growing, for any body."""
         ...
 
     async def append(self, key: RecordKey, piece: Piece) -> None:
-        """Append a piece to the record; an empty piece only shows that the writer is alive.
-
-        Raises ``Conflict`` if the record has another writer by now, or was dropped because the tenant's quota is full.
+        """An empty piece only shows that the writer is alive. Raises ``Conflict`` if the record has another writer by
+        now, or was dropped because the tenant's quota is full.
         """
         ...
 
     async def release(self, key: RecordKey) -> None: ...
 
     def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """Yield the record's pieces from first to last, waiting for future ones.
-
-        Raises ``Conflict`` if the answer broke off: the caller may try again.
-        """
+        """Waits for future pieces. Raises ``Conflict`` if the answer broke off: the caller may try again."""
         ...

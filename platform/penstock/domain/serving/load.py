@@ -8,10 +8,7 @@ FIRST_PACE = 500.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """An engine's present work, as its gate counts it.
-
-    ``queued_tokens``: prompt tokens accepted and not yet prefilled, plus expected output of running requests.
-    """
+    """``queued_tokens``: prompt tokens accepted and not yet prefilled, plus expected output of running requests."""
 
     running: int = 0
     waiting: int = 0

@@ -18,8 +18,8 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """A request's wait in seconds. ``share`` is its tenant's part of the engine; ``waiting`` requests of ``tenants``
-    tenants were queued before it. Other tenants appear as counts only.
+    """Seconds. ``share`` is its tenant's part of the engine; ``waiting`` requests of ``tenants`` tenants were queued
+    before it. Other tenants appear as counts only.
     """
 
     predicted_s: float = 0.0
@@ -35,10 +35,8 @@ AT_ONCE = Waited()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Used:
-    """The gate's token counts, by which the request is billed. Prompt tokens count once per prompt; output tokens and
-    sequences are sums over all prompts, choices and beams.
-
-    ``is_final`` is False while the request runs.
+    """The bill's basis. Prompt tokens count once per prompt; output tokens and sequences are sums over all prompts,
+    choices and beams. ``is_final`` is False while the request runs.
     """
 
     prompt_tokens: int = 0
@@ -62,8 +60,6 @@ NOTHING = Used()
 
 
 class Trigger(StrEnum):
-    """The reason why a batch started; also a metric's label."""
-
     SIZE = "size"
     """The batch had as many items as one may have."""
     BUDGET = "budget"
@@ -78,7 +74,7 @@ class Trigger(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batched:
-    """A request's batch; ``size`` is the number of items at its start."""
+    """``size`` is the number of items at its start."""
 
     size: int
     trigger: Trigger
@@ -99,7 +95,7 @@ class Met(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapted:
-    """The adapter's state when the request arrived, and the wait for the adapter, a part of the wait in the queue."""
+    """The state at arrival, and the wait for the adapter, a part of the wait in the queue."""
 
     met: Met
     waited_s: float = 0.0
@@ -107,7 +103,7 @@ class Adapted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A gate's report; a stream's ``used`` comes with its last event, not with its head."""
+    """A stream's ``used`` comes with its last event, not with its head."""
 
     load: Load | None = None
     waited: Waited | None = None

@@ -52,7 +52,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedTensors:
-    """Tensors in binary form: ``head_bytes`` of JSON, then each tensor's bytes."""
+    """``head_bytes`` of JSON, then each tensor's bytes."""
 
     head_bytes: int
     data: bytes
@@ -104,9 +104,7 @@ class InferenceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Prompt tokens, and the prompt's block hashes for prefix routing.
-
-    ``blocks[i]`` covers the first ``(i + 1) * block_size`` tokens under the tenant's salt. If only the engine can
+    """``blocks[i]`` covers the first ``(i + 1) * block_size`` tokens under the tenant's salt. If only the engine can
     render the request, ``prompt_tokens`` is an upper bound and ``is_counted`` False.
     """
 

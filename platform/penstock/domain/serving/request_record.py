@@ -36,7 +36,7 @@ class Refusal(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A request's draw from one meter, and what the meter had left after it; for a refused request, before it."""
+    """With what the meter had left after it; for a refused request, before it."""
 
     meter: str
     amount: int
@@ -54,10 +54,8 @@ class Considered(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """One routing decision: the chosen worker, the number of serving workers, and the best-scored candidates.
-
-    Workers that are ejected, full or have failed this request are no candidates; of a large version's workers only a
-    sample is scored.
+    """The chosen worker, the number of serving workers, and the best-scored candidates. Workers that are ejected, full
+    or have failed this request are no candidates; of a large version's workers only a sample is scored.
     """
 
     worker: str
@@ -68,10 +66,7 @@ class Choice(NamedTuple):
 
 
 class Ruled(NamedTuple):
-    """The rule by which an auto alias chose, empty if none matched, and that rule's target.
-
-    ``passed`` names each earlier rule with the reason why it did not match.
-    """
+    """Empty if no rule matched; ``passed`` names each earlier rule with the reason why it did not match."""
 
     alias: str
     rule: str
@@ -90,7 +85,7 @@ class Tried(NamedTuple):
 
 
 class RequestRecord(NamedTuple):
-    """One request's life; ``at`` is its arrival in Unix seconds."""
+    """``at`` is its arrival in Unix seconds."""
 
     id: str
     tenant: str

@@ -11,7 +11,7 @@ MOST_PER_S = 1_000.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowCaps:
-    """Bounds on one gateway's shadow copies to a candidate; copies are the first requests to be shed."""
+    """One gateway's; copies are the first requests to be shed."""
 
     per_s: float = 5.0
     """Copies a second; 0 for none."""
@@ -48,7 +48,7 @@ class Shadow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A shadow copy's original: ``tenant`` and ``sticky`` belong to the original's caller."""
+    """``tenant`` and ``sticky`` belong to the original's caller."""
 
     of: RequestId
     alias: Alias

@@ -15,7 +15,7 @@ from penstock.domain.serving.spec import SpecReader, SpecRefused
 
 
 class Indicator(StrEnum):
-    """A kind of good or bad event; each name is a key in an SLO specification."""
+    """Each name is a key in an SLO specification."""
 
     AVAILABILITY = "availability"
     """A request ends without the platform being at fault. A missed deadline is its fault, except a caller's deadline
@@ -30,6 +30,10 @@ class Indicator(StrEnum):
     LATENCY = "latency"
     """From arrival of the whole request to the last byte of an answer; refused and abandoned requests are not counted.
     """
+    TURNAROUND = "turnaround"
+    """A job, or a line of a batch, is done by its own deadline. Cancelled ones, and those at fault themselves, are not
+    counted.
+    """
 
     @property
     def is_timed(self) -> bool:
@@ -41,7 +45,7 @@ _TIMED = frozenset({Indicator.TTFT, Indicator.ITL, Indicator.LATENCY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Objective:
-    """One promise: at least this share of events is good; a timed event is good within ``within_s``."""
+    """At least this share of events is good; a timed event is good within ``within_s``."""
 
     indicator: Indicator
     good_ratio: float
@@ -55,9 +59,8 @@ class Objective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The promised time of an answer in seconds: for its first token (or all of it), and for each further token.
-
-    A missed deadline breaks no promise if it was shorter than the answer's promised time.
+    """Promised seconds for the first token (or all of the answer), and for each further token. A missed deadline breaks
+    no promise if it was shorter than the answer's promised time.
     """
 
     first_s: float
@@ -68,9 +71,7 @@ class Pace:
 
 
 class TimedPromise(NamedTuple):
-    """The promised seconds until a request's first token and between further ones, 0 without a promise; and the part
-    of them that may be late.
-    """
+    """Seconds until the first token and between further ones, 0 without a promise; and the part that may be late."""
 
     first_s: float = 0.0
     each_s: float = 0.0
@@ -82,9 +83,8 @@ NO_PROMISE = TimedPromise()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SloTier:
-    """One tier's promises, over a rolling window. ``deadline_s`` applies to requests without a deadline.
-
-    Such a request also waits for the engine no longer than ``queue_timeout_s``; 0 leaves that to the deadline.
+    """Over a rolling window. ``deadline_s`` applies to requests without a deadline; they also wait for the engine no
+    longer than ``queue_timeout_s``; 0 leaves that to the deadline.
     """
 
     tier: Tier
@@ -99,13 +99,13 @@ class SloTier:
 
     @property
     def pace(self) -> Pace:
-        """Return the timed objectives' promise; without one, an answer within its deadline."""
+        """Without timed objectives, an answer within its deadline."""
         whole_s, first_s = self.within_s(Indicator.LATENCY), self.within_s(Indicator.TTFT)
         return Pace(first_s=whole_s or first_s or self.deadline_s, each_s=self.within_s(Indicator.ITL))
 
     @property
     def timed(self) -> TimedPromise:
-        """Return the part of the promise that a worker keeps; all zeros without a timed objective."""
+        """The worker's part of the promise; all zeros without a timed objective."""
         whole, first, each = (self.objective(one) for one in (Indicator.LATENCY, Indicator.TTFT, Indicator.ITL))
         found = [one for one in (first or whole, each) if one is not None]
         return TimedPromise(
@@ -115,7 +115,6 @@ class SloTier:
         )
 
     def within_s(self, indicator: Indicator) -> float:
-        """Return a timed indicator's bound in seconds; 0 without a promise."""
         found = self.objective(indicator)
         return found.within_s if found else 0.0
 
@@ -132,7 +131,7 @@ _MAX_SECONDS = 86_400.0
 
 
 def parse(raw: object, source: str) -> SloTier:
-    """Return the specified tier, or raise ``SpecRefused``; ``source`` names it in messages."""
+    """Raises ``SpecRefused``; ``source`` names the specification in messages."""
     spec = SpecReader(source, "", raw)
     spec.only(_KEYS)
     tier = spec.choice("tier", Tier)
@@ -161,7 +160,7 @@ def _queue_timeout_s(spec: SpecReader) -> float:
 
 
 def parse_all(specs: Mapping[str, object]) -> dict[Tier, SloTier]:
-    """Return all tiers by name, from specifications by source; each tier exactly once."""
+    """By name, from specifications by source; each tier exactly once."""
     found: dict[Tier, SloTier] = {}
     for source, raw in sorted(specs.items()):
         tier = parse(raw, source)

@@ -17,8 +17,6 @@ class SpecRefused(Exception):
 
 
 class SpecReader:
-    """Reads one mapping of a specification and names the source and key of an error."""
-
     def __init__(self, source: str, path: str, raw: object) -> None:
         self._source, self._path = source, path
         if not isinstance(raw, Mapping):
@@ -43,13 +41,12 @@ class SpecReader:
         return SpecReader(self._source, place, self._value(key))
 
     def each(self, key: str) -> "list[SpecReader]":
-        """Return a reader for each mapping of a list, which must not be empty."""
         found = self._list(key)
         place = f"{self._path}.{key}" if self._path else key
         return [SpecReader(self._source, f"{place}[{i}]", one) for i, one in enumerate(found)]
 
     def whole_numbers(self, key: str) -> list[int]:
-        """Return a list of whole numbers above 0; an empty list is refused."""
+        """Above 0; an empty list is refused."""
         found = self._list(key)
         if not all(type(one) is int and one > 0 for one in found):
             raise self.wrong(key, f"{found!r} must be whole numbers above 0")

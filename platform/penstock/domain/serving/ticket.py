@@ -29,10 +29,8 @@ _SEPARATOR = "\x1f"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """A gateway's signed statement about a request; tokens are sums over all prompts and sequences.
-
-    ``deadline_at`` is in Unix seconds of the clock of the process that holds the ticket. ``work_tokens``: CPU work
-    beside reading the prompt, in prompt tokens.
+    """Tokens are sums over all prompts and sequences. ``deadline_at`` is in Unix seconds of the clock of the process
+    that holds the ticket. ``work_tokens``: CPU work beside reading the prompt, in prompt tokens.
     """
 
     request: RequestId
@@ -65,7 +63,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presented:
-    """A ticket with a valid seal; its binding to the request and its single use are still to be checked."""
+    """The seal is valid; its binding to the request and its single use are still to be checked."""
 
     ticket: Ticket
     binding: bytes
@@ -76,7 +74,6 @@ class Presented:
 
 
 def of_platform(deadline_at: float) -> Ticket:
-    """Return the ticket of the platform's own small requests, such as probes."""
     return Ticket(
         request=RequestId("platform"),
         tenant=PLATFORM,
@@ -96,7 +93,7 @@ def binding_of(path: str, body: bytes) -> bytes:
 
 
 def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
-    """Return the header for one use: MAC, binding, nonce and fields, base64. ``now`` is Unix seconds."""
+    """For one use: MAC, binding, nonce and fields, base64. ``now`` is Unix seconds."""
     nonce = random_bytes(_NONCE_BYTES)  # like the keys: one that can be repeated is none
     fields = _SEPARATOR.join(
         (
@@ -121,7 +118,7 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
 
 
 def _further(ticket: Ticket) -> tuple[str, ...]:
-    """Return the fields that a ticket may lack; an older worker reads those that it knows."""
+    """A ticket may lack these; an older worker reads those that it knows."""
     return (
         ticket.adapter,
         str(ticket.kv_part or ""),
@@ -132,9 +129,7 @@ def _further(ticket: Ticket) -> tuple[str, ...]:
 
 
 def unseal(value: str, key: bytes, now: float) -> Presented:
-    """Return the ticket, or raise ``Unauthenticated`` if it is forged, damaged, or older than the permitted clock
-    skew.
-    """
+    """``Unauthenticated`` if the ticket is forged, damaged, or older than the permitted clock skew."""
     try:
         raw = urlsafe_b64decode(value.encode())
     except ValueError as error:

@@ -16,21 +16,21 @@ def always() -> bool:
 
 
 def is_own_shortage(error: BaseException | None) -> bool:
-    """Tell whether this machine lacked a resource for a connection, which says nothing about the worker."""
+    """This machine lacked a resource for a connection, which says nothing about the worker."""
     return isinstance(error, OSError) and error.errno in _OWN
 
 
 class Receiver(Protocol):
-    """Receives an answer by callbacks, which run in the event loop without a task switch and must not block."""
+    """Callbacks run in the event loop without a task switch and must not block."""
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Receive status and headers; header names keep the worker's spelling."""
+        """Receive status and headers; names keep the worker's spelling."""
         ...
 
     def on_body(self, data: bytes) -> None: ...
 
     def on_end(self, error: BaseException | None) -> None:
-        """Receive the end of the answer, with its error if it broke off; called once, and not after ``abort``."""
+        """With its error if the answer broke off; called once, and not after ``abort``."""
         ...
 
 

@@ -9,11 +9,8 @@ NO_TENANT = TenantId("")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """One administrative act. ``who`` is a key id or ``platform``; ``what`` a word such as ``key.revoke``; ``at``
-    Unix seconds.
-
-    ``tenant`` may read the entry; empty for the platform's own acts. ``detail`` is for people: no secret, no prompt
-    text.
+    """``who`` is a key id or ``platform``; ``what`` a word such as ``key.revoke``; ``at`` Unix seconds. ``tenant`` may
+    read the entry; empty for the platform's own acts. ``detail`` is for people: no secret, no prompt text.
     """
 
     who: str
@@ -26,7 +23,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A filter: ``since`` and ``until`` in Unix seconds, ``what`` a kind or its first word; empty selects all."""
+    """``since`` and ``until`` in Unix seconds, ``what`` a kind or its first word; empty selects all."""
 
     since: float = 0.0
     until: float = 0.0

@@ -26,7 +26,7 @@ class Period(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """One day or month: its name (``2026-11-21``, ``2026-11``) and its seconds."""
+    """Its name (``2026-11-21``, ``2026-11``) and its seconds."""
 
     period: Period
     name: str
@@ -79,7 +79,7 @@ def _window(period: Period, name: str, begin: datetime, end: datetime) -> Window
 
 
 def budgets(scopes: Iterable[Scope], now: float) -> tuple[Budget, ...]:
-    """Return the scopes' budgets at ``now``; a limit of zero makes no budget."""
+    """A limit of zero makes no budget."""
     today, this_month = day(now), month(now)
     return tuple(
         Budget(scope=scope.name, window=window, cap=cap)
@@ -100,7 +100,7 @@ def sums(spent: Iterable[Spent], orgs: Mapping[TenantId, OrgId]) -> Mapping[str,
 
 
 async def read(reader: LedgerReader, ring: KeyRing, now: float) -> tuple[BudgetLine, ...]:
-    """Return every budget in force with its spend by the ledger; raises ``StoreUnavailable``."""
+    """With the spend by the ledger; raises ``StoreUnavailable``."""
     wanted = budgets(ring.scopes(), now)
     orgs = {tenant.id: tenant.org for tenant in ring.tenants}
     by_window = {

@@ -28,7 +28,7 @@ MOST_OF_ENGINE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Upper bounds of one request. ``sequences``: prompts times ``n``; beams count as sequences."""
+    """``sequences``: prompts times ``n``; beams count as sequences."""
 
     prompts: int = 1
     sequences: int = 1
@@ -55,14 +55,12 @@ class Cost:
 
     @property
     def slots(self) -> int:
-        """Return the concurrent requests that this request counts as; a pooling request counts as one."""
+        """The concurrent requests that it counts as; a pooling request counts as one."""
         return self.sequences if self.output_tokens else 1
 
     @property
     def work_tokens(self) -> int:
-        """CPU work for grammar, template, scores and tensors, converted to prompt tokens; reading the prompt is not
-        included.
-        """
+        """CPU work for grammar, template, scores and tensors, in prompt tokens; without reading the prompt."""
         unread = max(0, self.body_bytes // BODY_BYTES_PER_TOKEN - self.prompt_tokens)
         scored = SCORED_TOKEN * self.prompt_tokens if self.scores_prompt else 0
         return min(MOST_WORK_TOKENS, unread + scored + self.copied_tokens)
@@ -71,18 +69,18 @@ class Cost:
         return self._of(self.prompt_tokens, each * self.sequences, is_counted=self.is_counted)
 
     def with_prompt(self, tokens: int, *, is_counted: bool) -> "Cost":
-        """Return the cost with this number of prompt tokens: an exact count, or a tighter upper bound."""
+        """An exact count, or a tighter upper bound."""
         return self._of(min(tokens, self.prompt_tokens), self.output_tokens, is_counted=is_counted)
 
     def within(self, context: int) -> "Cost":
-        """Return the cost capped by a model's context length, which prompt and output share."""
+        """Prompt and output share the context length."""
         prompt = min(self.prompt_tokens, self.prompts * context)
         left = self.prompts * context - (prompt if self.is_counted else 0)
         most = self.sequences // self.prompts * max(self.prompts, left)
         return self._of(prompt, min(self.output_tokens, most), is_counted=self.is_counted)
 
     def _of(self, prompt: int, output: int, *, is_counted: bool) -> "Cost":
-        """Return a copy with other token counts; ``dataclasses.replace`` takes three times as long."""
+        """A copy with other counts: ``dataclasses.replace`` takes three times as long."""
         return Cost(
             prompts=self.prompts,
             sequences=self.sequences,

@@ -20,8 +20,6 @@ MANAGES = frozenset({Role.ADMIN})
 
 
 class Claim(NamedTuple):
-    """The tenant and the key that a credential names without proof; empty if unknown."""
-
     tenant: TenantId = TenantId("")
     key: KeyId = KeyId("")
 
@@ -30,7 +28,7 @@ NOBODY = Claim()
 
 
 def claimed(credential: str) -> KeyId:
-    """Return the key id if the credential has an API key's form, else empty."""
+    """Empty if the credential has not an API key's form."""
     key = key_id_of(credential)
     return key if key is not None and key.isalnum() and is_well_formed(credential) else KeyId("")
 
@@ -43,11 +41,7 @@ def named(credential: str) -> KeyId:
 
 
 def verify(key: ApiKey | None, credential: str, peppers: tuple[bytes, ...], now: float) -> ApiKey:
-    """Return the key if the credential matches its hash and the key is valid at Unix time ``now``, or raise
-    ``Unauthenticated``.
-
-    ``peppers`` are the keys for hashes, the newest first.
-    """
+    """Raises ``Unauthenticated``; ``now`` is Unix time, the newest of ``peppers`` is first."""
     if key is None or not is_hash_of(key.secret_hash, credential, peppers):
         raise Unauthenticated
     if not key.valid_at(now):

@@ -34,18 +34,16 @@ class Purpose(StrEnum):
     METRICS = "metrics"
     FINGERPRINT = "fingerprint"
     WEBHOOKS = "webhooks"
+    TENANT_KEYS = "tenant-keys"
 
 
 def derive(platform_key: bytes, purpose: Purpose) -> bytes:
-    """Return the 32-byte key for this purpose (HKDF-expand of RFC 5869 with one block)."""
+    """32 bytes (HKDF-expand of RFC 5869 with one block)."""
     return hmac.digest(platform_key, b"penstock/" + purpose.encode() + b"\x01", hashlib.sha256)
 
 
 def worker_secret(platform_key: bytes, worker: WorkerId) -> bytes:
-    """Return the secret that one worker shares with the gateways: the key of its tickets.
-
-    It reveals nothing of the platform's key.
-    """
+    """Shared by one worker and the gateways, the key of its tickets. It reveals nothing of the platform's key."""
     return hmac.digest(derive(platform_key, Purpose.TICKET), worker.encode(), hashlib.sha256)
 
 
@@ -54,7 +52,7 @@ def key_mark(secret: bytes) -> str:
 
 
 def worker_bearer(platform_key: bytes, worker: WorkerId, version: VersionId) -> str:
-    """Return the worker's bearer token for its reports, valid for itself and its version."""
+    """For the worker's reports, valid for itself and its version."""
     name = f"{worker}\x1f{version}".encode()
     return hmac.digest(derive(platform_key, Purpose.WORKER), name, hashlib.sha256).hex()
 
@@ -65,7 +63,6 @@ def hash_secret(secret: str, pepper: bytes) -> str:
 
 
 def is_hash_of(stored: str, secret: str, peppers: tuple[bytes, ...]) -> bool:
-    """Return whether the hash is the secret's under one of the peppers; timing reveals at most which pepper."""
     return any(hmac.compare_digest(hash_secret(secret, pepper), stored) for pepper in peppers)
 
 
@@ -87,7 +84,7 @@ def mint(
     models: tuple[Alias, ...] = (),
     expires_at: float = 0.0,
 ) -> tuple[str, ApiKey]:
-    """Return a new API key's secret, shown once, and its record. Times are Unix seconds."""
+    """The secret is shown once. Times are Unix seconds."""
     key_id = _random(_ID_CHARS)
     stem = f"{PREFIX}_{key_id}_{_random(_SECRET_CHARS)}"
     secret = stem + _checksum(stem)
@@ -104,7 +101,7 @@ def mint(
 
 
 def key_id_of(secret: str) -> KeyId | None:
-    """Return the key id in an API key's secret, which may still be invalid; None if it is malformed."""
+    """The secret may still be invalid; None if it is malformed."""
     if len(secret) != KEY_CHARS or not secret.isascii():
         return None
     prefix, _, rest = secret.partition("_")

@@ -21,7 +21,7 @@ LEAST_GPU_S = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """Facts at a request's start, enough to write its row if the process dies. Token counts are upper bounds."""
+    """Enough to write a request's row if the process dies. Token counts are upper bounds."""
 
     request: RequestId
     tenant: TenantId
@@ -81,7 +81,7 @@ def cost_of(price: Price, usage: Usage) -> MicroUsd:
 def close(
     opening: Opening, outcome: Outcome, usage: Usage, *, gpu_s: float, now: float, continued: int = 0
 ) -> LedgerRow:
-    """Return the row of an ended request; one that never reached an engine costs nothing."""
+    """A request that never reached an engine costs nothing."""
     started = usage.prompt_tokens > 0 or usage.output_tokens > 0
     return LedgerRow(
         request=opening.request,
@@ -122,8 +122,6 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """A key's spend on requests opened in a span."""
-
     tenant: TenantId
     key: KeyId
     cost: MicroUsd
@@ -138,9 +136,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgiven:
-    """Number of a version's bad outcomes in a UTC hour (``hour_of``) that callers caused, so that no error budget
-    counts them.
-    """
+    """A version's bad outcomes in a UTC hour (``hour_of``) that callers caused: no error budget counts them."""
 
     hour: int
     version: VersionId
@@ -173,15 +169,15 @@ class LedgerReader(Protocol):
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000
     ) -> tuple[LedgerRow, ...]:
-        """Return rows in order of their end, at most ``limit``, after the cursor."""
+        """In order of their end, at most ``limit``, after the cursor."""
         ...
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
-        """Return each key's spend on requests opened in the span, which is when a budget admits them."""
+        """By the opening, which is when a budget admits a request."""
         ...
 
     async def spent_in(self, period: str) -> tuple[Spent, ...]:
-        """Return each key's spend in a UTC day (``2026-11-21``) or month (``2026-11``), from sums instead of rows."""
+        """A UTC day (``2026-11-21``) or month (``2026-11``), from sums instead of rows."""
         ...
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
@@ -189,18 +185,16 @@ class LedgerReader(Protocol):
         ...
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
-        """Return each version's outcomes from the start of the given time's UTC hour on, read from hourly sums.
-
-        Shadow copies, which no caller saw, and forgiven outcomes are left out.
+        """From the start of the given time's UTC hour on, by hourly sums. Shadow copies, which no caller saw, and
+        forgiven outcomes are left out.
         """
         ...
 
 
 class LedgerSink(Protocol):
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        """Store each row once (a request that has a row keeps it); raises ``StoreUnavailable``.
-
-        A row refused for its content (``InvalidField``, ``Conflict``) fails the whole call.
+        """A request that has a row keeps it; raises ``StoreUnavailable``. A row refused for its content
+        (``InvalidField``, ``Conflict``) fails the whole call.
         """
         ...
 
@@ -209,8 +203,7 @@ class ForgivenSink(Protocol):
     """Stores counts of outcomes that callers caused."""
 
     async def forgive(self, ends: Sequence[Forgiven]) -> None:
-        """Exclude these outcomes from error budgets; raises ``StoreUnavailable``. The ledger's rows do not change.
-
-        At most the hour's rows are excluded, so rows and exclusions may arrive in any order.
+        """Raises ``StoreUnavailable``. The ledger's rows do not change. At most the hour's rows are excluded, so rows
+        and exclusions may arrive in any order.
         """
         ...

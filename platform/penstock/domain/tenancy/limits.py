@@ -23,7 +23,7 @@ class MeterKind(StrEnum):
 
 
 class Measure(StrEnum):
-    """Unit of a meter; also the reason code of a refusal."""
+    """Also the reason code of a refusal."""
 
     REQUESTS = "requests"
     TOKENS = "tokens"
@@ -34,10 +34,8 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """One meter's part of a lease.
-
-    ``key`` names the meter (scope, measure, model, and for budgets the window). ``capacity`` is the bucket's size, the
-    number of slots, or the budget; ``refill_per_s`` is for buckets; ``window_ends_in_s`` for budgets.
+    """``key`` names the meter (scope, measure, model, and for budgets the window). ``capacity`` is the bucket's size,
+    the number of slots, or the budget; ``refill_per_s`` is for buckets; ``window_ends_in_s`` for budgets.
     """
 
     key: str
@@ -51,10 +49,9 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeterDecision:
-    """The decision on a lease: granted, or refused by the first meter that has too little left. ``retry_after_s`` is 0
-    if waiting will not help.
-
-    ``remaining`` is each meter's remainder in the order of the draws, after them if granted; a negative one is a debt.
+    """Refused by the first meter that has too little left; ``retry_after_s`` is 0 if waiting will not help.
+    ``remaining`` is each meter's remainder in the order of the draws, after them if granted; a negative one is a
+    debt.
     """
 
     granted: bool
@@ -68,38 +65,34 @@ class MeterDecision:
 
 
 class LimitStore(Protocol):
-    """Meters shared by all gateways. Every call is one atomic decision; raises ``StoreUnavailable``."""
+    """Every call is one atomic decision; raises ``StoreUnavailable``."""
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Make all draws or none. Slots and budget holds expire ``hold_s`` after the lease's last renewal."""
+        """All draws or none. Slots and budget holds expire ``hold_s`` after the lease's last renewal."""
         ...
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:
-        """Return the decision that ``reserve`` would give, without drawing; granted if the store is unavailable."""
+        """Without drawing; granted if the store is unavailable."""
         ...
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Make all draws even above capacity, since another store granted the lease. ``Conflict`` if this store knows
-        the lease.
-        """
+        """Even above capacity, since another store granted the lease. ``Conflict`` if this store knows it."""
         ...
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None: ...
 
     async def free(self, lease: RequestId) -> None:
-        """Release the slots of a lease after its request has ended, while its usage is still unknown; ``settle``
-        follows.
-        """
+        """The slots, while the usage is still unknown; ``settle`` follows."""
         ...
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Replace the lease's reservation by its usage; return False without a change if it was settled before."""
+        """False without a change if the lease was settled before."""
         ...
 
 
 @runtime_checkable
 class ImmediateLimits(Protocol):
-    """In-process meters: a settlement takes effect at once, so that a freed slot never looks taken."""
+    """A settlement takes effect at once, so that a freed slot never looks taken."""
 
     def free_now(self, lease: RequestId) -> None:
         """Release a lease's slots synchronously; see ``LimitStore.free``."""
@@ -112,9 +105,7 @@ class ImmediateLimits(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presence:
-    """The gateways that the store counts as alive. ``at_ms`` is the store's clock; a new ``mark`` means that the store
-    lost its data.
-    """
+    """``at_ms`` is the store's clock; a new ``mark`` means that the store lost its data."""
 
     at_ms: int
     gateways: int
@@ -124,33 +115,26 @@ class Presence:
 
 
 class SharedLimits(LimitStore, Protocol):
-    """A limits store shared by gateways, which may be unreachable for a time."""
-
     async def ping(self) -> None: ...
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
-        """Register this gateway as alive for ``alive_s``, with all its leases known to the store; return the
-        gateways alive.
-        """
+        """For ``alive_s``, with all its leases known to the store; return the gateways alive."""
         ...
 
 
 class SpentStore(Protocol):
-    """The spend of budgets' meters, read and corrected from the ledger; raises ``StoreUnavailable``.
-
-    Holds of running leases stay as they are. A meter that never counted has spent nothing.
+    """Read and corrected from the ledger; raises ``StoreUnavailable``. Holds of running leases stay. A meter that never
+    counted has spent nothing.
     """
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]: ...
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
-        """Raise each meter's spend to at least this amount. Safe under load: settlements with unwritten ledger rows
-        are kept.
-        """
+        """To at least this amount. Safe under load: settlements with unwritten ledger rows are kept."""
         ...
 
     async def put_spent(self, exactly: Mapping[str, int]) -> None:
-        """Set each meter's spend to exactly this amount. For a platform at rest: under load, settlements with
-        unwritten ledger rows would be lost.
+        """To exactly this amount. For a platform at rest: under load, settlements with unwritten ledger rows would be
+        lost.
         """
         ...

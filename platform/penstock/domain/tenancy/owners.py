@@ -30,7 +30,7 @@ def both(one: Owners, other: Owners) -> Owners:
 
 
 def effective(owned: tuple[Owned, ...], bases: Mapping[VersionId, VersionId]) -> dict[VersionId, Owners]:
-    """Return the allowed tenants of each restricted version; an adapter inherits its base's."""
+    """By restricted version; an adapter inherits its base's."""
     own: dict[VersionId, Owners] = {one.version: one.tenants for one in owned}
     if not own:
         return own

@@ -20,7 +20,7 @@ _NAMES = {FAST: TierName.PRIORITY, STANDARD_ONLY: TierName.DEFAULT}
 
 
 def told_in_messages(tier: TierName) -> str:
-    """Return Anthropic's name of the tier: ``priority`` for each one above the default."""
+    """``priority`` for each tier above the default."""
     return _IN_MESSAGES.get(tier, "priority")
 
 
@@ -28,7 +28,7 @@ _IN_MESSAGES = {TierName.DEFAULT: "standard", TierName.FLEX: "batch"}
 
 
 def served(who: Principal, asked: str) -> Principal:
-    """Return the principal in the asked tier; raises ``InvalidField`` if its plan has no such tier."""
+    """Raises ``InvalidField`` if the plan has no such tier."""
     plan = who.plan
     name = plan.auto_tier if asked in ("", AUTO) else _NAMES.get(asked) or TierName(asked)
     if name is TierName.DEFAULT:

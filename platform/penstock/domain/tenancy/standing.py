@@ -24,7 +24,7 @@ class Standing(IntEnum):
 
     @property
     def is_spare(self) -> bool:
-        """Tell whether the request runs on idle capacity only, without a share and without a starvation bound."""
+        """On idle capacity only, without a share and without a starvation bound."""
         return self in _SPARE
 
 
@@ -32,7 +32,7 @@ _SPARE = frozenset({Standing.SHADOW, Standing.OVER_QUOTA})
 
 
 def standing_of(plan: Plan, *, over_quota: bool = False) -> Standing:
-    """Return a request's standing under this plan; classes other than batch count for paying tenants only."""
+    """Classes other than batch count for paying tenants only."""
     if plan.priority is Priority.BATCH:
         return Standing.BATCH
     if over_quota:

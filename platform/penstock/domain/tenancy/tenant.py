@@ -31,7 +31,7 @@ class Priority(StrEnum):
 
 
 class TierName(StrEnum):
-    """Names of service tiers in OpenAI's APIs; Anthropic's names follow from them."""
+    """Names of OpenAI's APIs; those of Anthropic's follow from them."""
 
     DEFAULT = "default"
     FLEX = "flex"
@@ -42,9 +42,8 @@ class TierName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTier:
-    """A priority class with its price and promise, which a request may ask for by name.
-
-    ``price_factor`` multiplies the version's price, to a thousandth. ``slo`` is the promise, None for the version's.
+    """``price_factor`` multiplies the version's price, to a thousandth. ``slo`` is the promise, None for the
+    version's.
     """
 
     name: TierName
@@ -53,7 +52,7 @@ class ServiceTier:
     slo: Tier | None = None
 
     def __str__(self) -> str:
-        """Return the form of the command line: ``flex:batch:0.5``, or ``flex:batch:0.5:batch`` with a promise."""
+        """Return the command line's form: ``flex:batch:0.5``, or ``flex:batch:0.5:batch`` with a promise."""
         return ":".join((self.name, self.priority, f"{self.price_factor:g}", *([self.slo] if self.slo else [])))
 
 
@@ -62,7 +61,7 @@ PLAIN_TIER = ServiceTier(name=TierName.DEFAULT, priority=Priority.STANDARD)
 
 
 class OverQuota(StrEnum):
-    """The treatment of requests beyond a tenant's requests or tokens a minute."""
+    """Beyond a tenant's requests or tokens a minute."""
 
     REFUSE = "refuse"
     YIELD = "yield"
@@ -70,7 +69,7 @@ class OverQuota(StrEnum):
 
 
 class BatchYield(StrEnum):
-    """The treatment of running batch work while requests of higher classes are about."""
+    """Of running batch work while requests of higher classes are about."""
 
     SHARE = "share"
     """It keeps the seats that objectives of the classes above leave."""
@@ -152,6 +151,8 @@ class Plan:
     batch_pools: str = ""
     """Pools in which batch work runs, with commas; empty for all."""
     batch_yield: BatchYield = BatchYield.SHARE
+    safety: str = ""
+    """Safety packs for its requests, with commas, beside the platform's floor and the model's own."""
 
     @property
     def draws(self) -> bool:
@@ -194,15 +195,13 @@ class ScopeId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A key, tenant or organisation with its meters: ``name`` is a ``ScopeId`` as text."""
-
     name: str
     plan: Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Org:
-    """An organisation: its bounds hold for all of its tenants together."""
+    """Its bounds hold for all of its tenants together."""
 
     id: OrgId
     name: str
@@ -225,9 +224,8 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A stored key: its keyed hash, never the secret. Times are Unix seconds; zero means never.
-
-    ``models`` empty means every model; ``secret_hash`` is hex HMAC-SHA-256 under the platform's pepper.
+    """Times are Unix seconds; zero means never. ``models`` empty means every model; ``secret_hash`` is hex HMAC-SHA-256
+    under the platform's pepper.
     """
 
     id: KeyId
@@ -246,14 +244,14 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRing:
-    """All stored keys, tenants and organisations at one moment, for gateways to identify callers."""
+    """At one moment, for gateways to identify callers."""
 
     keys: tuple[ApiKey, ...] = ()
     tenants: tuple[Tenant, ...] = ()
     orgs: tuple[Org, ...] = ()
 
     def scopes(self) -> tuple[Scope, ...]:
-        """Return the keys, tenants and organisations with a bound that needs a meter."""
+        """Those with a bound that needs a meter."""
         keys = (scope(ScopeKind.KEY, key.id, key.plan) for key in self.keys)
         tenants = (scope(ScopeKind.TENANT, one.id, one.plan) for one in self.tenants)
         orgs = (scope(ScopeKind.ORG, org.id, org.plan) for org in self.orgs)
@@ -271,9 +269,8 @@ def scope(kind: ScopeKind, name: str, plan: Plan) -> Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """The caller of a request, from its credential alone (A4).
-
-    ``plan`` is the tenant's, with the tightest deadline, context and output bound of key, tenant and organisation.
+    """From its credential alone (A4). ``plan`` is the tenant's, with the tightest deadline, context and output bound of
+    key, tenant and organisation.
     """
 
     tenant: TenantId
@@ -293,16 +290,13 @@ class Principal:
     """The scope whose ``max_context_tokens`` is the tightest."""
 
     def context(self, of_model: int) -> int:
-        """Return the most tokens, prompt and answer together, that this caller may use of a model's context."""
         return min(of_model, self.plan.max_context_tokens or of_model)
 
     def may_use(self, model: str) -> bool:
         return not self.models or model in self.models
 
     def sees(self, owners: Owners) -> bool:
-        """Tell whether the caller's tenant may use a version with these owners; operators and shadow copies may use
-        all.
-        """
+        """Operators and shadow copies may use all."""
         return owners is None or self.tenant in owners or self._sees_all
 
     @property

@@ -22,7 +22,7 @@ from penstock.domain.tenancy.cost import Cost, most_sequences
 from penstock.domain.tenancy.ledger import Opening
 from penstock.domain.tenancy.tenant import OverQuota, Priority
 from penstock.gateway.admission.degrade import OUTPUT_FIELD
-from penstock.gateway.admission.reservations import Claim, Reservation, Reservations
+from penstock.gateway.admission.reservations import Reservation, ReservationRequest, Reservations
 from penstock.gateway.calls.call import Admitted, Call, Chosen, Due
 from penstock.gateway.calls.lease import Lease, Settlement
 
@@ -35,8 +35,6 @@ class _Reserved(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AdmissionController:
-    """Implements the pipeline's ``Admission`` and keeps the leases that it opens."""
-
     reservations: Reservations
     tiers: Mapping[Tier, SloTier]
     clock: Clock
@@ -70,9 +68,7 @@ class AdmissionController:
         self.in_flight(model, 1)
 
     def move(self, call: Admitted) -> None:
-        """Move the lease to another version; raises ``StoreUnavailable``. The reservation stays, since the new version
-        costs no more.
-        """
+        """The reservation stays, since the new version costs no more; raises ``StoreUnavailable``."""
         self._running[call.lease] = call
         self._reserved[call.lease] = self._reserved[call.lease]._replace(call=call)
         self.reservations.move(self._opening(call))
@@ -98,9 +94,9 @@ class AdmissionController:
         waits = is_own or call.principal.plan.priority is Priority.BATCH
         return 0.0 if waits or not timeout_s else call.received_at + timeout_s
 
-    def _claim(self, call: Admitted) -> Claim:
+    def _claim(self, call: Admitted) -> ReservationRequest:
         who = call.principal
-        return Claim(
+        return ReservationRequest(
             opening=self._opening(call),
             scopes=who.scopes,
             cost=call.cost,
@@ -148,7 +144,7 @@ def gpu_s(call: Call, end: Settlement) -> float:
 
 
 def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
-    """Return the request within the plan's bound (0: none); raises ``InvalidField`` if it asks for more."""
+    """Return the request within the plan's bound (0: none); raises ``InvalidField``."""
     if not most_tokens or not request.api.generates:
         return request
     field, cost = OUTPUT_FIELD[request.api], request.cost

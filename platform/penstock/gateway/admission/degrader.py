@@ -20,11 +20,7 @@ from penstock.gateway.calls.call import Chosen
 
 
 class Crowd(Protocol):
-    def wait_s(self, version: VersionEntry) -> float:
-        """Return the seconds of work at the version's least busy worker; infinite if no worker would take a
-        request.
-        """
-        ...
+    def wait_s(self, version: VersionEntry) -> float: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +40,7 @@ class Pressure:
         self.is_on = False
 
     def look(self, wait_s: float, now: float) -> bool:
-        """Update the state from the present wait (infinite if no worker serves) at monotonic second ``now``; return
-        the state.
-        """
+        """``wait_s`` is infinite if no worker serves; ``now`` is monotonic."""
         ours = self._settings
         if wait_s >= ours.enter_s:
             self.is_on, self._calm_since = True, None
@@ -61,10 +55,7 @@ class Pressure:
 
 @dataclass(slots=True, kw_only=True)
 class PressureDegrader:
-    """Implements the pipeline's ``Degrader``; ``enter_s`` is each tier's TTFT objective, 0 for none.
-
-    ``report`` gets each version's pressure state.
-    """
+    """``enter_s`` is each tier's TTFT objective, 0 for none; ``report`` gets each version's state."""
 
     crowd: Crowd
     clock: Clock
@@ -73,10 +64,7 @@ class PressureDegrader:
     _pressures: dict[VersionId, Pressure] = field(default_factory=dict)
 
     def look(self, versions: Iterable[VersionEntry]) -> None:
-        """Update the pressure of all versions of the table; call it about twice a second.
-
-        A version that has not served yet, or is scaled to 0, is under none.
-        """
+        """Call it about twice a second. A version that has not served yet, or is scaled to 0, is under none."""
         now, before = self.clock.monotonic(), self._pressures
         self._pressures = {}
         for version in versions:

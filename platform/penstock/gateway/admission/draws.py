@@ -36,12 +36,12 @@ class Need:
 
 
 def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]:
-    """Return all draws, those with the simplest refusal first; bounds of zero need no draw. ``now`` is Unix seconds."""
+    """Those with the simplest refusal come first; bounds of zero need no draw. ``now`` is Unix seconds."""
     return tuple(draw for scope in scopes for draw in _of(scope, need, now))
 
 
 def least(scopes: tuple[Scope, ...], version: VersionId, now: float) -> tuple[Draw, ...]:
-    """Return the draws of the smallest request: if these are refused, every request is."""
+    """Return the draws of the smallest request."""
     return draws(scopes, Need(version=version, tokens=1, cost=FREE, stream=False), now)
 
 

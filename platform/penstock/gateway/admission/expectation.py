@@ -35,7 +35,6 @@ class OutputExpectation:
         self._counts: OrderedDict[_Kind, list[int]] = OrderedDict()
 
     def tokens(self, tenant: TenantId, version: VersionId, cost: Cost) -> int:
-        """Return the output tokens to reserve: the quantile for each sequence, at most the worst case."""
         return min(cost.output_tokens, self._each((tenant, version, cost.output_each.bit_length())) * cost.sequences)
 
     def _each(self, kind: _Kind) -> int:
@@ -50,7 +49,7 @@ class OutputExpectation:
         return _upper(BUCKETS)
 
     def learn(self, tenant: TenantId, version: VersionId, cost: Cost, tokens: int) -> None:
-        """Record the length of an answer that ended by itself, all sequences together."""
+        """All sequences together, of an answer that ended by itself."""
         kind = (tenant, version, cost.output_each.bit_length())
         counts = self._counts.get(kind)
         if counts is None:

@@ -19,7 +19,7 @@ PART_OF_WHAT_IS_LEFT = 4
 
 
 class Exposure:
-    """The exposure of each budget meter, micro-dollars. A meter that was never read counts as nearly spent."""
+    """Micro-dollars by budget meter; a meter that was never read counts as nearly spent."""
 
     def __init__(self) -> None:
         self._open: dict[str, int] = {}
@@ -44,7 +44,7 @@ class Exposure:
             self._left.popitem(last=False)
 
     def change(self, drawn: Iterable[Draw], beyond: int) -> None:
-        """Add the micro-dollars that a request may take beyond its hold; negative if it ended or holds more."""
+        """Negative if the request ended or holds more."""
         for draw in drawn:
             if draw.kind is MeterKind.BUDGET:
                 now = self._open.get(draw.key, 0) + beyond

@@ -75,9 +75,7 @@ class GuardedLimits:
         return self._breaker.reach
 
     def counting(self) -> None:
-        """Record that budgets are being counted from the ledger: if the store loses data from now on, they are counted
-        again.
-        """
+        """If the store loses data from now on, budgets are counted again."""
         self.wants_count = False
 
     def counted(self) -> None:
@@ -86,9 +84,7 @@ class GuardedLimits:
     # -- LimitStore --------------------------------------------------------------------
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """Reserve in the store or on this gateway's share; ``StoreUnavailable`` also if the outage policy closes
-        one of these limits.
-        """
+        """``StoreUnavailable`` also if the outage policy closes one of these limits."""
         if (decision := await self._shared(lease, draws, hold_s)) is not None:
             return decision
         if self._closes(draws):
@@ -155,7 +151,6 @@ class GuardedLimits:
         return None
 
     async def _hiccup(self) -> bool:
-        """Wait for a store that just stopped answering; True if it decides again."""
         left_s = self._away_at + self._settings.grace_s - self._clock.monotonic()
         if self._breaker.reach is Reach.SHARED or left_s <= 0:
             return False
@@ -165,7 +160,6 @@ class GuardedLimits:
         return self.reach is Reach.SHARED
 
     def _retry_after_s(self) -> float:
-        """Return the wait by the outage so far; the shortest while a returned store's budgets are counted."""
         is_back = self._breaker.reach is Reach.SHARED
         return retry_after_s(0.0 if is_back else self._clock.monotonic() - self._away_at)
 
@@ -221,14 +215,14 @@ class GuardedLimits:
     # -- coming back -----------------------------------------------------------------------
 
     async def pause(self) -> None:
-        """Wait until the next round: not at all if the store just stopped answering, briefly during an outage."""
+        """Wait until the next round: briefly during an outage, not at all at its start."""
         self._went.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(ROUND_S if self._breaker.reach is Reach.SHARED else HURRY_S):
                 await self._went.wait()
 
     async def meet(self) -> None:
-        """Register this gateway; during an outage, test the store and on its return report the leases."""
+        """Register this gateway; on the store's return report the leases."""
         now = self._clock.monotonic()
         if self._breaker.reach is Reach.ALONE and not self._breaker.may_try(now):
             return

@@ -16,16 +16,12 @@ from penstock.domain.tenancy.limits import Draw, Measure
 
 
 class Reach(StrEnum):
-    """The state of the store's breaker, also the label of a metric."""
-
     SHARED = "shared"
     ALONE = "alone"
     RETURNING = "returning"
 
 
 class WhenAway(StrEnum):
-    """The treatment of a limit while the store is unavailable; also a metric label."""
-
     CLOSED = "closed"
     """Requests that need this limit are refused."""
     SHARE = "share"
@@ -49,8 +45,6 @@ class Times:
 
 
 class Breaker:
-    """The state machine of the store's availability; ``now`` is monotonic seconds."""
-
     def __init__(self, times: Times | None = None) -> None:
         self._times = times or Times()
         self._since = 0.0
@@ -69,9 +63,7 @@ class Breaker:
             self.reach, self._since = Reach.RETURNING, now
 
     def met(self, now: float, *, all_there: bool) -> bool:
-        """Record a contact with the store; True if it decides alone again: all gateways are back, or the others are
-        late.
-        """
+        """Record a contact; True if the store decides alone again: all gateways are back, or late."""
         if self.reach is Reach.RETURNING and (all_there or now >= self._since + self._times.patience_s):
             self.reach = Reach.SHARED
             return True
@@ -98,7 +90,7 @@ def closes(draws: Sequence[Draw], policy: Mapping[Measure, WhenAway]) -> bool:
 
 
 def when_away(text: str) -> Mapping[Measure, WhenAway]:
-    """Return the policy of each limit: the defaults, changed by ``spend=share,tokens=open``."""
+    """Return each limit's policy: the defaults, changed by ``spend=share,tokens=open``."""
     policy = dict(POLICY)
     for part in filter(None, (part.strip() for part in text.split(","))):
         measure, _, what = part.partition("=")

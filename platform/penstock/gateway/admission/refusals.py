@@ -45,10 +45,7 @@ def over_limit(draw: Draw, retry_after_s: float, headers: Headers) -> OverLimit:
 def over_budget(
     refused: MeterDecision, draw: Draw, free_in_s: float, headers: Headers, now: float, *, has_run: bool = False
 ) -> OverBudget:
-    """Return the budget's error; ``now`` is Unix seconds, ``free_in_s`` the expected end of a running request.
-
-    ``has_run``: the refused request was running and got no top-up.
-    """
+    """``now`` is Unix seconds, ``free_in_s`` the expected end of a running request; ``has_run``: it got no top-up."""
     kind, text, wait_s = _case(refused, draw, free_in_s, now, has_run=has_run)
     return kind(text, retry_after_s=wait_s, reason=_reason(draw), headers=headers)
 

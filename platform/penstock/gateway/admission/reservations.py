@@ -47,11 +47,9 @@ Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
 class Journal(Protocol):
-    """Port: the spool on local disk, to which ledger rows are written first."""
+    """Port: the spool on local disk; raises ``StoreUnavailable`` if the disk is full."""
 
-    def opened(self, opening: Opening) -> None:
-        """Record a request's opening; raises ``StoreUnavailable`` if the disk is full."""
-        ...
+    def opened(self, opening: Opening) -> None: ...
 
     def delivered(self, request: RequestId, tokens: int) -> None: ...
 
@@ -59,8 +57,8 @@ class Journal(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """The request to reserve for; ``yields``: run on spare capacity instead of being refused for its rates."""
+class ReservationRequest:
+    """``yields``: run on spare capacity instead of being refused for its rates."""
 
     opening: Opening
     scopes: tuple[Scope, ...]
@@ -71,7 +69,7 @@ class Claim:
 
 @dataclass(slots=True, kw_only=True)
 class Reservation:
-    """One request's reservation; ``leases`` are those in the store: the first, and one per top-up."""
+    """``leases`` are those in the store: the first, and one per top-up."""
 
     opening: Opening
     cost: Cost
@@ -110,8 +108,7 @@ class Reservations:
         self._living: dict[RequestId, Reservation] = {}
         self._unsettled: dict[RequestId, dict[Measure, int]] = {}
 
-    async def open(self, claim: Claim, lease: Lease) -> Reservation:
-        """Reserve and write the ledger's opening; raises ``OverLimit``, ``OverBudget`` or ``StoreUnavailable``."""
+    async def open(self, claim: ReservationRequest, lease: Lease) -> Reservation:
         opening = claim.opening
         expected = self._expectation.tokens(opening.tenant, opening.version, claim.cost)
         wanted = await self._reserve(claim, _need(claim, expected), lease)
@@ -143,16 +140,13 @@ class Reservations:
         return sum(1 for reservation in self._living.values() if reservation.lease.deadline_at < latest)
 
     async def refuse_early(self, who: Principal, versions: Sequence[VersionId]) -> None:
-        """Raise the refusal that the caller's smallest request would get from each of these versions.
-
-        Nothing is drawn. Returns if one of the versions would take it, or if that is unknown.
-        """
+        """Raise the refusal that the caller's smallest request would get from all versions. Nothing is drawn."""
         refusals = [await self._refused_now(who, version) for version in versions] if who.scopes else []
         if refusals and all(refusals):
             raise min(filter(None, refusals), key=lambda error: error.retry_after_s or 0.0)
 
     async def draw_request(self, request: RequestId, who: Principal, version: VersionId) -> Headers:
-        """Draw one request of the caller's rates, for a call that needs no engine; raises ``OverLimit``."""
+        """For a call that needs no engine; raises ``OverLimit``."""
         every = least(who.scopes, version, self._clock.now()) if who.scopes else ()
         wanted = tuple(draw for draw in every if draw.measure is Measure.REQUESTS)
         decision = await self._take(request, wanted)
@@ -173,8 +167,7 @@ class Reservations:
         told = rate_headers(wanted, decision.remaining)
         return self._refusal(who.tenant, decision.refused_by, decision, told)
 
-    async def _reserve(self, claim: Claim, need: Need, lease: Lease) -> tuple[Draw, ...]:
-        """Make the draws; for a yielding request over its rates, only slots and budgets."""
+    async def _reserve(self, claim: ReservationRequest, need: Need, lease: Lease) -> tuple[Draw, ...]:
         request, tenant = claim.opening.request, claim.opening.tenant
         wanted = draws(claim.scopes, need, self._clock.now())
         if exposure.money(wanted) is None:
@@ -232,7 +225,7 @@ class Reservations:
                 await self._store.free(request)
 
     def close(self, reservation: Reservation, end: Settlement, *, gpu_s: float = 0.0, continued: int = 0) -> LedgerRow:
-        """Write the ledger row and learn the output length; ``flush`` settles the lease with the store."""
+        """Write the ledger row; ``flush`` settles the lease with the store."""
         usage = end.usage
         row = close(reservation.opening, end.outcome, usage, gpu_s=gpu_s, now=self._clock.now(), continued=continued)
         del self._living[reservation.opening.request]
@@ -250,7 +243,6 @@ class Reservations:
         return row
 
     async def flush(self) -> None:
-        """Settle ended leases with the store; failed ones are retried next round."""
         self._flushing = False
         for lease in list(self._unsettled):
             actual = self._unsettled.pop(lease, None)
@@ -258,14 +250,13 @@ class Reservations:
                 self._unsettled[lease] = actual
 
     async def inherit(self, rows: Sequence[LedgerRow]) -> None:
-        """Settle a dead gateway's open leases; those it had settled itself are unchanged."""
+        """Settle a dead gateway's open leases; those that it had settled stay unchanged."""
         for row in rows:
             used = {Measure.TOKENS: row.prompt_tokens + row.output_tokens, Measure.SPEND: int(row.cost)}
             self._unsettled.setdefault(row.request, used)
         await self.flush()
 
     def _settle(self, lease: RequestId, actual: dict[Measure, int]) -> None:
-        """Settle at once, or in the event loop's next iteration if the store is remote."""
         if self._at_once is not None:
             self._at_once.settle_now(lease, actual)
             return
@@ -283,9 +274,7 @@ class Reservations:
             self._journal.delivered(request, reservation.lease.delivered)
 
     async def top_up(self) -> None:
-        """Reserve more for answers that will exceed their reservation before the next round; end those that are
-        refused.
-        """
+        """Reserve more for answers that will exceed their reservation before the next round; end the refused ones."""
         for reservation in list(self._living.values()):
             made = reservation.lease.delivered - reservation.seen
             reservation.seen += made
@@ -315,7 +304,6 @@ class Reservations:
             end_early(self._refusal(reservation.opening.tenant, draw, refused, [], has_run=True))
 
     async def _take_more(self, reservation: Reservation, extra: int) -> MeterDecision | None:
-        """Reserve these tokens under a lease of their own; None if the store is unavailable."""
         cost = reservation.opening.price.of(prompt=0, cached=0, output=extra)
         amounts = {Measure.TOKENS: extra, Measure.SPEND: int(cost)}
         wanted = tuple(replace(d, amount=amounts[d.measure]) for d in reservation.draws if d.measure in amounts)
@@ -345,7 +333,6 @@ class Reservations:
     def _refusal(
         self, tenant: TenantId, draw: Draw, refused: MeterDecision, headers: Headers, *, has_run: bool = False
     ) -> OverLimit | OverBudget:
-        """Return the error; its retry time is the expected end of one of the tenant's own requests."""
         now = self._clock.monotonic()
         if draw.kind is MeterKind.BUDGET:
             free_in_s = self._held.next_free_s(tenant, 1, now)
@@ -359,19 +346,19 @@ def _is_rate(decision: MeterDecision) -> bool:
     return decision.refused_by is not None and decision.refused_by.kind is MeterKind.BUCKET
 
 
-def _worst(claim: Claim) -> int:
+def _worst(claim: ReservationRequest) -> int:
     """Return the request's highest possible cost, in micro-dollars."""
     cost = claim.cost
     return claim.opening.price.of(prompt=cost.prompt_tokens, cached=0, output=cost.output_tokens)
 
 
-def _paid_output(claim: Claim, held: int) -> int:
+def _paid_output(claim: ReservationRequest, held: int) -> int:
     price = claim.opening.price
     prompt = price.of(prompt=claim.cost.prompt_tokens, cached=0, output=0)
     return price.output_for(held - prompt, claim.cost.output_tokens)
 
 
-def _need(claim: Claim, expected: int) -> Need:
+def _need(claim: ReservationRequest, expected: int) -> Need:
     prompt = claim.cost.prompt_tokens
     return Need(
         version=claim.opening.version,

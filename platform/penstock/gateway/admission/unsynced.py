@@ -26,10 +26,7 @@ class _Debt:
 
 
 class UnsyncedLeases:
-    """Leases that this gateway granted while the store was unavailable.
-
-    Once reported to the store, each is valid there for ``hold_s`` unless it is renewed.
-    """
+    """Each is valid for ``hold_s`` once reported, unless it is renewed."""
 
     def __init__(self, me: str, clock: Clock, *, hold_s: float) -> None:
         self._me, self._clock, self._hold_s = me, clock, hold_s
@@ -51,7 +48,6 @@ class UnsyncedLeases:
 
     @contextmanager
     def undecided(self, lease: RequestId) -> Iterator[None]:
-        """Exclude this lease from ``take_back``: its request still waits for the store's decision."""
         self._undecided.add(lease)
         try:
             yield
@@ -62,7 +58,7 @@ class UnsyncedLeases:
         return lease in self._doubtful
 
     def ended(self, lease: RequestId, actual: Mapping[Measure, int]) -> bool:
-        """Record a lease's end; True if the store did not know it. Spend is counted from the ledger, not here."""
+        """True if the store did not know the lease. Spend is counted from the ledger, not here."""
         draws = self.living.pop(lease, ())
         if lease not in self._unsynced:
             return False
@@ -75,7 +71,7 @@ class UnsyncedLeases:
         return True
 
     async def sync(self, store: LimitStore) -> None:
-        """Report all leases to the store; those that it could not take stay. Raises ``StoreUnavailable``."""
+        """Leases that the store could not take stay. Raises ``StoreUnavailable``."""
         await self.take_back(store)
         await self.sync_running(store, list(self._unsynced))
         self._forget_old()
@@ -87,7 +83,7 @@ class UnsyncedLeases:
             await store.settle(carrier, {})
 
     async def take_back(self, store: LimitStore) -> None:
-        """Settle leases that the store may have granted although no request received the answer."""
+        """Settle leases that the store may have granted without an answer arriving."""
         for lease in self._doubtful - self._undecided:
             if lease not in self.living:
                 await store.settle(lease, NOTHING)
@@ -105,7 +101,7 @@ class UnsyncedLeases:
                 await store.settle(lease, NOTHING)
 
     async def _owe(self, store: LimitStore, debts: Sequence[_Debt]) -> RequestId:
-        """Report the use of ended leases under one lease, which counts once even if reported twice."""
+        """Report ended leases' use under one lease, which counts once."""
         lease = RequestId(f"{self._me}:debt:{self._paid}")
         sums: dict[str, Draw] = {}
         for debt in debts:

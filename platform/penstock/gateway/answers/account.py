@@ -57,7 +57,7 @@ class _Body(msgspec.Struct, gc=False):
 
 
 class Account(msgspec.Struct, frozen=True, gc=False):
-    """The account of one body or event; ``is_usage_only``: an OpenAI stream's last event, without choices."""
+    """``is_usage_only``: an OpenAI stream's last event, without choices."""
 
     usage: Usage | None = None
     finish: FinishReason | None = None
@@ -91,7 +91,6 @@ _REASONS = {
 
 
 def read(body: bytes) -> Account:
-    """Return a JSON body's account; an empty one for other bytes."""
     try:
         decoded = _DECODER.decode(body)
     except msgspec.MsgspecError:
@@ -112,7 +111,6 @@ def error_message(event: bytes) -> str | None:
 
 
 def refusal(event: bytes) -> EngineRefused | None:
-    """Return an error event's refusal; None if the engine itself failed."""
     fault = _fault(event)
     if fault is None:
         return None
@@ -131,7 +129,7 @@ def _fault(event: bytes) -> _Fault | None:
 
 
 def _usage(said: RawUsage) -> Usage:
-    """Return the token counts; Messages report the cached prompt tokens separately, so they are added."""
+    """Messages report cached prompt tokens separately, so they are added."""
     details = said.prompt_tokens_details or said.input_tokens_details
     read, made = said.cache_read_input_tokens or 0, said.cache_creation_input_tokens or 0
     prompt = max(0, said.prompt_tokens or said.input_tokens + read + made)
@@ -156,7 +154,7 @@ def _finish(body: _Body, inner: _Inner | None) -> FinishReason | None:
 
 
 def merged(before: Usage | None, said: Usage) -> Usage:
-    """Return both usages as one: a Messages stream reports the prompt first and the output last."""
+    """A Messages stream reports the prompt first and the output last."""
     if before is None:
         return said
     prompt = said.prompt_tokens or before.prompt_tokens

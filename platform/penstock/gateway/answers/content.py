@@ -19,8 +19,6 @@ _IDS = re.compile(rb'"(prompt_)?token_ids":\s*\[[\d,\s]*\]')
 
 
 class Function(msgspec.Struct, gc=False):
-    """A called function; events carry parts of the arguments."""
-
     name: str | None = None
     arguments: str | None = None
 
@@ -42,7 +40,7 @@ class _Chance(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """One alternative of an answer, or an event's part of it. Completions have ``text``, chats a message."""
+    """An alternative of an answer, or an event's part of it."""
 
     index: int = 0
     text: str | None = None
@@ -80,8 +78,6 @@ class Choices(msgspec.Struct, gc=False):
 
 
 class _Part(msgspec.Struct, gc=False):
-    """A block of Messages, or a part of a Responses item."""
-
     type: str = ""
     text: str | None = None
     thinking: str | None = None
@@ -93,8 +89,6 @@ class _Part(msgspec.Struct, gc=False):
 
 
 class _Item(msgspec.Struct, gc=False):
-    """A Responses item: a message, reasoning, or a function call."""
-
     type: str = ""
     content: list[_Part] | None = None
     call_id: str | None = None
@@ -142,7 +136,6 @@ _LABELS = msgspec.json.Decoder(_Labels)
 
 
 def choices(api: Api, body: bytes) -> list[Choice]:
-    """Return a whole answer's choices; Responses and Messages have one."""
     if api is Api.RESPONSES:
         answer = _RESPONSES.decode(body)
         return [_of_items(answer.output, answer.status)]
@@ -172,7 +165,7 @@ def first_of_each(data: Iterable[bytes]) -> list[Choice]:
 
 
 def token_ids(body: bytes) -> TokenIds | None:
-    """Return the token ids of prompt and answer; None for several choices, or if any is missing."""
+    """None for several choices, or if any is missing."""
     try:
         answer = _CHOICES.decode(body)
         (choice,) = answer.choices

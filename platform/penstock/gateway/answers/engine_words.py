@@ -39,7 +39,7 @@ _INPUT, _MISSING = "Input should be ", "Field required"
 
 
 def sentence(message: str, param: str = "") -> tuple[str, str]:
-    """Return an engine's error as a sentence, or none if the caller's text stays in it, and the field at fault."""
+    """Return a sentence, or none if the caller's text stays in it, and the field at fault."""
     found = list(_reasons(message))
     if found:
         field = _innermost([where for where, _ in found])
@@ -66,7 +66,6 @@ def _reason(text: str) -> str:
 
 
 def _joined(field: str, reasons: list[str]) -> str:
-    """Return the first faults as one sentence, without repeating a fault of the same kind and field."""
     said = list(dict.fromkeys(reasons))[:MAX_REASONS]
     kinds = [one.removeprefix(_INPUT) for one in said if one.startswith(_INPUT)]
     if kinds:
@@ -77,12 +76,12 @@ def _joined(field: str, reasons: list[str]) -> str:
 
 
 def _innermost(fields: list[str]) -> str:
-    """Return the first field that contains no other: if a text may be a list, the items' faults follow."""
+    """Return the first field that contains no other."""
     return next(one for one in fields if not any(other.startswith((f"{one}[", f"{one}.")) for other in fields))
 
 
 def _field(path: str) -> str:
-    """Return a path as callers write it, ``messages[0].content``, up to the first part that is no name."""
+    """Return a path as callers write it, up to the first part that is no name."""
     parts = [part.strip(" '\"") for part in re.split(r"[.,]", path.strip("()'"))]
     named = ""
     for part in parts:

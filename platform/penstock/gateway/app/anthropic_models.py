@@ -18,7 +18,6 @@ def is_asked(headers: Headers) -> bool:
 
 
 def info(card: Mapping[str, object]) -> Json:
-    """Return a model's card in Anthropic's form; every model listed is active."""
     made = datetime.fromtimestamp(int(str(card["created"])), UTC)
     return {
         "type": "model",
@@ -31,7 +30,6 @@ def info(card: Mapping[str, object]) -> Json:
 
 
 def page(cards: Sequence[Mapping[str, object]], query: Mapping[str, str], lifecycles: Sequence[str] = ()) -> Json:
-    """Return the page that ``limit``, ``after_id`` and ``before_id`` name. Raises ``InvalidField``."""
     found = list(cards) if not lifecycles or LIFECYCLES[0] in lifecycles else []
     if unknown := set(lifecycles) - set(LIFECYCLES):
         raise InvalidField(f"lifecycle is one of {', '.join(LIFECYCLES)}: {min(unknown)[:20]!a}", param="lifecycle")

@@ -14,7 +14,7 @@ from penstock.gateway.app.cors import CLOSED, Origins, adding
 from penstock.gateway.app.routes import crashed
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
-from penstock.gateway.deferred.bodies import bound_of
+from penstock.gateway.deferred.files import bound_of
 from penstock.gateway.oip import rest as oip
 from penstock.gateway.oip.rest import InferExchange
 from penstock.gateway.openai import head
@@ -31,8 +31,6 @@ PATHS: dict[str, Api] = {str(api): api for api in JSON_APIS}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge(Services):
-    """The inference APIs as an ASGI application; ``rest`` serves all other paths."""
-
     counting: Corridor
     rest: App
     responses: Corridor | None = None
@@ -61,7 +59,6 @@ class Edge(Services):
         await reply.end()
 
     def _questions(self, scope: Scope) -> App:
-        """Return the application for all routes except inference, with this route's bounds."""
         return Bounded(
             app=self.rest,
             limits=self.limits,
@@ -71,7 +68,7 @@ class Edge(Services):
         )
 
     def _exchange(self, scope: Scope) -> "Run | None":
-        """Return the exchange of an inference request; None for any other, or one that the routes refuse."""
+        """None for other paths, and for requests that the routes refuse."""
         if scope["type"] != "http" or scope["method"] != "POST" or queries.fault(scope) is not None:
             return None
         path: str = scope["path"]

@@ -29,17 +29,15 @@ _BY_ORIGIN: Headers = [(b"vary", b"origin")]
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The allowed origins, in lower case as browsers send them; ``*`` allows any."""
+    """In lower case as browsers send them; ``*`` allows any."""
 
     allowed: frozenset[str] = frozenset()
 
     def told(self, headers: Headers) -> Headers:
-        """Return the CORS headers to add to each answer for these request headers."""
         found = self._allowing(headers)
         return found + _MAY_READ if found else self._varying()
 
     def preflight(self, headers: Headers) -> Headers:
-        """Return the further headers of a preflight's answer, or raise ``OriginRefused``."""
         if not self._allowing(headers):
             raise OriginRefused
         return _MAY_SEND
@@ -55,7 +53,6 @@ class Origins:
         return [(b"access-control-allow-origin", origin), *_BY_ORIGIN]
 
     def _varying(self) -> Headers:
-        """Return ``Vary: Origin`` if answers differ by origin, for caches."""
         return _BY_ORIGIN if self.allowed - {ANY} else []
 
 
@@ -72,8 +69,6 @@ def adding(send: Send, more: Headers) -> Send:
 
 
 class Preflights:
-    """Answers browsers' preflight requests before the routes; other requests pass on."""
-
     def __init__(self, app: App, origins: Origins, refused: Callable[[Request, PenstockError], Response]) -> None:
         self._app, self._origins, self._refused = app, origins, refused
 

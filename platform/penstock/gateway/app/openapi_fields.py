@@ -6,7 +6,6 @@ from penstock.gateway.openai.verdicts import ANY, TABLE, Field
 
 
 def properties(api: Api) -> Json:
-    """Return the JSON Schema of each field, except those that are always refused."""
     fields = TABLE[api].kinds[ANY].fields.items()
     return {name: _schema(field, is_optional=True) for name, field in fields if _is_taken(field)}
 

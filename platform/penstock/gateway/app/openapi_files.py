@@ -1,7 +1,17 @@
 """Files in the API document: an upload is a multipart form, content a stream of bytes."""
 
 from penstock.domain.jobs.file import LEAST_KEPT_S, MOST_FILE_BYTES, MOST_KEPT_S, FilePurpose
-from penstock.gateway.app.openapi_parts import HEADERS, Json, answer, in_path, operation, page_of, parameter, ref
+from penstock.gateway.app.openapi_parts import (
+    HEADERS,
+    Json,
+    answer,
+    in_path,
+    operation,
+    page_of,
+    parameter,
+    ref,
+    responses_of,
+)
 from penstock.gateway.app.queries import known_at
 from penstock.gateway.deferred import files
 
@@ -42,9 +52,7 @@ def paths() -> Json:
     create["parameters"] = [parameter("idempotency-key", HEADERS["idempotency-key"])]
     page = operation("List files, newest first.", page_of("File"), more={404})
     content = operation("Read a file's bytes.", ref("File"), more={404})
-    responses = content["responses"]
-    assert isinstance(responses, dict)  # noqa: S101  made by `operation`
-    content["responses"] = responses | {
+    content["responses"] = responses_of(content) | {
         "200": answer("The bytes as they came.", {"application/octet-stream": {"schema": {"type": "string"}}})
     }
     return {

@@ -25,7 +25,6 @@ def ref(name: str) -> Json:
 def get(
     summary: str, schema: Json, *, content: str = "application/json", secured: bool = False, error: str = "Error"
 ) -> Json:
-    """Return a GET operation; a ``secured`` one needs a key."""
     statuses = {*_ANY_ROUTE, *([401, 403] if secured else [])}
     return {
         "summary": summary,
@@ -37,9 +36,7 @@ def get(
 def operation(
     summary: str, schema: Json, *, status: int = 200, body: Json | None = None, more: Iterable[int] = ()
 ) -> Json:
-    """Return an operation on the caller's own objects, with its body and further statuses; without jobs runners it is
-    not there.
-    """
+    """Return an operation on the caller's own objects; it is absent without jobs runners."""
     asked: Json = {} if body is None else {"requestBody": {"required": True, "content": {JSON: {"schema": body}}}}
     refusals = errors({*_ANY_ROUTE, 401, 403, 404, *more}, "Error")
     done = answer("Done.", {JSON: {"schema": schema}}, REPLAYED if status == ACCEPTED else None)
@@ -47,7 +44,6 @@ def operation(
 
 
 def page_of(name: str) -> Json:
-    """Return the schema of a list's page of these objects."""
     end: Json = {"type": ["string", "null"]}
     data: Json = {"type": "array", "items": ref(name)}
     return {
@@ -64,10 +60,18 @@ def page_of(name: str) -> Json:
 
 
 def one(described: Json, *named: str, statuses: set[int], error: str = "Error") -> Json:
-    """Return an operation on one object, named in the path, with these further statuses."""
+    """Return an operation on one object, named in the path."""
+    return {
+        **described,
+        "responses": {**responses_of(described), **errors(statuses, error)},
+        "parameters": in_path(*named),
+    }
+
+
+def responses_of(described: Json) -> Json:
     responses = described["responses"]
-    assert isinstance(responses, dict)  # noqa: S101  made by `get`
-    return {**described, "responses": {**responses, **errors(statuses, error)}, "parameters": in_path(*named)}
+    assert isinstance(responses, dict)  # noqa: S101  made by `get` or `operation`
+    return responses
 
 
 def in_path(*named: str) -> list[Json]:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from penstock.domain.errors import BadRequest, InvalidField, PenstockError, UnsupportedField
 from penstock.domain.serving.request import Api
 from penstock.gateway.app import anthropic_models
-from penstock.gateway.deferred import queries
+from penstock.gateway.deferred import access
 from penstock.gateway.openai import head
 from penstock.gateway.openai.parse import COUNTS
 from penstock.intake.types import App, Receive, Scope, Send
@@ -27,7 +27,6 @@ _MESSAGES = frozenset({str(Api.MESSAGES), *(path for path, api in COUNTS.items()
 
 
 def fault(scope: Scope) -> BadRequest | None:
-    """Return the refusal of the first parameter that the path does not read, or that is given twice."""
     if not scope.get("query_string"):
         return None
     is_anthropics = anthropic_models.is_asked(scope["headers"])
@@ -48,7 +47,7 @@ def known_at(path: str, *, is_anthropics: bool, method: str = GET) -> frozenset[
         return PAGES | {BETA}
     if is_anthropics and path.startswith(f"{MODELS}/"):
         return frozenset({BETA})
-    return queries.known_at(path) if method == GET else frozenset()
+    return access.known_at(path) if method == GET else frozenset()
 
 
 def _names(query: bytes) -> Iterator[str]:
@@ -56,8 +55,6 @@ def _names(query: bytes) -> Iterator[str]:
 
 
 class Asked:
-    """Passes requests on to the routes; refuses parameters, and versions of Anthropic's API, that they do not know."""
-
     def __init__(self, app: App, refused: Callable[[Request, PenstockError], Response]) -> None:
         self._app, self._refused = app, refused
 

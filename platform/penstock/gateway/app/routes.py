@@ -62,7 +62,7 @@ def application(
     origins: Origins = CLOSED,
     deferred: Sequence[Routes] = (),
 ) -> App:
-    """Return the routes; ``deferred`` adds those of deferred work, none if no runner does it."""
+    """``deferred`` adds routes of deferred work, none if no runner does it."""
     identity = refusals.identity
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_models(api, identity, facts)
@@ -132,7 +132,7 @@ def _add_requests(api: FastAPI, identity: Identity, facts: Facts) -> None:
 
 
 def _add_health(api: FastAPI, facts: Facts) -> None:
-    """Add the health routes, which answer yes or no; only the private listener's name the missing precondition."""
+    """Only the private listener's answers name the missing precondition."""
 
     @api.get(LIVE)
     async def health() -> Response:
@@ -154,7 +154,7 @@ def _add_health(api: FastAPI, facts: Facts) -> None:
 
 
 def _add_as_vllm(api: FastAPI, facts: Facts) -> None:
-    """Add vLLM's own health routes for load generators and hosts: a status without a body."""
+    """VLLM's own health routes: a status without a body."""
 
     async def health() -> Response:
         return Response(status_code=503 if facts.draining() or facts.missing() else 200)
@@ -179,7 +179,6 @@ def _credential(request: Request) -> str:
 
 
 def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]:
-    """Return the models this caller may name: aliases first, then pinned versions."""
     made = int(table.made_at)
     versions: dict[str, VersionEntry] = {version.id: version for version in table.versions}
     ready = {
@@ -198,7 +197,7 @@ def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]
 def _by_rules(
     table: RoutingTable, who: Principal, cards: Mapping[str, dict[str, object]]
 ) -> dict[str, dict[str, object]]:
-    """Return the cards of auto aliases: that of the last rule's model, with the largest context of all rules."""
+    """Cards of auto aliases: the last rule's model, with the largest context of all rules."""
     found: dict[str, dict[str, object]] = {}
     contexts = {str(version.id): version.max_model_len for version in table.versions}
     for auto in table.autos:
@@ -239,7 +238,7 @@ def _translated(error: HTTPException) -> PenstockError:
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """Answers with errors: counts and logs them, and records those of the caller's identity and limits."""
+    """Counts, logs and records refusals with the caller's identity and limits."""
 
     identity: Identity
     observer: ErrorObserver
@@ -266,8 +265,6 @@ def _spoken(path: str) -> Api | None:
 
 
 class _Named:
-    """Gives every request its id, and every answer the ``x-request-id`` header; Anthropic's clients read another."""
-
     def __init__(self, app: App, ids: Callable[[], str]) -> None:
         self._app, self._ids = app, ids
 

@@ -29,10 +29,8 @@ class Asks(Protocol):
     async def ask(
         self, worker: WorkerEntry, requests: Sequence[RequestId], *, within_s: float, wait_s: float = 0.0
     ) -> Mapping[RequestId, Used] | None:
-        """Return the usage so far, or the final one of requests that end within ``wait_s``; unknown requests are left
-        out.
-
-        None if the worker does not answer within ``within_s``.
+        """Return the usage, final of requests that end within ``wait_s``, without unknown ones. None if the worker does
+        not answer within ``within_s``.
         """
         ...
 
@@ -63,9 +61,7 @@ WITHIN_S = 0.4
 
 
 class LiveCounts:
-    """Token counts of running unstreamed answers, queried twice a second: limits and budgets can top up or end them
-    like streams (B4, B5).
-    """
+    """Token counts of running unstreamed answers, twice a second, so that limits can end them like streams (B4, B5)."""
 
     def __init__(self, running: Mapping[Lease, Admitted], asks: Asks) -> None:
         self._running, self._asks = running, asks

@@ -14,12 +14,11 @@ _FREE = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
 
 
 def due(answer: Answer, usage: Usage) -> Usage:
-    """Return the usage to pay for: none after an engine's or the platform's own error before the first token."""
+    """None after the engine's or platform's own error before the first token."""
     return Usage(exact=usage.exact) if answer.outcome in _FREE and answer.ttft_s is None else usage
 
 
 def counted(call: Call, used: Used) -> Usage:
-    """Return the gate's count as usage; a continued stream's kept tokens move from prompt to output."""
     prompt = max(0, used.prompt_tokens - call.attempts.kept_tokens)
     return Usage(
         prompt_tokens=prompt,
@@ -30,7 +29,6 @@ def counted(call: Call, used: Used) -> Usage:
 
 
 def guessed(call: Admitted, answer: Answer) -> Usage:
-    """Return the best estimate without the worker's count; not zero if the request ran."""
     known = answer.usage
     return Usage(
         prompt_tokens=max(known.prompt_tokens, call.prepared.prompt_tokens),
@@ -41,7 +39,7 @@ def guessed(call: Admitted, answer: Answer) -> Usage:
 
 
 def capped(usage: Usage, *, prompt: int, output: int) -> Usage:
-    """Return the usage if it is within the request's maximum; else the maximum, as a guess."""
+    """Return the usage, at most the request's maximum, then as a guess."""
     if usage.prompt_tokens <= prompt and usage.output_tokens <= output:
         return usage
     prompt = min(prompt, usage.prompt_tokens)
@@ -54,9 +52,8 @@ def capped(usage: Usage, *, prompt: int, output: int) -> Usage:
 
 
 def differs(call: Call, said: Usage, used: Used) -> bool:
-    """Tell whether the engine's account of a complete answer differs from the gate's count.
-
-    Beams are exempt: the engine counts those that it kept, the gate all that it ran.
+    """Tell whether a complete answer's account differs from the gate's. Beams are exempt: the engine counts those that
+    it kept.
     """
     if call.request.body.get("use_beam_search"):
         return False

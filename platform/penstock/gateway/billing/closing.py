@@ -38,7 +38,6 @@ class ForgivenEnds:
         self._counts: Counter[tuple[int, VersionId, Outcome]] = Counter()
 
     def closed(self, call: Admitted, answer: Answer) -> None:
-        """Count a request with a ledger row once its failure is known to be the caller's; copies don't count."""
         outcome = answer.outcome
         if call.copy is not None or not outcome.spends_error_budget:
             return

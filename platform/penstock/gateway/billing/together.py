@@ -29,9 +29,7 @@ class _Question:
 
 
 class Together:
-    """Combines queries to one worker; ``spawn`` starts them, since they outlive each bill. The times are those of
-    ``Asks``.
-    """
+    """``spawn`` starts queries, since they outlive each bill; the times are those of ``Asks``."""
 
     def __init__(self, asks: Asks, spawn: Spawn, *, within_s: float, wait_s: float) -> None:
         self._asks, self._spawn = asks, spawn
@@ -39,7 +37,6 @@ class Together:
         self._next: dict[str, _Question] = {}
 
     async def ask(self, worker: WorkerEntry, request: RequestId) -> Told:
-        """Return the worker's usage of this request, queried with others; None if it reports none in time."""
         loop = asyncio.get_running_loop()
         question = self._next.get(worker.url)
         if question is None:

@@ -33,8 +33,6 @@ else:  # frozen for mypy alone: at runtime each frozen one costs 5 µs of every 
 
 
 class Timings:
-    """One request's time by stage: ``mark`` closes the stage since the last mark."""
-
     __slots__ = ("_clock", "_last", "paused_s", "seconds", "started_at")
 
     def __init__(self, clock: Callable[[], float], started_at: float) -> None:
@@ -50,7 +48,7 @@ class Timings:
         self._last = now
 
     def spent(self, stage: Stage, seconds: float) -> None:
-        """Add these seconds to ``stage``; the next mark excludes them."""
+        """Add seconds to ``stage``; the next mark excludes them."""
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
         self._last += seconds
 
@@ -70,8 +68,6 @@ def unnoted(_: VersionId) -> None: ...
 
 @dataclass(slots=True, eq=False)
 class Attempts:
-    """A request's attempts at workers, written by dispatch and relay alone; a call and its later forms share one."""
-
     worker: WorkerEntry | None = None
     asks_again: bool = False
     """Workers that have just refused its tenant are asked, too."""
@@ -107,10 +103,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Call:
-    """One request with all data that the stages have added; each stage returns a new call.
-
-    ``Chosen`` and ``Admitted`` are later forms, with fewer unknowns.
-    """
+    """``Chosen`` and ``Admitted`` are later forms, with fewer unknowns."""
 
     request: InferenceRequest
     principal: Principal
@@ -160,7 +153,7 @@ class Call:
 
     @property
     def demand(self) -> Demand:
-        """The request for comparison with a full queue's refusal; a copy waits in no tenant's queue."""
+        """For comparison with a full queue's refusal; a copy waits in no tenant's queue."""
         request = self.request
         if self.copy is not None:
             return ANY
@@ -168,7 +161,7 @@ class Call:
 
     @property
     def received_at(self) -> float:
-        """The monotonic second after the upload, from which the platform's time counts."""
+        """After the upload: from here the platform's time counts."""
         return self.request.arrived_at + self.timings.seconds.get(Stage.UPLOAD, 0.0)
 
     def is_own(self, answer: "Answer") -> bool | None:
@@ -181,7 +174,7 @@ class Call:
         return outcome is Outcome.DEADLINE and self._had_too_little_time(refusal)
 
     def named(self, answer: "Answer") -> "Answer":
-        """Return the answer; a missed deadline that the caller caused gets its own outcome."""
+        """A missed deadline that the caller caused gets its own outcome."""
         if answer.outcome is not Outcome.DEADLINE:
             return answer
         return replace(answer, outcome=outcome_of(answer.outcome, is_own=bool(self.is_own(answer))))
@@ -200,7 +193,6 @@ class Call:
         return until - self.received_at - paused_s < self.pace.of(tokens / self.request.cost.sequences)
 
     def tell_outcome(self, answer: "Answer", tell: Callable[[Outcome], None]) -> None:
-        """Report the outcome, at once or when its cause is known."""
         outcome, doubt = answer.outcome, self.attempts.doubt
         if doubt is not None and outcome in ENGINES_WORD:
             doubt.then(lambda is_own: tell(outcome_of(outcome, is_own=is_own)))
@@ -209,7 +201,6 @@ class Call:
 
     @property
     def cost(self) -> Cost:
-        """The most that the request may cost, by present knowledge."""
         if self._cost is not None:
             return self._cost
         cost = self.request.cost
@@ -222,7 +213,7 @@ class Call:
 
 
 class Due(NamedTuple):
-    """A call's deadline in monotonic seconds, and the pace by which its end is judged."""
+    """Monotonic deadline, and the pace by which the end is judged."""
 
     at: float
     is_own: bool
@@ -237,7 +228,6 @@ class Chosen(Call):
 
     @property
     def slo(self) -> Tier:
-        """The SLO tier of the request: its service tier's, else its version's."""
         return self.principal.tier.slo or self.version.tier
 
     def refused(self, due: Due) -> "Chosen":
@@ -275,8 +265,6 @@ class Admitted(Chosen):
 
 @dataclass(slots=True)
 class Progress:
-    """A request's progress through the pipeline, which alone writes it."""
-
     call: Call
     answer: "Answer | None" = None
 
@@ -285,7 +273,6 @@ def unknown() -> None: ...
 
 
 def no_ids() -> TokenIds | None:
-    """Return None: the engine has not sent the token ids."""
     return None
 
 

@@ -8,14 +8,13 @@ EVERYBODY = TenantId("")
 
 
 class Demand(NamedTuple):
-    """A request before its body is read; without a deadline (0) it waits forever."""
+    """Without a deadline (0) it waits forever."""
 
     tenant: TenantId = EVERYBODY
     body_bytes: int = 0
     deadline_s: float = 0.0
 
     def is_like(self, refused: "Demand") -> bool:
-        """Tell whether another request's refusal applies to this one: it is no smaller and waits no longer."""
         is_patient = refused.deadline_s and not 0 < self.deadline_s <= refused.deadline_s
         return self.body_bytes >= refused.body_bytes and not is_patient
 

@@ -6,9 +6,7 @@ Hear = Callable[[bool], None]
 
 
 class Doubt:
-    """The open question whether a caller caused a failure: settled once; listeners are called then, or at once if it is
-    settled.
-    """
+    """Settled once; listeners are called then, or at once if it is settled."""
 
     __slots__ = ("_hear", "is_own")
 
@@ -17,7 +15,6 @@ class Doubt:
         self._hear: list[Hear] = []
 
     def settle(self, *, is_own: bool) -> None:
-        """Record whether the caller caused the failure, and tell the listeners; later calls have no effect."""
         if self.is_own is not None:
             return
         self.is_own = is_own

@@ -18,8 +18,6 @@ from penstock.gateway.calls.relay import Reply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The end of an internal request: its call so far, its answer, and its refusal."""
-
     call: Call
     answer: Answer
     body: bytes = b""

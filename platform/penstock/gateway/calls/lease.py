@@ -25,9 +25,7 @@ class Settlement:
 
 
 class LeaseOwner(Protocol):
-    def released(self, lease: "Lease") -> None:
-        """Free the slots at once; the usage is still unknown."""
-        ...
+    def released(self, lease: "Lease") -> None: ...
 
     def ended(self, lease: "Lease") -> None: ...
 
@@ -36,7 +34,7 @@ class LeaseOwner(Protocol):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Lease:
-    """The right to run one request until monotonic ``deadline_at``; ``settle`` works once."""
+    """The right to run one request; ``settle`` works, and returns True, once."""
 
     opened_at: float
     deadline_at: float
@@ -63,13 +61,11 @@ class Lease:
     settlement: Settlement | None = None
 
     def release(self, now: float) -> None:
-        """Free the slots: nothing runs any more, and the usage is still unknown."""
         if self.held_s is None and self.owner is not None:
             self.owner.released(self)
         self._end(now)
 
     def settle(self, outcome: Outcome, usage: Usage, now: float) -> bool:
-        """End the lease; True the first time, False after that."""
         if self.settlement is not None:
             return False
         self._end(now)

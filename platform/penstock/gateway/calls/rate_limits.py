@@ -14,7 +14,6 @@ _DURATION = re.compile(rb"(?:(\d+)m(?!s))?(?:([\d.]+)(ms|s))?")
 
 
 def anthropics(told: Headers, now: float) -> list[tuple[bytes, bytes]]:
-    """Return Anthropic's headers for these headers of OpenAI's, at Unix second ``now``."""
     made = []
     for name, value in told:
         if found := _OPENAIS.fullmatch(name):

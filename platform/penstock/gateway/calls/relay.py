@@ -45,28 +45,56 @@ class Reply(Protocol):
     def finish(self) -> None: ...
 
     def abort(self) -> None:
-        """Drop the connection, because its client no longer reads."""
+        """Drop the connection: its client no longer reads."""
         ...
 
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
-        """Register callbacks: the client disconnects, its buffer is full (bounded), the buffer has room again."""
+        """``on_pause``: the client's buffer is full (bounded)."""
         ...
 
 
-class Source(Protocol):
-    """The worker's answer for the relay: the dispatcher's present attempt."""
+class PassedReply:
+    """A ``Reply`` over another; what passes is changed or looked at by its subclasses."""
 
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+
+    @property
+    def started(self) -> bool:
+        return self._reply.started
+
+    @property
+    def gone(self) -> bool:
+        return self._reply.gone
+
+    def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self._reply.start(status, headers)
+
+    def write(self, data: bytes) -> None:
+        self._reply.write(data)
+
+    def finish(self) -> None:
+        self._reply.finish()
+
+    def abort(self) -> None:
+        self._reply.abort()
+
+    def watch(
+        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
+    ) -> None:
+        self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)
+
+
+class Source(Protocol):
     def pause(self) -> None:
         """Stop reading: TCP propagates the client's slowness to the engine."""
         ...
 
     def resume(self) -> None: ...
 
-    def abort(self, error: PenstockError) -> None:
-        """Close the worker's connection; a waiting dispatcher raises ``error``."""
-        ...
+    def abort(self, error: PenstockError) -> None: ...
 
 
 class Relay(Receiver, Protocol):
@@ -76,25 +104,21 @@ class Relay(Receiver, Protocol):
 
     @property
     def has_delivered(self) -> bool:
-        """True once this attempt has delivered output: the dispatcher can't retry any more."""
+        """This attempt has delivered output: the dispatcher can't retry any more."""
         ...
 
     @property
     def stopped(self) -> PenstockError | None:
-        """The reason against further attempts (client left, deadline passed); None if there is none."""
+        """Reason against further attempts: client left, deadline passed."""
         ...
 
     @property
-    def wants_token_ids(self) -> bool:
-        """True if the engine should send token ids, so that another worker can continue."""
-        ...
+    def wants_token_ids(self) -> bool: ...
 
     async def rest(self) -> Rest | None:
-        """Wait for the answer's end (None), or for a break that another worker may continue."""
+        """Wait for the answer's end (None), or a break that another worker may continue."""
         ...
 
-    def fail(self, error: PenstockError) -> Answer:
-        """End the reply with this error: in band after the first byte, else with a status."""
-        ...
+    def fail(self, error: PenstockError) -> Answer: ...
 
     async def answer(self) -> Answer: ...

@@ -35,9 +35,7 @@ def ticket_of(call: Admitted, clocks_apart: float) -> Ticket:
 
 
 def of_rest(ticket: Ticket, rest: Rest) -> Ticket:
-    """Return the ticket for the rest of a broken stream: delivered tokens count as prompt, and the request has
-    started.
-    """
+    """Delivered tokens count as prompt, and the request has started."""
     expected = min(rest.output_tokens, ticket.expected_output_tokens)
     return replace(
         ticket, prompt_tokens=rest.prompt_tokens, expected_output_tokens=expected, start_by=0.0, kv_waits=True
@@ -45,7 +43,7 @@ def of_rest(ticket: Ticket, rest: Rest) -> Ticket:
 
 
 def queues_as(call: Call) -> TenantId:
-    """Return the tenant under which the request queues at a worker; a shadow copy has a queue of its own."""
+    """A shadow copy has a queue of its own."""
     return call.principal.tenant if call.copy is None else TenantId(f"{SHADOWS}/{call.copy.tenant}")
 
 

@@ -10,9 +10,8 @@ from penstock.domain.tenancy.tenant import Principal
 
 
 def shares_of(route: Route, versions: Mapping[str, VersionEntry], who: Principal) -> tuple[Share, ...]:
-    """Return an alias's shares for this caller; an alias without any does not exist for the caller.
-
-    A version without weight answers only tenants with an override.
+    """An alias without shares does not exist for the caller. A version without weight answers only tenants with an
+    override.
     """
     own = next((one.version for one in route.overrides if one.tenant == who.tenant), None)
     return tuple(

@@ -6,7 +6,6 @@ from penstock.domain.serving.request import Sealed
 
 
 def uses_tools(body: Mapping[str, object]) -> bool:
-    """Tell whether the answer may be a tool call, which is useless when truncated."""
     return bool(body.get("tools")) and body.get("tool_choice") not in NO_CALL
 
 
@@ -15,7 +14,7 @@ GREEDY_BELOW = 1e-5
 
 
 def is_greedy(body: Mapping[str, object], default: float | None = None) -> bool:
-    """Tell whether each token is the likeliest; ``default`` is the version's temperature."""
+    """Each token is the likeliest; ``default`` is the version's temperature."""
     temperature = body.get("temperature")
     chosen = default if temperature is None else temperature
     return isinstance(chosen, int | float) and chosen < GREEDY_BELOW
@@ -26,7 +25,6 @@ NO_CALL = ("none", {"type": "none"})
 
 
 def is_structured(body: Mapping[str, object]) -> bool:
-    """Tell whether the answer has a structure that truncation would break."""
     text = body.get("text")
     formats = (
         body.get("response_format"),
@@ -59,9 +57,8 @@ _WARMEST = 1.0
 
 
 def leaves_end(body: Mapping[str, object], besides: frozenset[str] = frozenset()) -> bool:
-    """Tell whether only the model decides the end of its single answer.
-
-    Any field except the known harmless ones and ``besides`` makes this False.
+    """Tell whether only the model decides the single answer's end: any field but harmless ones and ``besides`` makes
+    this False.
     """
     named = {name for name, value in body.items() if value is not None and (value or name not in _SILENT)}
     if named - _LEAVES_END - besides - ({"n"} if body.get("n") == 1 else set()):

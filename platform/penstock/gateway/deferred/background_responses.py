@@ -23,8 +23,6 @@ _OF_THE_ANSWER = ("stream", "stream_options")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundRequest:
-    """A background response as its caller wants it; ``body`` holds the whole conversation."""
-
     body: Mapping[str, object]
     previous: str | None
     keeps_events: bool
@@ -35,16 +33,15 @@ class BackgroundRequest:
 
 class Background(Protocol):
     async def submit(self, who: Principal, wish: BackgroundRequest) -> ResponseId:
-        """Store the response and its job; under an idempotency key that was used before, return that response.
-
-        Raises the ``BadRequest`` that the API itself would answer with, and ``OverLimit`` if too much is queued.
+        """Under an idempotency key that was used before, return that response. Raises the ``BadRequest`` that the API
+        itself would answer with, and ``OverLimit`` if too much is queued.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCorridor:
-    """The corridor of ``/v1/responses``; ``kept`` answers requests that are not for the background."""
+    """``kept`` answers requests that are not for the background."""
 
     kept: Corridor
     background: Background
@@ -91,8 +88,6 @@ class StoredCorridor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnstoredCorridor:
-    """The corridor of ``/v1/responses`` of a platform without job runners: nothing is stored."""
-
     corridor: Corridor
 
     async def serve(self, progress: Progress, reply: Reply) -> None:

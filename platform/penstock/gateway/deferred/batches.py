@@ -41,8 +41,6 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
-    """A batch as its caller wants it; ``output_keep_s`` is 0 if not given."""
-
     input_file: FileId
     endpoint: Api
     window: str
@@ -52,16 +50,16 @@ class NewBatch:
 
 
 class Batches(Protocol):
-    """The service behind these routes; batches and files of other tenants raise ``UnknownObject``."""
+    """Batches and files of other tenants raise ``UnknownObject``."""
 
     async def create(self, who: Principal, wish: NewBatch) -> tuple[Batch, bool]:
-        """Return the stored batch, and whether an earlier request under its idempotency key made it."""
+        """Also whether an earlier request under its idempotency key made it."""
         ...
 
     async def find(self, who: Principal, batch: BatchId) -> Batch: ...
 
     async def page(self, who: Principal, page: Paged) -> tuple[Sequence[Batch], bool]:
-        """Return the batches of a page, and whether there are more."""
+        """Return a page's batches, and whether there are more."""
         ...
 
     async def cancel(self, who: Principal, batch: BatchId) -> Batch:
@@ -139,7 +137,7 @@ def _kept_s(asked: _Expiry | None) -> float:
 
 
 def told(batch: Batch) -> dict[str, object]:
-    """Return the batch as JSON; times are whole Unix seconds, null if they have not come."""
+    """Times are whole Unix seconds, null if they have not come."""
     times = {f"{state}_at": int(batch.at(state)) or None for state in BatchState if state is not BatchState.VALIDATING}
     prompt, output, counts = batch.tokens.prompt, batch.tokens.output, batch.counts
     return {

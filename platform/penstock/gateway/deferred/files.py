@@ -4,7 +4,7 @@ An upload is parsed as it comes and handed on piece by piece; the order of its p
 soon as they are known, at the latest at its end.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,7 +36,31 @@ from penstock.gateway.deferred import shapes
 from penstock.gateway.deferred.access import Access
 from penstock.gateway.deferred.forms import FormReader, Part
 from penstock.gateway.openai import head
+from penstock.intake.bodies import QUESTION, BodyBound
 from penstock.intake.share import SharedRoom
+from penstock.intake.types import Scope
+
+MOST_JOB_BYTES = 16 << 20
+"""A prompt that fills a context of a million tokens, in any language; the caller's own models lower it."""
+
+MOST_FORM_BYTES = 64 << 10
+"""Bytes of an upload beside its file."""
+LEAST_UPLOAD_BYTES_S = 128 << 10
+"""A slow home's line uploads; the largest file takes at most 27 minutes of one of the gateway's uploads."""
+UPLOAD_BYTES = 2 << 20
+"""Bytes of an upload in memory: a piece from the network, and what is sealed and not yet written."""
+
+BODIES: Mapping[tuple[str, str], BodyBound] = {
+    ("POST", "/v1/jobs"): BodyBound(most_bytes=MOST_JOB_BYTES),
+    ("POST", "/v1/files"): BodyBound(
+        most_bytes=MOST_FILE_BYTES + MOST_FORM_BYTES, least_bytes_s=LEAST_UPLOAD_BYTES_S, held_bytes=UPLOAD_BYTES
+    ),
+}
+
+
+def bound_of(scope: Scope) -> BodyBound:
+    return BODIES.get((scope.get("method", ""), scope.get("path", "")), QUESTION)
+
 
 FILES = "/v1/files"
 ONE = f"{FILES}/{{file}}"
@@ -55,8 +79,6 @@ _FIELDS = frozenset({"purpose", _ANCHOR, _SECONDS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWish:
-    """What a caller says of a file; ``expires_after_s`` is 0 if not given."""
-
     name: str
     purpose: FilePurpose
     expires_after_s: float
@@ -66,7 +88,7 @@ class Upload(Protocol):
     async def write(self, data: bytes) -> None: ...
 
     async def finish(self, wish: FileWish) -> StoredFile:
-        """Return the file; one that an earlier upload under the idempotency key made, if it is the same."""
+        """The file of an earlier upload under the idempotency key, if it is the same."""
         ...
 
 
@@ -74,13 +96,13 @@ class Files(Protocol):
     """The service behind these routes; files of other tenants raise ``UnknownObject``."""
 
     def upload(self, who: Principal, key: str, declared_bytes: int) -> AbstractAsyncContextManager[Upload]:
-        """Reserve room for an upload under this idempotency key (or none); nothing of one that breaks off stays."""
+        """Reserves room; nothing of an upload that breaks off stays."""
         ...
 
     async def find(self, who: Principal, file: str) -> StoredFile: ...
 
     async def page(self, who: Principal, wanted: FilePage) -> tuple[tuple[StoredFile, ...], bool]:
-        """Return the files of a page, and whether there are more."""
+        """Return a page's files, and whether there are more."""
         ...
 
     def content(self, file: StoredFile) -> AsyncIterator[bytes]: ...
@@ -180,7 +202,7 @@ def _wanted(request: Request) -> FilePage:
 
 
 class _Form:
-    """An upload's form: bytes of its file pass through, fields are kept."""
+    """Bytes of the file pass through, fields are kept."""
 
     def __init__(self, content_type: str) -> None:
         self._reader = FormReader(content_type)
@@ -204,7 +226,7 @@ class _Form:
                     raise InvalidField(f"the field has more than {MOST_VALUE_BYTES} bytes", param=self._part.name)
 
     def wish(self) -> FileWish:
-        """Return what the whole form says; raises the first fault, naming its field."""
+        """Raises the first fault, naming its field."""
         self._end_part()
         self._reader.end()
         if self._file_name is None:

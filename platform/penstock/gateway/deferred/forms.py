@@ -27,7 +27,7 @@ class NotAForm(BadRequest):
 
 
 class Part(NamedTuple):
-    """The beginning of a part; its bytes follow. ``filename`` is None for a plain field."""
+    """Its bytes follow. ``filename`` is None for a plain field."""
 
     name: str
     filename: str | None
@@ -42,7 +42,7 @@ class _At(Enum):
 
 
 class FormReader:
-    """``feed`` yields parts and their bytes in order, ``end`` checks that the form was whole."""
+    """``end`` checks that the form was whole."""
 
     def __init__(self, content_type: str) -> None:
         found = _BOUNDARY.match(content_type)

@@ -51,7 +51,7 @@ class _Replay(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """A job as its caller wants it; ``deadline_s`` and ``not_before`` are 0 if not given."""
+    """``deadline_s`` and ``not_before`` are 0 if not given."""
 
     api: Api
     request: bytes
@@ -64,8 +64,6 @@ class JobRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """A page of jobs; empty texts are no filter."""
-
     page: Paged
     state: str = ""
     model: str = ""
@@ -73,8 +71,6 @@ class JobQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAnswer:
-    """A job with its stored answer (empty without one) and its attempts."""
-
     job: Job
     answer: bytes = b""
     attempts: Sequence[Attempt] = ()
@@ -84,13 +80,13 @@ class Jobs(Protocol):
     """The service behind these routes; objects of other tenants raise ``UnknownObject``."""
 
     async def submit(self, who: Principal, wish: JobRequest) -> tuple[Job, bool]:
-        """Return the stored job, and whether an earlier submit under its idempotency key made it."""
+        """Also whether an earlier submit under its idempotency key made it."""
         ...
 
     async def find(self, who: Principal, name: str) -> JobAnswer: ...
 
     async def page(self, who: Principal, wanted: JobQuery) -> tuple[Sequence[Job], bool]:
-        """Return the jobs of a page, and whether there are more."""
+        """Return a page's jobs, and whether there are more."""
         ...
 
     async def cancel(self, who: Principal, name: str) -> Job:
@@ -98,11 +94,11 @@ class Jobs(Protocol):
         ...
 
     async def replay(self, who: Principal, name: str) -> Job:
-        """Queue a failed or cancelled job again; raises ``Conflict`` for any other."""
+        """A failed or cancelled job; raises ``Conflict`` for any other."""
         ...
 
     async def replay_all(self, who: Principal, model: str) -> int:
-        """Queue failed jobs again, oldest first, as many as one replay takes; return their number."""
+        """Oldest first, as many as one replay takes; return their number."""
         ...
 
     async def delete(self, who: Principal, name: str) -> None:
@@ -188,7 +184,7 @@ def _wanted(query: Mapping[str, str]) -> JobQuery:
 
 
 def told(job: Job) -> dict[str, object]:
-    """Return the job as JSON; times are whole Unix seconds, null if they have not come."""
+    """Times are whole Unix seconds, null if they have not come."""
     return {
         "id": job.name,
         "object": "job",

@@ -17,7 +17,7 @@ from penstock.domain.jobs.stored_response import ResponseId, StoredResponse, obj
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Progress
-from penstock.gateway.calls.relay import Reply
+from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.deferred import response_bodies, turns
 from penstock.gateway.deferred.stored_responses import ResponseStore
 from penstock.gateway.deferred.stored_turns import StoredTurns
@@ -33,8 +33,6 @@ _UNNAMED = b'"previous_response_id":null'
 
 
 class KeepOutcome(StrEnum):
-    """What became of an answer to keep; also a metric's label."""
-
     KEPT = "kept"
     FAILED = "failed"
     DROPPED = "dropped"
@@ -50,7 +48,7 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptResponses:
-    """A corridor before another; ``spawn`` runs what an answer does not wait for."""
+    """``spawn`` runs what an answer does not wait for."""
 
     corridor: Corridor
     turns: StoredTurns
@@ -105,43 +103,12 @@ class KeptResponses:
             self.pending.size_bytes -= len(context) + len(body)
 
 
-class PassedReply:
-    """A ``Reply`` over another; what passes is changed or looked at by its subclasses."""
-
-    def __init__(self, reply: Reply, *, is_stream: bool) -> None:
-        self._reply, self._is_stream = reply, is_stream
-
-    @property
-    def started(self) -> bool:
-        return self._reply.started
-
-    @property
-    def gone(self) -> bool:
-        return self._reply.gone
-
-    def start(self, status: int, headers: Headers) -> None:
-        self._reply.start(status, headers)
-
-    def write(self, data: bytes) -> None:
-        self._reply.write(data)
-
-    def finish(self) -> None:
-        self._reply.finish()
-
-    def abort(self) -> None:
-        self._reply.abort()
-
-    def watch(
-        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
-    ) -> None:
-        self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)
-
-
 class TailReply(PassedReply):
-    """Keeps a whole answer, or of a stream its last event."""
+    """Keeps a whole answer, or a stream's last event."""
 
     def __init__(self, reply: Reply, *, is_stream: bool) -> None:
-        super().__init__(reply, is_stream=is_stream)
+        super().__init__(reply)
+        self._is_stream = is_stream
         self._pieces: list[bytes] = []
 
     def write(self, data: bytes) -> None:
@@ -150,7 +117,6 @@ class TailReply(PassedReply):
             self._pieces.append(data)
 
     def body(self) -> bytes:
-        """Return the response object; empty if the answer has none."""
         whole = b"".join(self._pieces)
         if not self._is_stream:
             return whole
@@ -162,7 +128,8 @@ class NamedReply(PassedReply):
     """Names the response before, which an engine does not know, in the answer's response objects."""
 
     def __init__(self, reply: Reply, previous: str, *, is_stream: bool) -> None:
-        super().__init__(reply, is_stream=is_stream)
+        super().__init__(reply)
+        self._is_stream = is_stream
         self._previous = previous
         self._head: tuple[int, Headers] | None = None
         self._pieces: list[bytes] = []

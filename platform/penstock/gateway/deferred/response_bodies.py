@@ -40,8 +40,6 @@ def _unsealed(value: object) -> msgspec.Raw:
 
 
 class _StatusFields(msgspec.Struct):
-    """What is read of a response object; every other field is skipped."""
-
     id: str = ""
     status: str = ""
 
@@ -72,7 +70,7 @@ def status_of(body: bytes) -> str:
 
 
 def is_answer(body: bytes) -> bool:
-    """Tell whether a model has ended this response, at its end or at a bound."""
+    """A model has ended this response, at its end or at a bound."""
     return status_of(body) in (ResponseStatus.COMPLETED, ResponseStatus.INCOMPLETE)
 
 
@@ -82,12 +80,10 @@ def response_in(event: bytes) -> bytes:
 
 
 def continued(body: bytes, previous: str) -> bytes:
-    """Return the response object with the one before it named."""
     return msgspec.json.encode({**decoded(body), "previous_response_id": previous})
 
 
 def own_fields(response: ResponseId, created_at: float, previous: str | None, *, is_background: bool) -> Object:
-    """Return what an engine does not know of a response."""
     return {
         "id": response,
         "created_at": int(created_at),
@@ -98,7 +94,6 @@ def own_fields(response: ResponseId, created_at: float, previous: str | None, *,
 
 
 def beginning(model: str, body: Mapping[str, object], own: Object) -> bytes:
-    """Return the object as it is shown until an engine has written another."""
     echoed = {name: default if body.get(name) is None else body[name] for name, default in _ECHOED.items()}
     unknown: Object = {"error": None, "incomplete_details": None, "output": [], "usage": None}
     return _ENCODER.encode(
@@ -111,7 +106,7 @@ def with_status(begun: bytes, status: ResponseStatus, error: Object | None = Non
 
 
 def error_of(status: int, code: str, answer: bytes) -> Object:
-    """Return the error of a failed response: its code among OpenAI's, and the message of the error's own answer."""
+    """The code is among OpenAI's, the message that of the error's own answer."""
     try:
         told = decoded(answer).get("error") if answer else None
     except msgspec.DecodeError:
@@ -127,7 +122,7 @@ def _code(status: int) -> str:
 
 
 def completed(final: Object, own: Object, ended_at: float, platforms: object = None) -> bytes:
-    """Return the body to keep of an engine's final object; ``platforms`` is the platform's own field of an answer."""
+    """``platforms`` is the platform's own field of an answer."""
     more: Object = {"completed_at": int(ended_at)} if final.get("status") == ResponseStatus.COMPLETED else {}
     more |= {} if platforms is None else {"penstock": platforms}
     return msgspec.json.encode({**final, **own, **more})

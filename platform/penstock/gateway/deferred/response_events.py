@@ -34,10 +34,7 @@ def encoded(event: Mapping[str, object], number: int) -> bytes:
 
 
 class AttemptEvents:
-    """Reads one attempt's stream: ``feed`` returns events to keep; the end stays here for the job's own end.
-
-    ``own`` are the fields of the response object that an engine does not know.
-    """
+    """The end stays here for the job's own end; ``own`` are fields that an engine does not know."""
 
     def __init__(self, own: Mapping[str, object], begun: Begun) -> None:
         self._own, self._begun = own, begun
@@ -49,7 +46,6 @@ class AttemptEvents:
         """The platform's own field of the answer, which a stream has as a comment."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the complete events, numbered; raises ``ValueError`` for bytes that are no events."""
         return [self._numbered(event) for event in self._events(self._scanner.feed(data))]
 
     def _events(self, data: bytes) -> Iterator[Event]:
@@ -93,7 +89,7 @@ class AttemptEvents:
 
 
 def _stub(item: Event) -> Event:
-    """Return an item's identity without any text of it: it is kept in a row, for a later attempt to close it."""
+    """An item's identity without text, kept in a row so that a later attempt can close it."""
     kind = str(item.get("type"))
     shown = {name: item[name] for name in _IDENTITY if item.get(name) is not None}
     return {**shown, **_EMPTY.get(kind, {}), "status": "incomplete"}

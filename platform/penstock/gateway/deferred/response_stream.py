@@ -36,7 +36,7 @@ class ResponseStream:
     stored: StoredResponses
 
     async def events(self, found: Found, after: int = NOTHING_SEEN) -> AsyncIterator[bytes]:
-        """Yield the events beyond ``after``; a deleted response's end without a last one."""
+        """Events beyond ``after``; a deleted response ends without a last one."""
         begun = await self.stored.beginning(found)
         for number, kind in enumerate(_BEFORE):
             if number > after:
@@ -51,7 +51,7 @@ class ResponseStream:
                 yield BEAT
 
     async def _step(self, now: Found, look: "_Look") -> tuple[Sequence[bytes], Found | None]:
-        """Return the news since the last look, and the response as it is then; None after its end."""
+        """News since the last look, and the response now; None after its end."""
         stored = now.stored
         try:
             pieces = await self.stored.rows.events(stored.id, look.number, newest_only=look.is_fresh)
@@ -71,7 +71,7 @@ class ResponseStream:
         return data if piece.first > seen else response_events.after(data, seen)
 
     async def _end(self, found: Found, seen: int) -> bytes:
-        """Return the last event, which no piece holds; nothing if it was seen."""
+        """The last event, which no piece holds."""
         number = (await self.stored.rows.begun(found.stored.id)).number
         if number <= seen:
             return b""
@@ -81,8 +81,6 @@ class ResponseStream:
 
 
 class _Look:
-    """How far a client has seen the events, and when to look for more."""
-
     def __init__(self, after: int) -> None:
         self.is_fresh = after < FIRST_EVENT
         self.number = max(after, FIRST_EVENT - 1)
@@ -104,7 +102,7 @@ class _Look:
 
 
 async def sent(events: AsyncIterator[bytes], reply: Reply, stall_s: float) -> None:
-    """Write the events at the reader's pace. Raises ``ClientGone`` or ``ReaderTooSlow``; the events stay kept."""
+    """At the reader's pace. Raises ``ClientGone`` or ``ReaderTooSlow``; the events stay kept."""
     room = asyncio.Event()
     room.set()
     copying = asyncio.create_task(_copied(events, reply, room, stall_s))

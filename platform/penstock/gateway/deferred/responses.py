@@ -35,7 +35,7 @@ IGNORED = ("include", "include[]", "include_obfuscation")
 
 class Jobs(Protocol):
     async def cancel(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
-        """End a queued job, ask a running one's runner to stop it; a job that has ended stays as it is."""
+        """A running job's runner is asked to stop; one that has ended stays as it is."""
         ...
 
     async def delete(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
@@ -68,7 +68,6 @@ class Responses:
             raise UnknownObject from error
 
     async def cancel(self, found: Found) -> Found:
-        """Return the ended response; again and again the same."""
         if found.job is None:
             raise InvalidField("only a background response can be cancelled", param="response_id")
         if found.is_over:
@@ -89,7 +88,7 @@ class Responses:
         return now
 
     async def delete(self, found: Found) -> None:
-        """Delete the response, its events and their bytes; one that runs is cancelled before."""
+        """With its events and their bytes; one that runs is cancelled before."""
         if not found.is_over:
             found = await self.cancel(found)
         stored, job = found.stored, found.job

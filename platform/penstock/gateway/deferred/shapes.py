@@ -28,7 +28,7 @@ _ENUM = "Invalid enum value"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paged:
-    """The page that a caller asks for: ``after`` is the id of the last object seen; the newest come first."""
+    """``after`` is the id of the last object seen; the newest come first."""
 
     after: str = ""
     limit: int = PAGE
@@ -36,7 +36,6 @@ class Paged:
 
 
 def paged(query: Mapping[str, str], *, usual: int = PAGE, most: int = MOST_PAGE) -> Paged:
-    """Return the page that ``after``, ``limit`` and ``order`` name. Raises ``InvalidField``."""
     given, order, after = query.get("limit", str(usual)), query.get("order", "desc"), query.get("after", "")
     if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= most):
         raise InvalidField(f"limit is a whole number from 1 to {most}", param="limit")
@@ -48,7 +47,7 @@ def paged(query: Mapping[str, str], *, usual: int = PAGE, most: int = MOST_PAGE)
 
 
 def unlisted() -> InvalidField:
-    """Return the refusal of a page after an object that the list does not have."""
+    """The list does not have the object that the page follows."""
     return InvalidField("after is no object of this list: send the id of one, or leave it out", param="after")
 
 
@@ -58,14 +57,13 @@ def listed(found: Sequence[Json], *, has_more: bool) -> Response:
 
 
 def named(given: str, *prefixes: str) -> str:
-    """Return an id of a path, if it has one of these prefixes; raises ``UnknownObject`` for any other."""
+    """Raises ``UnknownObject`` for an id without one of these prefixes."""
     if not _ID.fullmatch(given) or not given.startswith(prefixes):
         raise UnknownObject
     return given
 
 
 def body(raw: bytes, kind: type[T]) -> T:
-    """Return the JSON body as a struct; raises ``MalformedBody``, ``InvalidField`` or ``UnsupportedField``."""
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:

@@ -34,11 +34,11 @@ class ResponseStore(Protocol):
         ...
 
     async def delete(self, tenant: TenantId, response: ResponseId) -> Sequence[ObjectId] | None:
-        """Remove the rows and return the objects that they named; None if there was none."""
+        """Return the objects that the rows named; None if there was none."""
         ...
 
     async def events(self, response: ResponseId, after: int, *, newest_only: bool) -> Sequence[EventPiece]:
-        """Return the next pieces with events beyond a number; ``newest_only``: of the newest attempt that has any."""
+        """Beyond a number; ``newest_only``: of the newest attempt that has any."""
         ...
 
     async def begun(self, response: ResponseId) -> Begun:
@@ -52,7 +52,7 @@ class JobReads(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A stored response, and its job if it runs in the background."""
+    """With its job if it runs in the background."""
 
     stored: StoredResponse
     job: Job | None = None
@@ -79,7 +79,6 @@ class StoredResponses:
         return None if stored is None else await self._with_job(stored)
 
     async def again(self, found: Found) -> Found | None:
-        """Return the response as it is now, without waiting for it to appear."""
         stored = await self.rows.find(found.stored.tenant, found.stored.id)
         return None if stored is None else await self._with_job(stored)
 
@@ -103,13 +102,12 @@ class StoredResponses:
         return response_bodies.encoded(response_bodies.with_status(begun, _STATUS[job.state], error))
 
     async def beginning(self, found: Found) -> response_bodies.Object:
-        """Return the object as it was when the response was made."""
         stored = found.stored
         begun = await self.payloads.get(stored.tenant, stored.object, 0, stored.begin_bytes)
         return response_bodies.decoded(begun)
 
     async def context(self, found: Found) -> bytes:
-        """Return the input's items as JSON: what this response answers, turns before it included."""
+        """The input's items as JSON, turns before it included."""
         stored = found.stored
         return await self.payloads.get(stored.tenant, stored.object, stored.input_at, stored.input_bytes)
 

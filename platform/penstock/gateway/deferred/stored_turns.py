@@ -23,7 +23,6 @@ _ITEM = re.compile(r"input\[(\d+)\]")
 
 
 def stripped(request: InferenceRequest) -> InferenceRequest:
-    """Return the request without the fields that no engine may see."""
     body = {name: value for name, value in request.body.items() if name not in (STORE, BACKGROUND, PREVIOUS)}
     return replace(request, body=body)
 
@@ -35,7 +34,7 @@ class StoredTurns:
     bounds: Callable[[Principal], BodyBounds]
 
     async def joined(self, call: Call) -> InferenceRequest:
-        """Return the request with its whole conversation as input. Raises ``BadRequest``."""
+        """With the whole conversation as input. Raises ``BadRequest``."""
         previous, request = call.request.body.get(PREVIOUS), stripped(call.request)
         if previous is None:
             return request
@@ -67,7 +66,7 @@ class StoredTurns:
 
 
 def _own(error: BadRequest, before: bytes) -> BadRequest:
-    """Return the refusal with its item numbered as the caller did; a stored one's names the response before."""
+    """Items are numbered as the caller did; a stored one's refusal names the response before."""
     found = _ITEM.match(error.param or "")
     if found is None:
         return error
@@ -77,7 +76,7 @@ def _own(error: BadRequest, before: bytes) -> BadRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class TurnCounts:
     """Token counts of requests that continue a stored response."""
 
     corridor: Corridor

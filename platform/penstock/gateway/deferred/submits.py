@@ -22,7 +22,7 @@ FADES = 0.1
 
 
 class Submits:
-    """Submits in progress; the wait that a refusal tells is their mean length."""
+    """The wait that a refusal tells is their mean length."""
 
     def __init__(self, turns: StartTurns, clock: Clock, most: int = MOST_AT_ONCE) -> None:
         self._turns, self._clock = turns, clock
@@ -31,7 +31,7 @@ class Submits:
 
     @asynccontextmanager
     async def one(self, tenant: TenantId) -> AsyncIterator[None]:
-        """Hold room for one submit; raises ``OverLimit`` or ``Overloaded`` with the time until there is room."""
+        """Raises ``OverLimit`` or ``Overloaded`` with the time until there is room."""
         if not self._room.take(tenant, 1):
             await self._turns.pace(tenant)
             raise self._refusal(tenant)

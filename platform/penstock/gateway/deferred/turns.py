@@ -39,17 +39,13 @@ _OUTPUT = msgspec.json.Decoder(_Output)
 
 
 def context_of(body: Mapping[str, object]) -> bytes:
-    """Return a request's input as a JSON list of items."""
     given = body["input"]
     json = given.json if isinstance(given, Sealed) else _ENCODER.encode(given)
     return _USERS % json if json[:1] == b'"' else json
 
 
 def replayed(answer: bytes) -> bytes:
-    """Return the output of a response object as input items.
-
-    Reasoning belongs to the calls after it: without any, the next turn leaves it out, as OpenAI and vLLM do.
-    """
+    """Reasoning belongs to the calls after it: without any, the next turn leaves it out, as OpenAI and vLLM do."""
     output = _OUTPUT.decode(answer).output
     calls = any(item.get("type") in _CALLS for item in output)
     items = [_input(item) for item in output if item.get("type") in _KEPT and (calls or item["type"] != "reasoning")]
@@ -67,7 +63,6 @@ def _input(item: Item) -> Item:
 
 
 def joined(*parts: bytes) -> bytes:
-    """Return one JSON list of the items of several."""
     inside = [part.strip()[1:-1].strip() for part in parts]
     return b"[%b]" % b",".join(filter(None, inside))
 
@@ -77,7 +72,6 @@ def count(context: bytes) -> int:
 
 
 def listed(context: bytes) -> Sequence[Item]:
-    """Return a context's items as the API lists them: with ids, and content as parts."""
     return [_shown(item, number) for number, item in enumerate(_ITEMS.decode(context))]
 
 
@@ -94,14 +88,14 @@ def _shown(item: Item, number: int) -> Item:
 
 
 def asked(query: Mapping[str, str]) -> Paged:
-    """Return the page of items that a query names; items may have the ids that their callers gave."""
+    """Items may have the ids that their callers gave."""
     after = query.get("after", "")
     plain = shapes.paged({name: query[name] for name in ("limit", "order") if name in query})
     return Paged(after=after, limit=plain.limit, is_oldest_first=plain.is_oldest_first)
 
 
 def paged(items: Sequence[Item], page: Paged) -> tuple[Sequence[Item], bool]:
-    """Return the page's items, and whether there are more. Raises ``InvalidField``."""
+    """Also whether there are more. Raises ``InvalidField``."""
     ordered = items if page.is_oldest_first else items[::-1]
     start = 0
     if page.after:

@@ -77,13 +77,13 @@ class _Since(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """``allowed`` are networks that callbacks may reach beside the public Internet."""
+    """``allowed`` networks may be reached beside the public Internet."""
 
     store: EndpointStore
     allowed: Sequence[Network] = ()
 
     async def check(self, who: Principal, endpoint: EndpointId) -> None:
-        """Raise ``InvalidField`` if a job can't name this endpoint."""
+        """Raises ``InvalidField`` if a job can't name this endpoint."""
         found = await self.store.find(who.tenant, endpoint)
         if found is None or found.id != endpoint:
             raise InvalidField(f"there is no such endpoint: create one with POST {WEBHOOKS}", param="webhook")

@@ -25,11 +25,7 @@ class Loads(Protocol):
 
     def dispatched(self, worker: WorkerId, tokens: int) -> None: ...
 
-    def turned_away(self, worker: WorkerId, version: VersionId, for_s: float, refused: Demand = ANY) -> None:
-        """Record that the worker refuses this adapter, or this tenant's requests for a version, for ``for_s``
-        seconds.
-        """
-        ...
+    def turned_away(self, worker: WorkerId, version: VersionId, for_s: float, refused: Demand = ANY) -> None: ...
 
 
 _OK = 200
@@ -71,10 +67,7 @@ class Attempt:
         self._settle(verdict.no_connection(error))
 
     async def begun(self) -> FailedAttempt | None:
-        """Wait until the answer has begun to reach the caller (None) or the attempt has failed.
-
-        Raises the relay's error if the client left or the deadline passed.
-        """
+        """None once the answer reaches the caller. Raises the relay's error if the client left or it is too late."""
         try:
             return await self._done
         except asyncio.CancelledError:
@@ -157,9 +150,7 @@ class Attempt:
 
     @property
     def _has_run(self) -> bool:
-        """Tell whether tokens were made for the request's single prompt; of a list, a later prompt may be the refused
-        one.
-        """
+        """Tell whether the single prompt made tokens; of a list, a later prompt may be the refused one."""
         used = self._call.attempts.used
         return used is not None and used.output_tokens > 0 and self._call.request.cost.prompts == 1
 

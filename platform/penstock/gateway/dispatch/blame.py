@@ -25,7 +25,7 @@ MOST_DOUBTS = 1024
 
 
 class Blame:
-    """Tenants' failures by version: each tenant has one vote per version, its last failure."""
+    """Each tenant has one vote per version, its last failure."""
 
     __slots__ = ("_complaints", "_doubts")
 
@@ -46,7 +46,6 @@ class Blame:
         return len(late) >= LEAST_TENANTS and len({shape for _, shape in late}) >= LEAST_SHAPES
 
     def wait(self, worker: WorkerId, version: VersionId, doubt: Doubt) -> None:
-        """Keep a failure undecided until the worker's next probe settles it."""
         waiting = self._doubts[worker]
         if len(waiting) >= MOST_DOUBTS:
             doubt.settle(is_own=False)
@@ -54,7 +53,7 @@ class Blame:
         waiting.append((version, doubt))
 
     def settle(self, worker: WorkerId, now: float, *, passed: bool) -> None:
-        """Settle the worker's undecided failures; ``passed`` is False also for a probe without a result."""
+        """``passed`` is False also for a probe without a result."""
         for version, doubt in self._doubts.pop(worker, ()):
             doubt.settle(is_own=passed and not self.is_widespread(version, now))
 

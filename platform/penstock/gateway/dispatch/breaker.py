@@ -47,7 +47,7 @@ def _nobody(_: Change) -> None: ...
 
 
 class Breakers:
-    """All circuits of a gateway; only workers with a record are kept."""
+    """Only workers with a record are kept."""
 
     def __init__(self, chance: random.Random, circuit: CircuitSettings = USUAL, on_change: Tell = _nobody) -> None:
         self._circuit = circuit
@@ -66,7 +66,7 @@ class Breakers:
         """Set when a probe is wanted that was not before."""
 
     def learn(self, versions: Iterable[VersionEntry], now: float) -> None:
-        """Apply a new table: records of removed and of restarted workers are dropped."""
+        """Records of removed and of restarted workers are dropped."""
         before, after = self._domains.places, Places(versions)
         mates = self._domains.learn(after)
         gone = [w for w in self._workers if w not in after.of or (w in after.ready and w not in before.ready)]
@@ -80,7 +80,6 @@ class Breakers:
         self._blame.keep(after.known)
 
     def suspect(self, stalled: frozenset[WorkerId], now: float) -> None:
-        """Probe stalled workers, and prefer others until these have answered."""
         for worker in stalled - self._stalled:
             self._want(Probe(worker=worker, why=Why.SILENT))
         self._stalled = stalled
@@ -94,7 +93,7 @@ class Breakers:
     # -- whom to ask -----------------------------------------------------------------------
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Return the workers to skip; of a full list the one with the soonest probe stays."""
+        """Of a full list the worker with the soonest probe stays."""
         del now
         if not self._open and not self._stalled and not self._doubted:
             return frozenset()
@@ -135,7 +134,6 @@ class Breakers:
             record.alive_at = now
 
     def failed(self, worker: WorkerId, evidence: FailureEvidence, origin: Origin, now: float) -> bool:
-        """Record a failed request; False if it is known to be the caller's fault."""
         if evidence is FailureEvidence.ANSWERED and self.charges.covers(origin, now):
             return False
         record = self._record(worker)
@@ -150,10 +148,7 @@ class Breakers:
         return True
 
     def doubt(self, worker: WorkerId, origin: Origin, now: float, *, is_charged: bool) -> Doubt:
-        """Return the question whether the failure given to ``failed`` is its caller's fault.
-
-        It is settled at once if the failure was charged or no probe will run, else by the probe.
-        """
+        """Return whether the failure given to ``failed`` is its caller's fault: settled by a charge or the probe."""
         doubt, place = Doubt(), self.place_of(worker)
         if place is not None and is_charged:
             return self.refused(origin.adapter or place.version, origin, now)
@@ -166,7 +161,7 @@ class Breakers:
         return doubt
 
     def refused(self, version: VersionId, origin: Origin, now: float) -> Doubt:
-        """Return a settled question: the failure is the caller's own unless others fail at this version, too."""
+        """Return a settled question: the caller's own unless others fail at this version, too."""
         doubt = Doubt()
         self._blame.complained(version, origin, now)
         doubt.settle(is_own=not self._blame.is_widespread(version, now))
@@ -179,7 +174,7 @@ class Breakers:
             self._want(probe)
 
     def due(self, now: float) -> list[Probe]:
-        """Return the probes to send now; each must end with ``judged``."""
+        """Each returned probe must end with ``judged``."""
         due = [worker for worker in self._to_close() if self._probe_at(worker) <= now]
         return self._plan.take([Probe(worker=worker, why=Why.HALF_OPEN) for worker in due], now)
 

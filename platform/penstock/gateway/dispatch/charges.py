@@ -34,7 +34,7 @@ class Origin:
 
 
 def shape_of(request: InferenceRequest, prompt_tokens: int, adapter: VersionId = NO_VERSION) -> Shape:
-    """Return a request's shape: API, streaming, size (a power of four), the body's features, and the adapter."""
+    """API, streaming, size (a power of four), the body's features, the adapter."""
     size = (max(0, prompt_tokens).bit_length() + 1) // 2
     features = sorted(_FEATURES.intersection(request.body))
     asked = (request.api, "stream" if request.stream else "whole", f"4^{size}", *features)
@@ -49,8 +49,6 @@ MOST_TENANTS = 1024
 
 
 class Charges:
-    """The charged shapes of each tenant with the end of each charge; mostly empty."""
-
     __slots__ = ("_of",)
 
     def __init__(self) -> None:
@@ -80,7 +78,6 @@ class Charges:
         return origin.shape in lasting or len(lasting) >= WHOLE_FROM
 
     def clear(self, origin: Origin) -> None:
-        """Drop the charge of an answered shape: its next failure may have another cause."""
         shapes = self._of.get(origin.tenant)
         if shapes is not None:
             shapes.pop(origin.shape, None)

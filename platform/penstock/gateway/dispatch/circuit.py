@@ -21,8 +21,6 @@ USUAL = CircuitSettings()
 
 
 class Circuit:
-    """The circuit starts closed; its times are monotonic seconds."""
-
     __slots__ = ("_closed_at", "_openings", "_settings", "is_open", "probe_at")
 
     def __init__(self, settings: CircuitSettings) -> None:
@@ -34,7 +32,7 @@ class Circuit:
         """When it is half-open: the platform may ask."""
 
     def trip(self, now: float, chance: random.Random) -> None:
-        """Open the circuit, or keep it open after a failed probe, for twice the last time."""
+        """Open, or keep open after a failed probe, for twice the last time."""
         if self.is_calm(now):
             self._openings = 0
         ours = self._settings

@@ -161,7 +161,7 @@ class WorkerDispatcher:
     async def _opened(
         self, call: Admitted, doors: Doors, tried: frozenset[WorkerId], failure: FailedAttempt | None
     ) -> frozenset[WorkerId]:
-        """After all workers were tried, wait briefly; return the workers to skip, or raise the last failure."""
+        """After all workers were tried, wait briefly; return those to skip, or raise the last failure."""
         wait_s = doors.wait_s(tried, self.clock.monotonic())
         if failure is not None and (wait_s > SHORT_S or failure.is_own_queue):
             raise doors.soonest(tried) or failure.error
@@ -178,7 +178,7 @@ class WorkerDispatcher:
         return await _packed(ticket, rest.api, body)
 
     def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: FailedAttempt | None) -> WorkerEntry | None:
-        """Return an untried worker; None if all were tried and asking again may help."""
+        """None if all were tried and asking again may help."""
         try:
             return pick(tried)
         except Rejected:
@@ -189,7 +189,7 @@ class WorkerDispatcher:
             return None
 
     def _refuse_known(self, call: Admitted) -> None:
-        """Record the losses that the body has caused; raise ``LosesWorkers``, the caller's own fault, if too many."""
+        """Record losses that the body caused; raise ``LosesWorkers`` if too many."""
         try:
             call.attempts.losses = self._losses(call)
         except LosesWorkers:
@@ -197,7 +197,6 @@ class WorkerDispatcher:
             raise
 
     def _losses(self, call: Admitted) -> int:
-        """Return the number of workers lost with this body in flight; raises ``LosesWorkers`` at ``MOST_EVER``."""
         losses = self.poison.losses(call.principal.tenant, call.attempts.binding, self.clock.monotonic())
         if losses >= MOST_EVER:
             raise LosesWorkers
@@ -273,7 +272,6 @@ class WorkerDispatcher:
             self.poison.lost(call.principal.tenant, attempts.binding, attempts.losses, self.clock.monotonic())
 
     def _is_enough(self, call: Admitted) -> bool:
-        """Tell whether this request must not go to another worker, whatever the budget."""
         attempts = call.attempts
         is_last = attempts.count >= self.settings.max_attempts
         return is_last or attempts.errors >= MOST_ERRORS or is_enough(attempts.losses, len(attempts.lost))
@@ -286,20 +284,19 @@ class WorkerDispatcher:
             raise failure.error
 
     def _withdraw(self, call: Admitted, failure: FailedAttempt) -> None:
-        """Take a retry from the budget, or raise the last failure if the budget is spent."""
+        """Raises the last failure if the retry budget is spent."""
         if not self.budget.withdraw(call.principal.tenant, self.clock.monotonic()):
             raise failure.error
         self.metrics.counter(names.RETRIES).labels(reason=failure.reason).inc()
 
     def _in_time(self, ticket: Ticket, failure: FailedAttempt | None) -> None:
-        """Raise if the deadline has passed, before the request costs GPU time (A7)."""
         if self.clock.now() >= ticket.deadline_at:
             error: PenstockError = DeadlineInQueue() if failure is None else failure.error
             raise error
 
 
 async def _packed(ticket: Ticket, path: str, body: bytes) -> _Parcel:
-    """Bind a ticket to a request; a large body is hashed in a thread, which frees the event loop."""
+    """A large body is hashed in a thread, which frees the event loop."""
     if len(body) <= HASHED_HERE_BYTES:
         binding = binding_of(path, body)
     else:

@@ -32,7 +32,7 @@ class FaultDomains:
         self.places = Places()
 
     def learn(self, places: Places) -> frozenset[WorkerId]:
-        """Apply the new membership; return the workers to probe, as ``down`` does."""
+        """Return the workers to probe, as ``down`` does."""
         self.places = places
         down = [worker for worker in self._down if worker in places.ready]
         self._in_version.clear()
@@ -43,7 +43,7 @@ class FaultDomains:
         return self._judge({*self._in_version, *self._shut}, {*self._in_zone, *self._lost})
 
     def down(self, worker: WorkerId) -> frozenset[WorkerId]:
-        """Count a worker as down; return the other workers of zones lost by that."""
+        """Return the other workers of zones lost by that."""
         place = self.places.of.get(worker)
         if place is None or worker in self._down or worker not in self.places.ready:
             return frozenset()
@@ -72,9 +72,7 @@ class FaultDomains:
         self._in_zone[place.zone][place.version] += change
 
     def _judge(self, versions: Iterable[VersionId], zones: Iterable[str]) -> frozenset[WorkerId]:
-        """Judge these versions and zones again, versions first: workers of a shut version don't count for their
-        zones.
-        """
+        """Versions first: workers of a shut version don't count for their zones."""
         for version in sorted(versions):
             if self._is_shut(version) is not (version in self._shut):
                 self._shut ^= {version}

@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
 
 class Places:
-    """One table's membership; an adapter's workers count as its base version's."""
+    """An adapter's workers count as its base version's."""
 
     def __init__(self, versions: Iterable[VersionEntry] = ()) -> None:
         versions = tuple(versions)
@@ -39,7 +39,6 @@ class Places:
 
     @cached_property
     def in_version(self) -> dict[VersionId, list[WorkerId]]:
-        """The serving workers, by version; a version without any is left out."""
         serving = {one.id: [worker.id for worker in one.workers if worker.state.serves] for one in self._versions}
         return {version: workers for version, workers in serving.items() if workers}
 

@@ -31,7 +31,7 @@ class _Known:
 
 
 class Poison:
-    """The losses of each tenant's bodies, by digest; mostly empty."""
+    """Losses of each tenant's bodies, by digest; mostly empty."""
 
     __slots__ = ("_lapses_at", "_of")
 
@@ -43,14 +43,13 @@ class Poison:
         return bool(self._of)
 
     def losses(self, who: TenantId, body: bytes, now: float) -> int:
-        """Return the workers lost with this body in flight, up to monotonic second ``now``."""
         if now >= self._lapses_at:
             self._of.clear()
         known = self._of.get(who, {}).get(body)
         return known.losses if known is not None and now < known.until else 0
 
     def lost(self, who: TenantId, body: bytes, losses: int, now: float) -> None:
-        """Record a loss; ``losses`` are those known at the request's start, plus its own."""
+        """``losses``: those known at the request's start, plus its own."""
         losses = max(losses, self.losses(who, body, now))
         bodies = self._of.pop(who, {})
         bodies.pop(body, None)

@@ -35,7 +35,7 @@ _FAILURES = frozenset({401, *range(500, 600)}) - {_FULL}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProberSettings:
-    """Intervals and rates of probes; an engine that neither answers in time nor makes progress has stalled."""
+    """An engine that neither answers in time nor makes progress has stalled."""
 
     ticket_key: Callable[[WorkerId], bytes]
     timeout_s: float = 5.0
@@ -147,7 +147,6 @@ class Prober:
                 return
 
     async def _state(self, url: str) -> _State:
-        """Return the gate's report on itself and its engine; empty without an answer."""
         try:
             reply = await collecting.ask(
                 self.workers, url, _STATE_PATH, (), b"", within_s=self.settings.state_timeout_s
@@ -164,7 +163,7 @@ class Prober:
 
 
 def _judged(reply: Collected) -> ProbeResult:
-    """Judge a probe's answer: a refused request was read by the engine, and a full queue is no fault."""
+    """A refused request was read by the engine, and a full queue is no fault."""
     if reply.status == _FULL:
         return ProbeResult.BUSY
     return ProbeResult.FAILED if reply.status in _FAILURES else ProbeResult.PASSED

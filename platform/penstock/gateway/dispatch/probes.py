@@ -21,7 +21,6 @@ class ProbePlan:
         self._ended_at: dict[WorkerId, float] = {}
 
     def want(self, probe: Probe) -> bool:
-        """Schedule a probe of the worker if none is running; False if that changes nothing."""
         before = self._wanted.get(probe.worker)
         if probe.worker in self._running or (before is not None and (before.is_urgent or not probe.is_urgent)):
             return False
@@ -29,7 +28,6 @@ class ProbePlan:
         return True
 
     def take(self, half_open: Iterable[Probe], now: float) -> list[Probe]:
-        """Return the probes to send at monotonic second ``now``, and mark them as running."""
         room = MOST_AT_ONCE - len(self._running)
         taken: list[Probe] = []
         for probe in self._ready(half_open, now):
@@ -42,7 +40,7 @@ class ProbePlan:
         return taken
 
     def next_at(self) -> float:
-        """Return the second at which the next wanted probe may start; infinite if none may."""
+        """The second of the next wanted probe; infinite if none may start."""
         if len(self._running) >= MOST_AT_ONCE:
             return float("inf")
         return min((self._may_at(probe) for probe in self._wanted.values()), default=float("inf"))
@@ -54,7 +52,6 @@ class ProbePlan:
         return worker in self._wanted
 
     def ended(self, probe: Probe, now: float) -> bool:
-        """Record a probe's end; False if the probe was not running any more."""
         if self._running.get(probe.worker) is not probe:
             return False
         del self._running[probe.worker]
@@ -67,7 +64,6 @@ class ProbePlan:
         return probes
 
     def drop(self, worker: WorkerId) -> None:
-        """Drop a wanted probe, since the worker is probed when its circuit is half-open."""
         self._wanted.pop(worker, None)
 
     def forget(self, worker: WorkerId) -> None:

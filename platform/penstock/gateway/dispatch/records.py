@@ -10,8 +10,6 @@ from penstock.gateway.dispatch.circuit import Circuit
 
 
 class FailureEvidence(StrEnum):
-    """What a failed attempt proves about its worker, also a metric label."""
-
     NONE = "none"
     """No evidence: the caller's fault, or the gate's report about its queue."""
     ANSWERED = "answered"
@@ -27,8 +25,6 @@ class FailureEvidence(StrEnum):
 
 
 class Why(StrEnum):
-    """The reason of a probe, also a metric label."""
-
     ANSWERED = "answered"
     BROKEN = "broken"
     SILENT = "silent"
@@ -39,8 +35,6 @@ class Why(StrEnum):
 
 
 class ProbeResult(StrEnum):
-    """The result of a probe, also a metric label."""
-
     PASSED = "passed"
     BUSY = "busy"
     """The probe was not answered in time, but the engine makes progress: it is full."""
@@ -51,7 +45,7 @@ class ProbeResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One probe; ``origin`` is the failed request that made the worker suspicious, if any."""
+    """``origin``: the failed request that made the worker suspicious, if any."""
 
     worker: WorkerId
     why: Why
@@ -63,8 +57,6 @@ class Probe:
 
 
 class Level(StrEnum):
-    """The scope of a circuit, also a metric label."""
-
     WORKER = "worker"
     ZONE = "zone"
     VERSION = "version"
@@ -84,8 +76,6 @@ Tell = Callable[[Change], None]
 
 @dataclass(slots=True)
 class WorkerRecord:
-    """One worker's record; ``is_hard``: no connection to it was possible."""
-
     circuit: Circuit
     is_hard: bool = False
     left: int = 1

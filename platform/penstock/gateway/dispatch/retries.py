@@ -18,7 +18,7 @@ _FORGOTTEN = 0.05
 
 
 class RetryBudget:
-    """A token bucket: each request adds ``ratio``, each retry takes 1."""
+    """Each request adds ``ratio``, each retry takes 1."""
 
     __slots__ = ("_at", "_capacity", "_floor_per_s", "_of", "_ratio", "_taken", "level")
 
@@ -40,7 +40,7 @@ class RetryBudget:
         return self.level >= 1.0 + self._to_leave(who)
 
     def withdraw(self, who: TenantId, now: float) -> bool:
-        """Take one retry at monotonic second ``now``; False if the budget, or the tenant's part, is spent."""
+        """False if the budget, or the tenant's part, is spent."""
         if not self.allows(who, now):
             return False
         self.level -= 1.0
@@ -49,7 +49,7 @@ class RetryBudget:
         return True
 
     def _to_leave(self, who: TenantId) -> float:
-        """Return the retries that this tenant must leave in the bucket, at most all but one."""
+        """Retries that this tenant must leave, at most all but one."""
         part = self._of.get(who, 0.0) / self._taken if self._taken > _FORGOTTEN else 0.0
         return min(part * KEPT_RATIO * self._capacity, max(0.0, self._capacity - 1.0))
 
@@ -89,10 +89,9 @@ class Doors:
         return frozenset(worker for worker in workers if self._opens_at.get(worker, now) > now)
 
     def soonest(self, workers: frozenset[WorkerId]) -> PenstockError | None:
-        """Return the refusal that ends first; None if none of these workers refused."""
+        """None if none of these workers refused."""
         refused = [worker for worker in workers if worker in self._said]
         return self._said[min(refused, key=self._opens_at.__getitem__)] if refused else None
 
     def wait_s(self, workers: frozenset[WorkerId], now: float) -> float:
-        """Return the seconds until the first of these workers may be asked again."""
         return max(0.0, min((self._opens_at.get(worker, now) for worker in workers), default=now) - now)

@@ -19,8 +19,6 @@ SMOOTHING = 0.2
 
 
 class StreamProgress(NamedTuple):
-    """One stream's progress: its number, and the tokens ``delivered``."""
-
     worker: WorkerId
     stream: int
     delivered: int
@@ -38,7 +36,6 @@ class Stalls:
         self._pulses: dict[WorkerId, _Pulse] = {}
 
     def look(self, streams: Iterable[StreamProgress], now: float) -> frozenset[WorkerId]:
-        """Return the suspicious workers at monotonic second ``now``; ``streams`` are all running streams."""
         found: dict[WorkerId, dict[int, int]] = {}
         for one in streams:
             if one.delivered:

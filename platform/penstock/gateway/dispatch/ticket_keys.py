@@ -30,7 +30,7 @@ class TicketKeys:
 
     @property
     def is_changing(self) -> bool:
-        """True while there is more than one platform key: only then marks are needed."""
+        """Only with more than one platform key marks are needed."""
         return len(self._platform_keys) > 1
 
     def exchange(self, platform_keys: tuple[bytes, ...]) -> None:

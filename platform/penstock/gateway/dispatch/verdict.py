@@ -55,7 +55,7 @@ class FailedAttempt:
 
     @property
     def is_own_queue(self) -> bool:
-        """Tell whether the tenant's own requests fill its queue at this worker: a retry would add to them."""
+        """The tenant's own requests fill its queue: a retry would add to them."""
         return self.error.reason == TENANT_QUEUE and isinstance(self.error, Rejected)
 
     @property
@@ -73,7 +73,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def no_connection(error: OSError) -> FailedAttempt:
-    """Judge a failed connection: refused, unanswered, or not tried for lack of sockets here."""
+    """Refused, unanswered, or not tried for lack of sockets here."""
     said, evidence, reason = NoCapacity("the worker can't be reached"), FailureEvidence.CLOSED, "connect"
     if is_own_shortage(error):
         said, evidence, reason = NoCapacity("this gateway has no connection left"), FailureEvidence.NONE, "own_shortage"
@@ -87,7 +87,7 @@ def lost() -> FailedAttempt:
 
 
 def silent() -> FailedAttempt:
-    """Judge an attempt without an answer until the deadline: from a frozen worker, or from a full one."""
+    """No answer until the deadline: from a frozen worker, or a full one."""
     return FailedAttempt(error=DeadlineExceeded(), reason="silent", evidence=FailureEvidence.SILENT)
 
 
@@ -105,14 +105,12 @@ def no_stream() -> FailedAttempt:
 
 
 def unformed() -> FailedAttempt:
-    """Judge a refusal after tokens were made: the engine's answer is at fault, and another engine's would be
-    similar.
-    """
+    """A refusal after tokens: another engine's answer would be similar."""
     return FailedAttempt(error=AnswerUnformed(), reason="unformed")
 
 
 def of_answer(status: int, refused: bytes, body: bytes, *, has_run: bool = False) -> FailedAttempt:
-    """Judge an answer other than a 200; ``has_run``: its gate has counted output tokens."""
+    """``has_run``: its gate has counted output tokens."""
     if has_run and status in _CLIENT_ERRORS and not refused and GRAMMAR_ENDED.encode() not in body:
         return unformed()
     return _of_refusal(status, refused, body)
@@ -141,7 +139,7 @@ def _of_client_error(status: int, body: bytes) -> FailedAttempt:
 
 
 def of_event(data: bytes) -> FailedAttempt:
-    """Judge a stream that begins with an error; its code is the engine's status."""
+    """A stream that begins with an error; its code is the engine's status."""
     line = data.partition(b"data: ")[2].partition(b"\n")[0]
     try:
         code = msgspec.json.decode(line, type=_CodeBody).error.code
@@ -221,7 +219,7 @@ _CLOSED = {b"draining": _draining, b"sleeping": _sleeping}
 
 
 def _unknown_here() -> FailedAttempt:
-    """Judge a refused ticket: a probe will show whether the worker accepts any."""
+    """A refused ticket: a probe will show whether the worker accepts any."""
     error = EngineError("the worker does not know this gateway")
     return FailedAttempt(error=error, reason="ticket", evidence=FailureEvidence.ANSWERED)
 

@@ -82,7 +82,6 @@ def is_stream(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def header(headers: list[tuple[bytes, bytes]], name: bytes) -> bytes:
-    """Return the first header of this (lower-case) name, empty if there is none."""
     for key, value in headers:
         if len(key) == len(name) and key.lower() == name:
             return value

@@ -1,11 +1,12 @@
-"""Reads the evidence from one whole answer: times, price, and usability by a program.
+"""Reads the evidence from one answer: times, price, usability by a program, and whether a safety pack ended it.
 
 Usability counts only if the caller left the answer's end to the model (``calls/wishes.py``). Queue time is excluded,
 since a tenant's own flood causes it.
 """
 
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
-from penstock.domain.outcome import FinishReason, Stage
+from penstock.domain.ids import TenantId
+from penstock.domain.outcome import FinishReason, Outcome, Stage
 from penstock.domain.rollout.arms import Stratum, bucket, dearness, price_bucket, stratum
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
@@ -14,10 +15,15 @@ from penstock.gateway.evidence.totals import Totals
 
 EMPTY_TOKENS = 1
 """Tokens of an empty answer: only its end token."""
+COUNTED = frozenset({Outcome.OK, Outcome.FILTERED})
 
 
 def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, worker: WorkerEntry) -> None:
     usage, seconds = answer.usage, call.timings.seconds
+    totals.ends["shown"] += 1
+    if answer.outcome is Outcome.FILTERED:
+        totals.spoil(_tenant(call), "filtered")
+        return
     where = stratum(usage.prompt_tokens - usage.cached_tokens, _beside(call, worker))
     first_s = seconds.get(Stage.PREFILL) or seconds.get(Stage.COMPUTE)
     if first_s:
@@ -32,9 +38,8 @@ def count(totals: Totals, call: Call, answer: Answer, version: VersionEntry, wor
 
 
 def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> None:
-    """Count a caller's price if only the model decides the length, or a copy's price relative to its original's.
-
-    Prices assume no cached tokens, since a candidate's cache is cold.
+    """A caller's price counts if only the model decides the length, a copy's relative to its original's. No cached
+    tokens are assumed: a candidate's cache is cold.
     """
     units = version.price.uncached(prompt=usage.prompt_tokens, output=usage.output_tokens)
     if call.copy is None:
@@ -50,7 +55,7 @@ def _priced(totals: Totals, call: Call, usage: Usage, version: VersionEntry) -> 
 
 def _worth(totals: Totals, call: Call, answer: Answer) -> None:
     ends, body, is_cut = totals.ends, call.request.body, answer.finish is FinishReason.LENGTH
-    tenant = call.principal.tenant if call.copy is None else call.copy.tenant
+    tenant = _tenant(call)
     is_json = answer.is_json() if answer.finish is FinishReason.STOP else None  # a cut one is counted as cut
     ends["json asked"] += is_json is not None
     if is_json is False:
@@ -64,8 +69,12 @@ def _worth(totals: Totals, call: Call, answer: Answer) -> None:
         totals.spoil(tenant, "cut")
 
 
+def _tenant(call: Call) -> TenantId:
+    return call.principal.tenant if call.copy is None else call.copy.tenant
+
+
 def _beside(call: Call, worker: WorkerEntry) -> int:
-    """Return the requests running beside this one by its worker's report, which is newer than the table's."""
+    """By the worker's report, which is newer than the table's."""
     load = call.attempts.report.load
     return worker.load.running if load is None else max(0, load.running - 1)
 

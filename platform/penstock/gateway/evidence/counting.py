@@ -35,14 +35,13 @@ from penstock.telemetry import logs
 
 
 class Once:
-    """The keys counted in the last ``span_s`` seconds, at most ``most``: a full set counts nothing new."""
+    """At most ``most`` keys in ``span_s`` seconds: a full set counts nothing new."""
 
     def __init__(self, span_s: float, most: int) -> None:
         self._span_s, self._most = span_s, most
         self._at: dict[Hashable, float] = {}
 
     def counts(self, key: Hashable, now: float) -> bool:
-        """Tell whether this key counts at monotonic second ``now``, and remember the key."""
         at = self._at.get(key)
         if at is not None and now - at < self._span_s:
             return False
@@ -77,8 +76,6 @@ class Store(Protocol):
 
 
 class Shared(NamedTuple):
-    """An alias with several versions, and the longest context among them."""
-
     alias: Alias
     longest: int
 
@@ -127,7 +124,7 @@ class Arms:
         counts.tokens["prompt"] += usage.prompt_tokens
         counts.tokens["output"] += usage.output_tokens
         counts.exposed[call.principal.tenant] += usage.total_tokens
-        if answer.outcome is Outcome.OK and self._is_first(arm, call.principal.tenant):
+        if answer.outcome in answers.COUNTED and self._is_first(arm, call.principal.tenant):
             answers.count(counts, call, answer, version, worker)
 
     def judges(self, call: Call) -> bool:
@@ -137,7 +134,6 @@ class Arms:
         return self._shared(call.request.model) is not None
 
     def differed(self, alias: Alias, candidate: VersionId, ratio: float) -> None:
-        """Count an answer that both versions scored, and its ratio of differing tokens."""
         self._of(Arm(alias, candidate, WorkerId(""))).differ[round(100 * ratio)] += 1
 
     def compared(self, pair: Pair, tenant: TenantId, counts: Counts) -> None:
@@ -190,7 +186,7 @@ class Arms:
         elif outcome is Outcome.OK or outcome in ENGINES_WORD:
             self._end(arm, copy.sticky, outcome)
         counts = self._of(arm)
-        if outcome is Outcome.OK and worker is not None and self._is_first(arm, copy.tenant):
+        if outcome in answers.COUNTED and worker is not None and self._is_first(arm, copy.tenant):
             answers.count(counts, call, answer, version, worker)
 
     def _is_first(self, arm: Arm, tenant: TenantId) -> bool:

@@ -37,12 +37,11 @@ class Totals:
     left_out: int = 0
 
     def spoil(self, tenant: TenantId, what: str) -> None:
-        """Count a bad outcome and its tenant, so that one tenant can't decide alone."""
+        """Count the tenant, too, so that one alone can't decide."""
         self.ends[what] += 1
         self.worse[tenant, what] += 1
 
     def time(self, of: Counter[tuple[Stratum, int]], where: Stratum, place: int) -> bool:
-        """Count a time or price; False if the histogram is full."""
         key = (where, place)
         if key not in of and len(of) >= MOST_STRATA * 4:
             self.left_out += 1
@@ -51,7 +50,6 @@ class Totals:
         return True
 
     def pay(self, tenant: TenantId, what: tuple[Stratum, int] | int) -> None:
-        """Record a tenant's price: stratum and bucket, or a copy's price class."""
         self.prices.setdefault(tenant, Counter())[what] += 1
 
     def told(self, arm: Arm) -> ArmCounts:
@@ -71,6 +69,8 @@ class Totals:
             cut=ends["cut"],
             json_asked=ends["json asked"],
             json_broken=ends["json_broken"],
+            shown=ends["shown"],
+            filtered=ends["filtered"],
             differ=tuple(sorted(self.differ.items())),
             paired=tuple(sorted(self.paired.items())),
             priced=_priced_by(self.prices),

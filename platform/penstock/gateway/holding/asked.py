@@ -51,7 +51,7 @@ class Asked:
             counters["late"] += is_late
 
     def counted(self) -> tuple[Counted, ...]:
-        """Return the counters for the next report; those that did not change for long are dropped."""
+        """Drops counters that did not change for long."""
         self._unchanged.update(self._counters.keys())
         for key in [key for key, reports in self._unchanged.items() if reports > KEPT_REPORTS]:
             del self._counters[key], self._unchanged[key]
@@ -69,7 +69,7 @@ class Asked:
         return counters
 
     def _is_late(self, call: Admitted, answer: Answer) -> bool | None:
-        """Tell whether the answer broke its tier's promise of time; None if that promise says nothing of it."""
+        """None if the tier promises no time."""
         if answer.outcome is Outcome.DEADLINE:
             return True
         tier = self.tiers[call.slo]

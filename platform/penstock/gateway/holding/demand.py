@@ -35,15 +35,11 @@ class _Passing(NamedTuple):
 
 
 class Teller(Protocol):
-    async def tell(self, report: GatewayReport) -> None:
-        """Send a report to all controllers; raises ``StoreUnavailable`` without a connection."""
-        ...
+    async def tell(self, report: GatewayReport) -> None: ...
 
 
 @dataclass(slots=True)
 class WakeDemand:
-    """``gateway`` names the process, and its successor after a restart."""
-
     gateway: str = "gateway"
     clock: Clock = field(default_factory=SystemClock)
     is_runner: bool = False

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldSettings:
-    """The bounds; ``tenant_ratio`` is one tenant's largest share, ``seconds`` bounds each request's wait."""
+    """``tenant_ratio``: one tenant's largest share; ``seconds`` bounds each wait."""
 
     requests: int = 256
     tokens: int = 1_000_000

@@ -43,14 +43,12 @@ _LOOK_S = 0.02
 class Fleet(Protocol):
     def version(self, version: VersionId) -> VersionEntry | None: ...
 
-    def serving(self, version: VersionId) -> int:
-        """Return the number of workers that take new requests."""
-        ...
+    def serving(self, version: VersionId) -> int: ...
 
 
 @dataclass(slots=True, eq=False)
-class Held:
-    """One held request; while it waits, it is the relay's ``Source``."""
+class HeldCall:
+    """While it waits, it is the relay's ``Source``."""
 
     queue: "_Queue"
     call: Admitted
@@ -104,12 +102,12 @@ class Held:
 
 @dataclass(slots=True, eq=False)
 class _Queue:
-    """The requests waiting for one version, and the released ones without an answer yet (``going``)."""
+    """``going``: released requests without an answer yet."""
 
     holding: "Holding"
     version: VersionId
     places: Places
-    going: set[Held] = field(default_factory=set)
+    going: set[HeldCall] = field(default_factory=set)
 
     @property
     def expected_s(self) -> float:
@@ -119,8 +117,7 @@ class _Queue:
     def refusal(self, why: str) -> NoCapacity:
         return NoCapacity(f"{why}; {len(self.places)} requests wait for it", retry_after_s=self.expected_s)
 
-    def enter(self, call: Admitted) -> Held:
-        """Add a request; raises ``NoCapacity`` if the queue is full."""
+    def enter(self, call: Admitted) -> HeldCall:
         lease, who, plan = call.lease, call.principal, call.principal.plan
         tokens = call.cost.prompt_tokens + lease.expected_output
         entry = HeldRequest(
@@ -130,7 +127,7 @@ class _Queue:
         if gave_way is None:
             self.holding.count(self.version, "full")
             raise self.refusal("no worker of the model serves yet, and no more requests are held for it")
-        held = self.holding.all[entry] = Held(self, call, entry)
+        held = self.holding.all[entry] = HeldCall(self, call, entry)
         for other in gave_way:
             self.holding.all.pop(other).end(
                 Evicted("others wait for this model too, and have less of its places", retry_after_s=self.expected_s),
@@ -138,7 +135,7 @@ class _Queue:
             )
         return held
 
-    def leave(self, held: Held) -> None:
+    def leave(self, held: HeldCall) -> None:
         self.places.remove(held.entry)
         self.holding.all.pop(held.entry, None)
         self.going.discard(held)
@@ -147,7 +144,7 @@ class _Queue:
             self.holding.forget(self)
 
     def look(self) -> None:
-        """Release requests up to the serving engines' capacity; the rest is released as answers end."""
+        """Release up to the serving engines' capacity; the rest follows as answers end."""
         serving = self.holding.fleet.serving(self.version)
         version = self.holding.fleet.version(self.version)
         room = serving * max(1, version.max_num_seqs if version is not None else 1)
@@ -170,7 +167,7 @@ class Holding:
         self, *, fleet: Fleet, demand: WakeDemand, clock: Clock, settings: HoldSettings, metrics: Metrics
     ) -> None:
         self.fleet, self.clock, self.settings = fleet, clock, settings
-        self.all: dict[HeldRequest, Held] = {}
+        self.all: dict[HeldRequest, HeldCall] = {}
         self._demand = demand
         demand.held, demand.away = self.wanted, self._away
         self._queues: dict[VersionId, _Queue] = {}
@@ -178,7 +175,7 @@ class Holding:
         self._holds = metrics.counter(names.HOLDS)
         metrics.gauge(names.HELD_REQUESTS).set_function(lambda: len(self.all))
 
-    def place(self, call: Admitted) -> Held | None:
+    def place(self, call: Admitted) -> HeldCall | None:
         if not (self._wakers or self._queues):
             return None
         if call.fell_back_from in self._wakers:
@@ -241,7 +238,7 @@ class Holding:
             del self._queues[queue.version]
 
     def _awaited(self, call: Admitted) -> VersionEntry | None:
-        """Return the version to wait for; None if it serves, or if the request may not be held."""
+        """None if the version serves, or the request may not be held."""
         name = _target(call)
         is_queued = name in self._queues
         if not is_queued and (name not in self._wakers or self.fleet.serving(name)):
@@ -251,13 +248,13 @@ class Holding:
         return self.fleet.version(name)
 
     def _refuse_crowded_out(self, version: VersionEntry) -> None:
-        """Refuse the request if its version can't wake at all; no demand is reported then."""
+        """A version that can't wake at all: no demand is reported."""
         if wakes.is_crowded_out(version):
             self.count(version.id, wakes.GIVEN_UP)
             raise wakes.crowded_out()
 
     def _refuse_late(self, version: VersionEntry, call: Admitted) -> None:
-        """Refuse a request with a deadline before the expected wake, and report the demand for later ones."""
+        """A deadline before the expected wake: demand is reported for later requests."""
         wait_s = wakes.expected_s(version)
         if self.fleet.serving(version.id) or self.clock.monotonic() + wait_s <= call.lease.deadline_at:
             return

@@ -51,7 +51,7 @@ class Places:
         return list(self._tags)
 
     def enter(self, entry: HeldRequest) -> tuple[HeldRequest, ...] | None:
-        """Add a request; return the evicted requests, or None if there is no room."""
+        """Return the evicted requests; None if there is no room."""
         out: list[HeldRequest] = []
         fits = self._fits_tenant(entry)
         while fits and not self._fits(entry):
@@ -81,7 +81,6 @@ class Places:
         return True
 
     def next(self) -> HeldRequest | None:
-        """Remove and return the next request; None if the queue is empty."""
         if not self._tags:
             return None
         first = min(self._tags, key=lambda entry: (-entry.standing, self._tags[entry]))
@@ -106,7 +105,7 @@ class Places:
         return holds.requests + 1 <= max(1.0, most_requests) and holds.tokens + entry.tokens <= most_tokens
 
     def _victim(self, entry: HeldRequest) -> HeldRequest | None:
-        """Return the request to evict: of the lowest standing, then of the tenant with most requests."""
+        """Of the lowest standing, then of the tenant with most requests."""
         below = [one for one in self._tags if one.standing <= entry.standing and one.tenant != entry.tenant]
         if not below:
             return None

@@ -15,7 +15,7 @@ _RESTING = frozenset({WorkerState.SLEEPING, WorkerState.WAKING})
 
 
 def is_crowded_out(version: VersionEntry) -> bool:
-    """Tell whether all workers of the version sleep, and none can wake because pinned versions hold the memory."""
+    """All workers sleep, and pinned versions hold the memory."""
     return version.is_crowded_out and all(worker.state is WorkerState.SLEEPING for worker in version.workers)
 
 
@@ -25,9 +25,7 @@ def crowded_out() -> NoCapacity:
 
 
 def wakers(version: VersionEntry, before: Collection[WorkerId], within_s: float) -> frozenset[WorkerId]:
-    """Return the workers that sleep or wake, or start again: of ``before``, or of a version that has lost its workers
-    and expects one ``within_s``.
-    """
+    """Workers that sleep, wake or start again: of ``before``, or expected ``within_s``."""
     others = [worker for worker in version.workers if worker.state is not _READY]  # of ten thousand nearly all serve
     is_lost = bool(version.start_s) and len(others) == len(version.workers) and expected_s(version) <= within_s
     return frozenset(
@@ -36,6 +34,6 @@ def wakers(version: VersionEntry, before: Collection[WorkerId], within_s: float)
 
 
 def expected_s(version: VersionEntry) -> float:
-    """Return the seconds until the first worker may serve, by the last wake or start; 0 if unknown."""
+    """By the last wake or start; 0 if unknown."""
     on_the_way = [worker.ready_in_s for worker in version.workers if worker.state.is_starting and worker.ready_in_s]
     return min(on_the_way, default=0.0) or version.restart_s or version.start_s

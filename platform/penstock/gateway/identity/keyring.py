@@ -32,7 +32,7 @@ class _Entry:
 
 
 class Keyring:
-    """The keys in force; implements the APIs' ``Identity``. The newest pepper is first; ``now`` is Unix time."""
+    """The newest pepper is first; ``now`` is Unix time."""
 
     def __init__(self, *, peppers: tuple[bytes, ...], salt_key: bytes, now: Callable[[], float]) -> None:
         self._peppers = peppers
@@ -49,7 +49,7 @@ class Keyring:
         self.replace(self._ring)
 
     def replace(self, ring: KeyRing) -> None:
-        """Replace all keys; keys of unknown tenants are dropped, since they have no plan."""
+        """Keys of unknown tenants are dropped: they have no plan."""
         self._ring = ring
         tenants = {tenant.id: tenant for tenant in ring.tenants}
         orgs = {org.id: org for org in ring.orgs}
@@ -82,7 +82,7 @@ class Keyring:
         return entry is not None and entry.key.valid_at(self._now())
 
     def holder(self, key: KeyId) -> Principal | None:
-        """Return the principal of a key that may have expired; None if it was revoked or is unknown."""
+        """Also of an expired key; None if revoked or unknown."""
         entry = self._entries.get(key)
         return entry.principal if entry is not None and not entry.key.revoked_at else None
 
@@ -111,7 +111,7 @@ class Keyring:
 
 
 def _tightest(plan: Plan, *others: Plan) -> Plan:
-    """Return the plan with the smallest deadline, context and output bound of these plans; zero is no bound."""
+    """The smallest deadline, context and output bound; zero is no bound."""
     contexts = [one.max_context_tokens for one in (plan, *others) if one.max_context_tokens]
     outputs = [one.max_output_tokens for one in (plan, *others) if one.max_output_tokens]
     deadlines = [one.deadline_s for one in (plan, *others) if one.deadline_s]

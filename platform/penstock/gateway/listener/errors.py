@@ -23,10 +23,7 @@ JSON = (b"content-type", b"application/json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One error's HTTP and gRPC status, OpenAI's and Anthropic's type, and whether it is retryable.
-
-    gRPC clients resend after ``UNAVAILABLE`` automatically, so it is used only if that is safe.
-    """
+    """gRPC clients resend after ``UNAVAILABLE`` automatically, so it is used only if that is safe."""
 
     status: int
     type: str
@@ -136,13 +133,13 @@ def row_of(error: PenstockError) -> Row:
 
 
 def retry_after_s(error: PenstockError) -> int | None:
-    """Return ``Retry-After`` in whole seconds, rounded up, at least one; None if unknown."""
+    """Whole seconds, rounded up, at least one; None if unknown."""
     seconds = error.retry_after_s
     return None if seconds is None or not math.isfinite(seconds) else max(1, math.ceil(seconds))
 
 
 def _waits(error: PenstockError) -> Headers:
-    """Return the headers of the wait: in whole seconds, and in milliseconds, which the official SDKs prefer."""
+    """In whole seconds, and in milliseconds, which the official SDKs prefer."""
     wait = retry_after_s(error)
     if wait is None:
         return []
@@ -186,9 +183,7 @@ def response_of(error: PenstockError, request_id: RequestId, api: Api | None = N
 
 
 def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
-    """Return the JSON of an error within a stream.
-
-    OpenAI's chat streams contain only data, and SDKs raise on an ``error`` in it; Responses streams have flat events
+    """OpenAI's chat streams contain only data, and SDKs raise on an ``error`` in it; Responses streams have flat events
     with a ``type``.
     """
     if api is not Api.RESPONSES:
@@ -197,6 +192,6 @@ def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
 
 
 def in_band(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
-    """Return the error as an event of the API's stream, for errors that the gateway itself sends."""
+    """For errors that the gateway itself sends."""
     name = b"event: error\n" if api in {Api.RESPONSES, Api.MESSAGES} else b""
     return name + b"data: " + render(error, request_id, api) + b"\n\n"

@@ -29,9 +29,8 @@ _ENCODER = msgspec.json.Encoder()
 async def packed(
     form: Form, asked: InferRequest, body: Body, *, is_repeatable: bool
 ) -> tuple[Parsed, PackedTensors] | None:
-    """Return a request with packed tensors; None if the model takes none.
-
-    With an idempotency key the body contains the tensors' digest, since bodies are compared.
+    """None if the model takes none. With an idempotency key the body contains the tensors' digest, since bodies are
+    compared.
     """
     if form.pack is None:
         return None
@@ -54,7 +53,7 @@ async def packed(
 
 
 async def _measured(inputs: Sequence[Tensor]) -> tuple[int, int, int]:
-    """Return the tensors' cost that needs no model: bytes read as text, tokens of images, tokens of copied bytes."""
+    """Cost without the model: bytes read as text, tokens of images, tokens of copied bytes."""
     text = decoded = copied = 0
     for tensor in inputs:
         if tensor.spec.datatype is not Datatype.BYTES:
@@ -74,7 +73,6 @@ async def parsed(reader: BodyReader, who: Principal, form: Form, body: Body, bou
 
 
 async def asked_by(reader: BodyReader, who: str, raw: bytes, head_length: int | None) -> InferRequest:
-    """Return the inference request in a body, or raise a ``BadRequest``."""
     head, rest = json_wire.parted(raw, head_length)
     answer = await reader.tensors(who, head)
     if answer is None:

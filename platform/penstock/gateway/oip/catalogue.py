@@ -22,7 +22,7 @@ Entries = dict[str, VersionEntry]
 
 
 class Listed(NamedTuple):
-    """A name that a caller may ask for, and one of its versions; ``version`` is empty if it can't be chosen."""
+    """``version`` is empty if it can't be chosen."""
 
     name: str
     entry: VersionEntry
@@ -31,7 +31,7 @@ class Listed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A model as the caller named it: the pipeline resolves ``name``, and ``version`` answers at present."""
+    """The pipeline resolves ``name``; ``version`` answers at present."""
 
     asked: str
     name: str
@@ -51,7 +51,6 @@ def form_of(version: VersionEntry) -> Form:
 
 
 def digest_of(version_id: str) -> str:
-    """Return the version's name in the protocol: the digest after the ``@`` of its id."""
     return version_id.partition("@")[2] or version_id
 
 
@@ -101,10 +100,7 @@ def _pinned(table: RoutingTable, who: Principal, name: str) -> tuple[str, Versio
 
 
 def listed(table: RoutingTable, who: Principal) -> Iterator[Listed]:
-    """Yield each name with each version that this caller may ask for, aliases first.
-
-    A key with access only to an alias may not choose among its versions: the name is listed without a version.
-    """
+    """Aliases first. A key with access only to an alias may not choose among its versions."""
     entries: Entries = {entry.id: entry for entry in table.versions if who.sees(entry.tenants)}
     known: Entries = {entry.id: entry for entry in table.versions}
     found: dict[tuple[str, str], Listed] = {}

@@ -34,8 +34,6 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """The interface of one kind of model: its API, its tensors, and the translation in both directions."""
-
     api: Api
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -58,8 +56,6 @@ class _Own(msgspec.Struct, gc=False):
 
 
 class Completion(Choices, gc=False):
-    """A completion or one of its events, with the gateway's additions."""
-
     usage: RawUsage | None = None
     penstock: _Own | None = None
 
@@ -120,7 +116,6 @@ def _told_completion(request: InferRequest, raw: bytes) -> InferAnswer:
 
 
 def completion(raw: bytes) -> Completion:
-    """Parse a completion or one of its events; raises ``EngineError``."""
     try:
         return _COMPLETION.decode(raw)
     except msgspec.MsgspecError as error:
@@ -182,7 +177,7 @@ def _row(vector: str | list[float]) -> bytes:
 
 
 def _shape(request: InferRequest, items: int) -> tuple[int, ...]:
-    """Return the shape of an output with one element per item: that of the input."""
+    """One element per item: the input's shape."""
     given = request.input(TEXT)
     return (items, 1) if given is not None and len(given.spec.shape) > 1 else (items,)
 
@@ -209,6 +204,5 @@ FORMS: Mapping[Task, Form] = {Task.GENERATE: _WRITING, Task.EMBED: _EMBEDDING}
 
 
 def body_of(form: Form, request: InferRequest, model: str) -> Body:
-    """Return the body for the model's own API; ``InvalidField`` names the tensor or parameter."""
     check_outputs(request, form.outputs, has_classes=form.pack is not None)
     return {"model": model, **form.body(request)}

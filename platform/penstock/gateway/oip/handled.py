@@ -48,7 +48,7 @@ def form_of(handler: HandlerSettings) -> Form:
 
 
 def _body(handler: HandlerSettings, request: InferRequest) -> Body:
-    """Return a body with the texts to count, if any; raises ``InvalidField`` if the tensors don't fit the model."""
+    """With the texts to count, if any; raises ``InvalidField``."""
     options(of_model(request.parameters), (), frozenset())
     known = {one.name: one for one in handler.inputs}
     for tensor in request.inputs:
@@ -75,7 +75,7 @@ def _check(tensor: Tensor, known: dict[str, TensorSpec]) -> None:
 
 
 def ways(handler: HandlerSettings) -> str:
-    """Describe the valid combinations of inputs: each ``BYTES`` alone, or all numeric tensors together."""
+    """Valid combinations of inputs: each ``BYTES`` alone, or all numeric tensors together."""
     texts = [one.name for one in handler.inputs if one.datatype is Datatype.BYTES]
     numbers = [one.name for one in handler.inputs if one.datatype is not Datatype.BYTES]
     together = " with ".join(f"[{name}]" if name in handler.optional else name for name in numbers)
@@ -83,7 +83,6 @@ def ways(handler: HandlerSettings) -> str:
 
 
 def _check_whole(handler: HandlerSettings, given: Sequence[TensorSpec]) -> None:
-    """Raise ``InvalidField`` for missing inputs, or for other inputs beside a ``BYTES`` tensor."""
     alone = next((one.name for one in given if one.datatype is Datatype.BYTES), "")
     if alone and len(given) > 1:
         raise InvalidField(f"{alone} is given alone: this model takes {ways(handler)}", param=alone)
@@ -96,7 +95,6 @@ def _check_whole(handler: HandlerSettings, given: Sequence[TensorSpec]) -> None:
 
 
 def _check_classes(handler: HandlerSettings, request: InferRequest) -> None:
-    """Raise ``InvalidField`` if classes are requested of an output without any, or too many."""
     outputs = {one.name: one for one in handler.outputs}
     told = 0
     for name, classes in request.classified.items():
@@ -125,7 +123,7 @@ def _wanted(one: Wanted) -> dict[str, object]:
 
 
 def _answer(_: InferRequest, raw: bytes) -> InferAnswer:
-    """Parse a worker's tensors; the JSON header gives its own length."""
+    """The JSON header gives its own length."""
     try:
         _, end = json.JSONDecoder().raw_decode(str(raw[:_SCANNED_BYTES], "latin-1"))
         told = msgspec.json.decode(raw[:end], type=_Answer)

@@ -17,14 +17,14 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """An answer: its JSON in parts that are encoded on demand, and its binary tail."""
+    """Its JSON in parts that are encoded on demand, and its binary tail."""
 
     json: Iterator[bytes]
     blobs: list[memoryview]
 
 
 def written(answer: InferAnswer, request: InferRequest, named: Named) -> Written:
-    """Return an answer in the requested form; raises ``InvalidField`` if JSON can't express it."""
+    """Raises ``InvalidField`` if JSON can't express it."""
     how = {one.name: one.is_binary for one in request.outputs}
     head = _ENCODER.encode(_head(named, answer.parameters))
     outputs: list[Iterator[bytes]] = []
@@ -73,7 +73,7 @@ def described(spec: TensorSpec) -> dict[str, object]:
 
 
 def values_of(tensor: Tensor) -> Sequence[str] | Sequence[Scalar]:
-    """Return elements as JSON values; raises ``InvalidField`` if JSON cannot express them."""
+    """Raises ``InvalidField`` if JSON cannot express them."""
     if tensor.spec.datatype is not Datatype.BYTES:
         return numbers_of(tensor)
     try:

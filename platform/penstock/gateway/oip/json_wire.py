@@ -77,7 +77,6 @@ def read(raw: bytes, head_length: int | None = None) -> InferRequest:
 
 
 def parted(raw: bytes, head_length: int | None) -> tuple[memoryview, memoryview]:
-    """Split a body into JSON and binary tail; raises ``MalformedBody`` or ``BodyTooLarge``."""
     whole = memoryview(raw)
     if head_length is not None and head_length > len(whole):
         raise MalformedBody("Inference-Header-Content-Length is more than the body has")
@@ -103,7 +102,7 @@ def packed_head(head: memoryview) -> tuple[bytes, list[bytes]]:
 
 
 def read_packed(told: memoryview, blobs: memoryview, rest: memoryview) -> InferRequest:
-    """Parse the JSON and tensors that ``packed_head`` returned; ``rest`` is the binary tail that the caller sent."""
+    """``rest`` is the binary tail that the caller sent."""
     return _request(_decoded(told), _Binary(rest), _Binary(blobs))
 
 
@@ -134,7 +133,6 @@ def _decoded(head: memoryview) -> _Request:
 
 
 def _fault(says: str) -> InvalidField:
-    """Return the decoder's words as a refusal of the field with its whole path."""
     at, field = _AT.search(says), _FIELD.search(says)
     path = ".".join(found[1] for found in (at, field) if found)
     what = _AT.sub("", says)[:200]
@@ -177,7 +175,6 @@ def _tensor(spec: TensorSpec, given: _Tensor, binary: _Binary, blobs: _Binary | 
 
 
 def _listed(spec: TensorSpec, data: object) -> bytes:
-    """Return a tensor's JSON data in binary form; raises ``InvalidField``."""
     if type(data) is not list:
         raise InvalidField(f"{spec.name} must have data, a list, or {BINARY_SIZE}", param=spec.name)
     return _bytes_of(spec, _flat(data, spec.name))

@@ -42,7 +42,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferRequest:
-    """An inference request; without ``outputs`` all outputs are returned, in binary form if ``is_binary``."""
+    """Without ``outputs`` all are returned, in binary form if ``is_binary``."""
 
     id: str = ""
     model: str = ""
@@ -84,15 +84,12 @@ class InferAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """The names in an answer: requested model, version digest, caller's id."""
-
     model: str
     version: str
     id: str = ""
 
 
 def _names(what: str, named: list[str]) -> list[str]:
-    """Return the tensors' names; raises ``InvalidField`` for too many, or for duplicates."""
     if len(named) > MAX_TENSORS:
         raise InvalidField(f"{what} holds more than {MAX_TENSORS} tensors", param=what)
     if len(named) > 1 and len(set(named)) != len(named):
@@ -114,7 +111,7 @@ def spec(name: str, datatype: Datatype, *shape: int) -> TensorSpec:
 
 
 def described_as(name: str, datatype: str, shape: Iterable[int]) -> TensorSpec:
-    """Return a tensor's description; raises ``InvalidField`` for sizes out of bounds."""
+    """Raises ``InvalidField`` for sizes out of bounds."""
     found = TensorSpec(name=name, datatype=datatype_of(datatype, name), shape=tuple(islice(shape, MAX_RANK + 1)))
     if len(found.shape) > MAX_RANK:
         raise InvalidField(f"{name} has more than {MAX_RANK} dimensions", param=name)
@@ -124,10 +121,7 @@ def described_as(name: str, datatype: str, shape: Iterable[int]) -> TensorSpec:
 
 
 def described_all(given: Sequence[tuple[str, str, Iterable[int]]]) -> list[TensorSpec]:
-    """Return the descriptions of tensors (name, datatype, shape) before any data is read.
-
-    Raises ``InvalidField`` for too many tensors or elements.
-    """
+    """Name, datatype, shape, before any data is read. Raises ``InvalidField`` for too many."""
     if len(given) > MAX_TENSORS:
         raise InvalidField(f"inputs holds more than {MAX_TENSORS} tensors", param="inputs")
     found = [described_as(*one) for one in given]
@@ -141,7 +135,6 @@ def described_all(given: Sequence[tuple[str, str, Iterable[int]]]) -> list[Tenso
 
 
 def wanted(name: str, parameters: Parameters) -> Wanted:
-    """Parse a requested output; raises ``InvalidField`` for unsupported parameters."""
     _check_names(name, parameters, "an output", _OF_OUTPUTS, "take")
     classes = parameters.get(CLASSES, 0)
     if type(classes) is not int or not 0 <= classes <= MAX_ELEMENTS:
@@ -150,14 +143,14 @@ def wanted(name: str, parameters: Parameters) -> Wanted:
 
 
 def check_input(spec: TensorSpec, parameters: Parameters) -> None:
-    """Raise ``InvalidField`` for data in shared memory, or of another content type."""
+    """Refuses shared memory and other content types."""
     if parameters:
         _check_names(spec.name, parameters, "an input", _OF_INPUTS, "send")
         _check_content(spec.name, spec, parameters)
 
 
 def _check_content(where: str, spec: TensorSpec, parameters: Parameters) -> None:
-    """Accept only content types that need no conversion; ``base64``, ``pd`` and others would change the value."""
+    """Only types that need no conversion; ``base64``, ``pd`` and others would change the value."""
     said = parameters.get(CONTENT_TYPE)
     if said is None or said in _AS_IT_IS or (said == _TEXT and spec.datatype is Datatype.BYTES):
         return
@@ -176,13 +169,12 @@ def _check_names(name: str, parameters: Iterable[str], what: str, known: frozens
 
 
 def check_parameters(*given: Sized) -> None:
-    """Raise ``InvalidField`` if all given parameters together are too many."""
     if sum(map(len, given)) > MAX_PARAMETERS:
         raise InvalidField(f"more than {MAX_PARAMETERS} parameters", param="parameters")
 
 
 def check_batch(tensor: Tensor) -> int:
-    """Return the number of items in a tensor of shape ``[n]`` or ``[n, 1]``, before its data is read."""
+    """Items in a tensor of shape ``[n]`` or ``[n, 1]``, before its data is read."""
     shape, name = tensor.spec.shape, tensor.spec.name
     if len(shape) not in (1, 2) or (len(shape) == 2 and shape[1] != 1):  # noqa: PLR2004  a batch, and one of each
         raise InvalidField(f"{name} must have the shape [n] or [n, 1]", param=name)
@@ -194,7 +186,6 @@ def check_batch(tensor: Tensor) -> int:
 
 
 def check_outputs(request: InferRequest, offered: tuple[TensorSpec, ...], *, has_classes: bool) -> None:
-    """Raise ``InvalidField`` for requested outputs, or their classes, that the model lacks."""
     names = [one.name for one in offered]
     for wanted in request.outputs:
         if wanted.name not in names:

@@ -13,7 +13,7 @@ import msgspec
 from penstock.domain.errors import PenstockError
 from penstock.domain.models.tensors import HEAD_LENGTH
 from penstock.gateway.calls.call import Call, Progress
-from penstock.gateway.calls.relay import Reply
+from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.listener.errors import JSON
 from penstock.gateway.oip.json_answers import Written
 from penstock.gateway.oip.nouns import InferAnswer, Parameter
@@ -24,7 +24,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def with_account(answer: InferAnswer, progress: Progress | None) -> InferAnswer:
-    """Return the answer with usage, stage times and degradations as parameters, unless it already has parameters."""
+    """Usage, stage times and degradations as parameters, unless it already has parameters."""
     return answer if answer.parameters or progress is None else replace(answer, parameters=_account(progress.call))
 
 
@@ -49,11 +49,10 @@ _BINARY = (b"content-type", b"application/octet-stream")
 _HEAD_LENGTH = HEAD_LENGTH.encode()
 
 
-class TranslatedReply:
-    """A ``Reply`` that translates the answer and passes it to another reply."""
-
+class TranslatedReply(PassedReply):
     def __init__(self, reply: Reply, translate: Translate, fail: Callable[[PenstockError], None]) -> None:
-        self._reply, self._translate, self._fail = reply, translate, fail
+        super().__init__(reply)
+        self._translate, self._fail = translate, fail
         self._head: tuple[int, Headers] | None = None
         self._pieces: list[bytes] = []
         self._written: Written | None = None
@@ -63,10 +62,6 @@ class TranslatedReply:
     def started(self) -> bool:
         return self._head is not None or self._written is not None or self._reply.started
 
-    @property
-    def gone(self) -> bool:
-        return self._reply.gone
-
     def start(self, status: int, headers: Headers) -> None:
         self._head = status, headers
 
@@ -74,7 +69,7 @@ class TranslatedReply:
         self._pieces.append(data)
 
     def finish(self) -> None:
-        """Translate and send the answer; ``complete`` sends the rest of a long one."""
+        """``complete`` sends the rest of a long answer."""
         if self._head is None:
             self._reply.finish()
             return
@@ -90,7 +85,7 @@ class TranslatedReply:
         self._write(written)
 
     async def complete(self) -> None:
-        """Encode and send the rest of a long answer while the client is connected."""
+        """Encode and send the rest while the client is connected."""
         try:
             while (written := self._written) is not None and not self._reply.gone:
                 await asyncio.sleep(0)
@@ -100,7 +95,7 @@ class TranslatedReply:
             raise
 
     def _write(self, written: Written) -> None:
-        """Encode JSON for one iteration of the event loop; send everything after the last part."""
+        """Encode for one iteration of the event loop; send after the last part."""
         self._written, size = written, 0
         for part in written.json:
             self._json.append(part)
@@ -120,11 +115,3 @@ class TranslatedReply:
         for piece in (json, *blobs):
             self._reply.write(bytes(piece))
         self._reply.finish()
-
-    def abort(self) -> None:
-        self._reply.abort()
-
-    def watch(
-        self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
-    ) -> None:
-        self._reply.watch(on_gone=on_gone, on_pause=on_pause, on_resume=on_resume)

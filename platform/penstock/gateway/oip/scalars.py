@@ -22,7 +22,7 @@ _MICROSECONDS = 1_000_000
 
 
 def timeout_s(parameters: Mapping[str, object]) -> float:
-    """Return the caller's ``timeout`` (Triton's microseconds) in seconds; 0 without one."""
+    """The caller's ``timeout`` (Triton's microseconds) in seconds; 0 without one."""
     given = parameters.get(TIMEOUT, 0)
     if type(given) is not int or not 0 <= given <= MAX_DEADLINE_S * _MICROSECONDS:
         most = int(MAX_DEADLINE_S) * _MICROSECONDS
@@ -31,12 +31,11 @@ def timeout_s(parameters: Mapping[str, object]) -> float:
 
 
 def soonest(*seconds: float) -> float:
-    """Return the shortest of these times; 0 means none, also as the result."""
+    """0 means none, also as the result."""
     return min((one for one in seconds if one), default=0.0)
 
 
 def of_model(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return the parameters that go to the model; raises ``InvalidField`` for unsupported ones."""
     if parameters.get(PRIORITY, 0) != 0:
         raise InvalidField("priority is not supported: the key's plan sets it; leave it out", param=PRIORITY)
     for name, value in parameters.items():
@@ -49,9 +48,8 @@ def of_model(parameters: Mapping[str, object]) -> dict[str, object]:
 def options(
     parameters: Mapping[str, object], inputs: Iterable[Tensor], taken: frozenset[str], tensor: str = ""
 ) -> dict[str, object]:
-    """Return the values of the options ``taken``; raises ``InvalidField`` for any other.
-
-    ``tensor`` is the model's own input, which an error lists beside the options.
+    """Raises ``InvalidField`` for options not ``taken``; ``tensor`` is the model's own input, which the error lists,
+    too.
     """
     found = {_known(name, taken, "parameter"): value for name, value in parameters.items()}
     for one in inputs:
@@ -68,7 +66,7 @@ def _known(name: str, taken: frozenset[str], what: str, *more: str) -> str:
 
 
 def _value(tensor: Tensor) -> object:
-    """Return the one element of an input, or its list of several texts."""
+    """An input's one element, or its list of several texts."""
     name = tensor.spec.name
     if not 1 <= tensor.elements <= MAX_ELEMENTS:
         raise InvalidField(f"{name} must have from 1 to {MAX_ELEMENTS} elements", param=name)
@@ -91,14 +89,12 @@ def texts_of(tensor: Tensor) -> list[str]:
 
 
 def object_of(value: object, name: str) -> dict[str, object]:
-    """Return the JSON object in a text; Triton's vLLM back end takes sampling parameters in this form."""
     with suppress(msgspec.MsgspecError, TypeError):
         return msgspec.json.decode(value, type=dict[str, object])  # type: ignore[call-overload, no-any-return]
     raise InvalidField(f"{name} must be a JSON object in a text", param=name)
 
 
 def number_of(value: object, name: str) -> object:
-    """Return the number in a text; other values unchanged."""
     if isinstance(value, str):
         try:
             value = msgspec.json.decode(value, type=int | float)
@@ -109,7 +105,6 @@ def number_of(value: object, name: str) -> object:
 
 
 def flag_of(value: object, name: str) -> bool:
-    """Return a boolean, also one in a text; raises ``InvalidField``."""
     if value not in (True, False, "true", "false"):
         raise InvalidField(f"{name} must be true or false", param=name)
     return value in (True, "true")

@@ -60,7 +60,6 @@ TOLD: Mapping[str, frozenset[str]] = {
 
 
 def told(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, ...]:
-    """Return the names without effect, each as ``anthropic-beta=NAME``; raises ``InvalidField``."""
     given = b",".join(value for name, value in headers if name == HEADER_BYTES).decode("latin-1")
     names = {name for part in given.split(",") if (name := part.strip())}
     if len(names) > MOST or not all(map(_NAME.fullmatch, names)):

@@ -30,14 +30,12 @@ _EVERYDAY = frozenset({"model", "user", "stream", "system", "text", "n", *_PROMP
 
 
 def blamed(error: EngineRefused, api: Api, body: Body) -> EngineRefused:
-    """Return the refusal with its field's path, if one is found, and a remedy."""
     param = _path(error.param or "", api, body) or _named(error.message, body) or _meant(error.message, body)
     path = param or _documented(error.param or "", api)
     return EngineRefused(f"{error.message.rstrip('. ')}: {_remedy(error.message, path)}", param=path or None)
 
 
 def _documented(param: str, api: Api) -> str:
-    """Return the path unless its first name is the engine's own."""
     return param if (root := _NAME.match(param)) and root[0] in TABLE[api].kinds[ANY].fields else ""
 
 
@@ -58,7 +56,7 @@ def _in(body: Body, name: str) -> str:
 
 
 def _path(param: str, api: Api, body: Body) -> str:
-    """Return the path without the engine's own steps: names of kinds and of its classes."""
+    """Without the engine's own steps: names of kinds and of its classes."""
     steps = [name or int(number) for name, number in _STEP.findall(param)]
     root = _in(body, str(steps[0])) if steps else ""
     if not root:
@@ -82,7 +80,7 @@ def _inside(fields: list[Field], step: str | int) -> Iterator[Field]:
 
 
 def _named(message: str, body: Body) -> str:
-    """Return the field that the text begins with, or that it names: one of several words first, then one inside."""
+    """One of several words first, then one inside."""
     words: list[str] = _NAME.findall(message.lower())
     if words and words[0] in body and message.lower().lstrip("`'").startswith(words[0]):
         return words[0]
@@ -109,7 +107,7 @@ def _form(body: Body, root: str) -> str:
 
 
 def _part(value: object, at: str) -> str:
-    """Return the path of the first picture, sound or film; the field's own if none is readable."""
+    """The field's own path if no picture, sound or film is readable."""
     waiting = [(value, at)]
     while waiting:
         one, path = waiting.pop()

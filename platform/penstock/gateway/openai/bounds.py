@@ -79,17 +79,15 @@ _BATCHES = frozenset({Api.COMPLETIONS, Api.EMBEDDINGS, Api.CLASSIFY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyBounds:
-    """Bounds of one caller; ``context_tokens`` is the largest context of its models or its plan.
-
-    The default, used before the first routing table, exceeds every model's. An error names the context's owner by
-    ``context_of``.
+    """``context_tokens``: the largest context of the caller's models or plan; the default, before the first table,
+    exceeds every model's. An error names the context's owner by ``context_of``.
     """
 
     context_tokens: int = 16 << 20
     context_of: str = "the largest context here"
 
     def body_bytes(self, api: Api) -> int:
-        """Return the bytes of a body that fills the largest context, in any language."""
+        """Enough to fill the largest context, in any language."""
         if api is Api.INFER:
             return TENSOR_BYTES
         tokens = max(self.context_tokens, BATCH_TOKENS) if api in _BATCHES else self.context_tokens
@@ -111,7 +109,7 @@ def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
 
 
 class TableBounds:
-    """Each caller's bounds by the present table, cached for callers that see the same versions."""
+    """By the present table, cached for callers that see the same versions."""
 
     def __init__(self, table: CurrentTable) -> None:
         self._table = table
@@ -158,7 +156,7 @@ def _parts(content: list[object], at: str) -> int:
 
 
 def _tool_calls(item: Body, at: str) -> None:
-    """Bound the JSON inside strings, since templates and engines read it by recursion."""
+    """Templates and engines read JSON inside strings by recursion."""
     calls = item.get("tool_calls")
     functions = [call.get("function") for call in calls if type(call) is dict] if type(calls) is list else []
     for function in (item, item.get("function_call"), *functions):

@@ -11,12 +11,12 @@ _DECODER = msgspec.json.Decoder()
 
 
 def is_too_deep(value: object, brackets: int) -> bool:
-    """Tell whether containers are nested deeper than ``MAX_DEPTH``; ``brackets`` is an upper bound of the depth."""
+    """``brackets`` is an upper bound of the depth."""
     return brackets > MAX_DEPTH and _deeper_than(value, MAX_DEPTH)
 
 
 def is_too_deep_text(text: str) -> bool:
-    """Tell whether JSON in a string is nested deeper than ``MAX_DEPTH``; other text has no depth."""
+    """Text other than JSON has no depth."""
     brackets = text.count("{") + text.count("[")
     if brackets <= MAX_DEPTH:
         return False
@@ -29,7 +29,6 @@ def is_too_deep_text(text: str) -> bool:
 
 
 def _deeper_than(value: object, levels: int) -> bool:
-    """Tell whether containers are nested deeper than ``levels``; level by level, without recursion."""
     layer: list[object] = [value]
     for _ in range(levels):
         layer = [child for container in layer for child in _children(container) if type(child) in _CONTAINERS]

@@ -25,7 +25,7 @@ _NAMES = {
 
 
 class _Fault(Exception):
-    """A refusal inside the body; each enclosing level adds its part of the path."""
+    """Each enclosing level adds its part of the path."""
 
     def __init__(self, says: str, *, is_unserved: bool = False, is_unknown: bool = False) -> None:
         self.says, self.is_unserved, self.is_unknown = says, is_unserved, is_unknown
@@ -37,7 +37,6 @@ class _Fault(Exception):
 
 
 def check(api: Api, body: Body) -> tuple[str, ...]:
-    """Return the fields without effect, or raise ``InvalidField`` or ``UnsupportedField``."""
     told: set[str] = set()
     try:
         _inside(TABLE[api].kinds[ANY], body, told)
@@ -50,7 +49,7 @@ def check(api: Api, body: Body) -> tuple[str, ...]:
 
 
 def _instead(api: Api, name: str) -> str:
-    """Return the remedy for an unknown field: the API's own name of it, if there is one."""
+    """The API's own name of an unknown field, if there is one."""
     ours = TABLE[api].kinds[ANY].fields
     known = next((one for same in SAME if name in same for one in same if one in ours), "")
     return f"send {known}" if known else "leave it out"
@@ -73,7 +72,6 @@ def _inside(kind: Kind, given: Body, told: set[str]) -> None:
 
 
 def _keeps(field: Field | None, value: object, told: set[str], *, is_required: bool) -> bool:
-    """Tell whether the value is passed on to the engine."""
     if value is None:
         return is_required  # another check says that it is missing
     if field is None:

@@ -21,8 +21,6 @@ T = TypeVar("T")
 
 
 class EarlyLimits:
-    """The keys refused lately, and the passes of each tenant; times are monotonic seconds."""
-
     def __init__(self) -> None:
         self._refused: dict[KeyId, float] = {}
         self._passing: dict[TenantId, int] = {}
@@ -32,11 +30,10 @@ class EarlyLimits:
         _keep(self._refused, key, now + REMEMBERED_S)
 
     def comes_first(self, key: KeyId, now: float) -> bool:
-        """Tell whether this key's limits are checked before a small body is read."""
         return bool(self._refused) and self._refused.get(key, 0.0) > now
 
     def take_pass(self, tenant: TenantId, now: float) -> bool:
-        """Let a request with a record skip the limits; False with too many passes, or if barred."""
+        """False with too many passes, or if barred."""
         taken = self._passing.get(tenant, 0)
         if taken >= MOST_PASSES or self._barred.get(tenant, 0.0) > now:
             return False
@@ -44,7 +41,7 @@ class EarlyLimits:
         return True
 
     def give_pass(self, tenant: TenantId, now: float, *, was_of_use: bool) -> None:
-        """End a pass; if it led to no recorded answer, the tenant gets none for a while."""
+        """If a pass led to no recorded answer, the tenant gets none for a while."""
         left = self._passing.pop(tenant) - 1
         if left:
             self._passing[tenant] = left

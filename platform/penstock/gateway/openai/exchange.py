@@ -41,7 +41,7 @@ ANYWHERE = "global"
 
 
 class RequestExchange(ABC):
-    """One request; ``api`` is derived from its path, if the path determines it."""
+    """``api`` is derived from the path, if that determines it."""
 
     def __init__(self, edge: Services, api: Api, headers: list[tuple[bytes, bytes]]) -> None:
         self._edge, self._api = edge, api
@@ -65,15 +65,14 @@ class RequestExchange(ABC):
     def _reply(self) -> Reply: ...
 
     @abstractmethod
-    async def _read(self, who: Principal) -> tuple[Parsed, str]:
-        """Return the parsed body, and its digest if it is large."""
+    async def _read(self, who: Principal) -> tuple[Parsed, str]: ...
 
     @abstractmethod
     def _say(self, error: PenstockError) -> None:
-        """Send the error, with a status before the first byte, in band after it."""
+        """With a status before the first byte, in band after it."""
 
     def _known(self, who: Principal) -> None:  # noqa: B027  most wires have nothing to do then
-        """Hook of the wire, called after the key was found valid; does nothing by default."""
+        """Called after the key was found valid."""
 
     # -- the way ---------------------------------------------------------------------------
 
@@ -112,20 +111,17 @@ class RequestExchange(ABC):
         self._timings.mark(Stage.AUTH)
 
     def _blamed(self, error: PenstockError) -> PenstockError:
-        """Return an engine's refusal with its field under the caller's name."""
         request = None if self._progress is None else self._progress.call.request
         if request is None or request.api is Api.INFER or not isinstance(error, EngineRefused):
             return error
         return blamed(error, request.api, request.body)
 
     def _in_tier(self, who: Principal, parsed: Parsed) -> Principal:
-        """Return the principal in the service tier that the body asks for; raises ``InvalidField``."""
         if not parsed.service_tier and who.plan.auto_tier is TierName.DEFAULT:
             return who
         return service_tiers.served(who, parsed.service_tier)
 
     def _identified(self) -> Principal:
-        """Return the key's principal, or raise ``Unauthenticated`` or ``Forbidden``."""
         return self._edge.identity.authenticate(head.credential(self._headers))
 
     def _give_back(self) -> None:
@@ -138,9 +134,8 @@ class RequestExchange(ABC):
             self._edge.looks.give_pass(self._who.tenant, now, was_of_use=not self._is_refused)
 
     async def _refuse_early(self, who: Principal, model: str = "", *, size: int = 0) -> None:
-        """Check the limits; a caller over a limit may still get a recorded answer, which is free.
-
-        A worker's remembered refusal of requests of this size (0 while unknown) counts as a limit.
+        """A caller over a limit may still get a recorded answer, which is free. A worker's remembered refusal of
+        requests of this size (0 while unknown) counts as a limit.
         """
         try:
             await self._edge.refuse_early(who, model, Demand(who.tenant, size, self._deadline_s()))
@@ -186,7 +181,7 @@ class RequestExchange(ABC):
         )
 
     def _without_effect(self) -> tuple[str, ...]:
-        """Return the fields without effect: those of the API, and those that the template does not read."""
+        """Fields without effect in this API or template."""
         prepared = None if self._progress is None else self._progress.call.prepared
         return self._ignored if prepared is None else self._ignored + prepared.told
 
@@ -194,7 +189,7 @@ class RequestExchange(ABC):
         return head.deadline_s(self._headers)
 
     def _told(self) -> Headers:
-        """Return headers for a refusal: the request's time by stage, and its version if known."""
+        """Time by stage, and version if known."""
         stages = [f"{stage};dur={seconds * 1e3:.3f}" for stage, seconds in self._timings.seconds.items()]
         told = [(b"server-timing", ", ".join(stages).encode())] if stages else []
         if self._progress is not None and (version := self._progress.call.version) is not None:
@@ -204,10 +199,7 @@ class RequestExchange(ABC):
         return told
 
     async def _until_paced(self, error: PenstockError) -> None:
-        """Delay a refusal by the caller's own limits if its tenant has many; release the body's memory before.
-
-        All refusals end in turns.
-        """
+        """Delay a refusal if its tenant has many; release the body's memory before. All refusals end in turns."""
         who, turns = self._who, self._edge.turns
         if turns is None or self._reply.started:
             return
@@ -234,24 +226,23 @@ class RequestExchange(ABC):
 
     @property
     def _is_unseen(self) -> bool:
-        """Tell whether the pipeline has not recorded the request."""
+        """The pipeline has not recorded the request."""
         return self._progress is None or self._progress.answer is None
 
     def _claim(self) -> Claim:
-        """Return the caller's tenant and key, or those named by its refused credential."""
+        """Tenant and key, or those named by a refused credential."""
         if self._who is not None:
             return Claim(self._who.tenant, self._who.key)
         return head.claim(self._headers, self._edge.identity.claimed)
 
     def _keep(self, error: PenstockError, claim: Claim) -> None:
-        """Record and count a request that the pipeline has not seen."""
         if self._is_unseen:
             timings = self._timings
             self._edge.keep_early(error, Early(self._request_id, claim, self._api, timings.started_at, timings.seconds))
 
 
 def check_region(asked: str, ours: str) -> str:
-    """Return this gateway's region, or raise ``InvalidField`` if the request asks for another one."""
+    """Raises ``InvalidField`` if the request asks for another region."""
     if asked not in (ours, ANYWHERE):
         raise InvalidField(
             f"{GEO} must be {ours} or {ANYWHERE} at this gateway; for another region ask its gateway",
@@ -261,5 +252,5 @@ def check_region(asked: str, ours: str) -> str:
 
 
 def _is_theirs(error: PenstockError) -> bool:
-    """Tell whether the caller's limits or its tenant's own queue refused it: its next request would be refused too."""
+    """The caller's limits, or its tenant's own queue: its next request would be refused too."""
     return isinstance(error, OverLimit | OverBudget) or error.reason == TENANT_QUEUE

@@ -49,7 +49,6 @@ _PLAIN_FIELDS = 2
 
 
 def shown(name: str) -> str:
-    """Return a name that the caller wrote, shortened; the error makes it printable."""
     return name if len(name) <= MAX_NAME_CHARS else f"{name[:MAX_NAME_CHARS]}…"
 
 
@@ -83,7 +82,7 @@ def text(body: Body, name: str, *, max_chars: int) -> str:
 
 
 def messages(body: Body, name: str, *, most: int, parts: Parts = CHAT_PARTS) -> list[Body]:
-    """Check and return a non-empty list of objects, each with a role and plausible content."""
+    """A non-empty list of objects, each with a role and plausible content."""
     turns = body.get(name)
     if type(turns) is not list or not turns:
         raise InvalidField(f"{name} is required and must be a non-empty list", param=name)
@@ -122,7 +121,7 @@ def _content(content: object, role: str, at: str, parts: Parts) -> None:
 
 
 def check_parts(content: Sequence[object], kinds: frozenset[str] | None, at: str) -> None:
-    """Refuse a part that is no object, or of a kind that messages of this role don't hold; None holds any."""
+    """Refuse a part of a kind that messages of this role don't hold; None holds any."""
     for number, part in enumerate(content):
         if type(part) is dict:
             kind = part.get("type")
@@ -134,7 +133,6 @@ def check_parts(content: Sequence[object], kinds: frozenset[str] | None, at: str
 
 
 def prompts(body: Body, name: str, *, most: int) -> int:
-    """Return the number of prompts; each is text or token ids."""
     value = body.get(name)
     if type(value) is str:
         return 1

@@ -38,16 +38,14 @@ HeaderMap = Mapping[bytes, bytes]
 
 
 def request_id(headers: HeaderMap, unique: str) -> str:
-    """Return the caller's id with ``unique`` appended, or ``unique`` alone.
-
-    No id is used twice, since aborting one request must not abort another caller's.
+    """The caller's id with ``unique`` appended, or ``unique`` alone: aborting one request must not abort another
+    caller's.
     """
     given = headers.get(b"x-request-id")
     return f"{given.decode()}-{unique}" if given and _REQUEST_ID.fullmatch(given) else f"req-{unique}"
 
 
 def traceparent(headers: HeaderMap) -> str:
-    """Return the W3C trace context; empty if absent or damaged."""
     given = headers.get(b"traceparent")
     return given.decode() if given and _TRACEPARENT.fullmatch(given) else ""
 
@@ -67,10 +65,7 @@ def deadline_s(headers: HeaderMap) -> float:
 
 
 def later_version(headers: HeaderMap) -> tuple[str, ...]:
-    """Return the header if it names a version after the known ones: SDKs get newer before gateways do.
-
-    Raises ``InvalidField`` for any other unknown version.
-    """
+    """SDKs get newer versions before gateways do. Raises ``InvalidField`` for any other unknown version."""
     given, newest = headers.get(ANTHROPIC_VERSION), max(ANTHROPIC_VERSIONS)
     if given is None or given in ANTHROPIC_VERSIONS:
         return ()
@@ -102,7 +97,7 @@ def session(headers: HeaderMap) -> str:
 
 
 def price_cap(headers: HeaderMap) -> MicroUsd:
-    """Return ``x-penstock-price-cap``, dollars per million tokens; 0 if absent."""
+    """Dollars per million tokens; 0 if absent."""
     given = headers.get(PRICE_CAP.encode())
     if given is None:
         return FREE
@@ -119,9 +114,8 @@ def kept_rule(headers: HeaderMap) -> str:
 
 
 def credential(headers: HeaderMap) -> str:
-    """Return the API key from ``Authorization: Bearer`` or ``x-api-key``.
-
-    Anthropic's SDK may send both: two different keys are ambiguous, and refused.
+    """From ``Authorization: Bearer`` or ``x-api-key``. Anthropic's SDK may send both: two different keys are
+    refused.
     """
     given, plain = headers.get(b"authorization"), headers.get(b"x-api-key", b"")
     if given is None:
@@ -134,7 +128,6 @@ def credential(headers: HeaderMap) -> str:
 
 
 def claim(headers: HeaderMap, claimed: Callable[[str], Claim]) -> Claim:
-    """Return the tenant and key that the credential names; an ambiguous one names none."""
     try:
         return claimed(credential(headers))
     except BadRequest:
@@ -150,6 +143,6 @@ def check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
 
 
 def path(raw: bytes) -> str:
-    """Return the path with its segments decoded; an encoded slash stays ``%2F`` (RFC 3986, 2.2)."""
+    """Segments are decoded; an encoded slash stays ``%2F`` (RFC 3986, 2.2)."""
     text = raw.decode("ascii", "replace")
     return unquote(text.replace("%2f", "%252F").replace("%2F", "%252F")) if "%" in text else text

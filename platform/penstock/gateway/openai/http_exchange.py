@@ -43,7 +43,7 @@ class HttpExchange(RequestExchange):
         self._way_back.prove()
 
     async def _read(self, who: Principal) -> tuple[Parsed, str]:
-        """Return the parsed body; a caller over its limits is refused as soon as that is known."""
+        """A caller over its limits is refused as soon as that is known."""
         edge, length = self._edge, self._headers.get(b"content-length", b"")
         limit = edge.limits.body_bytes or self._bounds.body_bytes(self._api)
         if length and int(length) > limit:  # the HTTP parser lets only digits through
@@ -123,7 +123,7 @@ class HttpExchange(RequestExchange):
 
 
 class CountExchange(HttpExchange):
-    """A token count; fields of the request that it does not document are told."""
+    """Fields that a token count does not document are told."""
 
     def _request(self, parsed: Parsed, digest: str) -> InferenceRequest:
         request = super()._request(parsed, digest)

@@ -47,8 +47,6 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class Use(StrEnum):
-    """Outcome of a request with a key; also a metric's label."""
-
     FIRST = "first"
     REPLAYED = "replayed"
     JOINED = "joined"
@@ -66,7 +64,7 @@ def _unnoted(_: Call, original: RequestId) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """The pipeline with recorded answers; a follower that reads nothing for ``stall_s`` is disconnected."""
+    """A follower that reads nothing for ``stall_s`` is disconnected."""
 
     corridor: Corridor
     answers: AnswerStore
@@ -76,14 +74,13 @@ class Once:
     note: Callable[[Call, RequestId], None] = _unnoted
 
     def serve(self, progress: Progress, reply: Reply) -> Coroutine[object, object, None]:
-        """Answer or replay the request; a key that may not use the model is refused by the pipeline."""
+        """A key that may not use the model is refused by the pipeline."""
         call, request = progress.call, progress.call.request
         if not request.idempotency_key or not call.principal.may_use(request.model):
             return self.corridor.serve(progress, reply)
         return self._once(progress, reply)
 
     async def is_recorded(self, who: Principal, idempotency_key: str) -> bool:
-        """Tell, before the body is known, whether a record exists under this key."""
         return await self.answers.has(record_key(who, idempotency_key))
 
     async def _once(self, progress: Progress, reply: Reply) -> None:
@@ -117,7 +114,7 @@ class Once:
             await recorder.close(keeps=progress.answer is not None and progress.answer.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:
-        """Send the recorded answer; False if it broke off before its first byte."""
+        """False if the record broke off before its first byte."""
         copying = asyncio.create_task(follower.copy(self.answers, key))
 
         def stop() -> None:
@@ -143,7 +140,7 @@ class Once:
 
 
 class _Follower:
-    """Copies a record into a reply at the reader's pace, and the record's usage into the call."""
+    """Copies at the reader's pace, and the record's usage into the call."""
 
     def __init__(self, call: Call, reply: Reply, stall_s: float) -> None:
         self._call, self._reply = call, reply
@@ -176,13 +173,12 @@ class _Follower:
 
 
 def record_key(who: Principal, idempotency_key: str) -> RecordKey:
-    """Return the record's name: tenants' keys can't collide, and the caller's text stays out of the store."""
+    """Tenants' keys can't collide, and the caller's text stays out of the store."""
     name = hashlib.sha256(f"{who.tenant}\x1f{idempotency_key}".encode()).hexdigest()
     return RecordKey(who.tenant, name)
 
 
 def fingerprint(request: InferenceRequest) -> str:
-    """Return the digest of API and body that a repeated request must match."""
     if request.is_large:
         return request.digest
     return hashlib.sha256(request.api.encode() + b"\x1f" + _ENCODER.encode(request.body)).hexdigest()

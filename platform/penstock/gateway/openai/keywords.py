@@ -99,7 +99,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A keyword that the engine's grammar can't enforce; ``is_fatal``: the compiler refuses the whole schema."""
+    """``is_fatal``: the compiler refuses the whole schema."""
 
     path: Path
     says: str
@@ -107,14 +107,13 @@ class Fault:
 
 
 def shown(at: str, path: Path) -> str:
-    """Return the keyword's path in the body; the caller's names are shortened."""
     steps = map(fields.shown, path)
     whole = ".".join((at, *steps)) if at else ".".join(steps)
     return whole if len(whole) <= MAX_PATH_CHARS else f"{whole[:MAX_PATH_CHARS]}…"
 
 
 def pattern_fault(pattern: str) -> str:
-    """Return the part of a regular expression that the grammar can't enforce, shortened; empty if there is none."""
+    """Part of a regular expression that the grammar can't enforce; empty if none."""
     at = 0
     while at < len(pattern):
         found = _UNREAD.match(pattern, at)
@@ -181,7 +180,7 @@ def _alternatives(form: str, schemas: object, root: Schema, at: Path) -> Iterato
 
 
 def _are_apart(schemas: list[object], root: Schema) -> bool:
-    """Tell whether no value is valid to two schemas: by types, values, or a property with fixed ones."""
+    """No value is valid to both: by types, values, or a property with fixed ones."""
     whole = [_resolved(one, root) for one in schemas]
     if any(one is None for one in whole):
         return False
@@ -227,7 +226,7 @@ def _resolved(schema: object, root: Schema) -> Schema | None:
 
 
 def target(reference: object, root: Schema) -> dict[str, object] | None:
-    """Return the schema that a reference leads to; None if it is outside the document or missing."""
+    """None if the reference leads outside the document or to nothing."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
     found: object = root
@@ -263,7 +262,7 @@ def _typed(schema: Schema, root: Schema, at: Path) -> Iterator[Fault]:
 
 
 def _held(name: str, value: object, schema: Schema, at: Path) -> Iterator[Fault]:
-    """Yield the reasons why a known keyword can't be enforced with this value, or beside its neighbours."""
+    """Reasons against a keyword's value, alone or beside its neighbours."""
     here = (*at, name)
     for other in APART.get(name, frozenset()) & schema.keys():
         yield Fault(here, f"can't be enforced beside {other}")
@@ -321,7 +320,6 @@ def _is_bound(value: object, kind: object) -> bool:
 
 
 def _is_of(value: object, named: object) -> bool:
-    """Tell whether a value is of the type, or of one of the types."""
     if isinstance(named, list):
         return any(_is_of(value, one) for one in named)
     if isinstance(value, bool) or value is None:

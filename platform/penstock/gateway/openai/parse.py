@@ -64,7 +64,7 @@ ANY = BodyBounds()
 
 
 class Parsed(msgspec.Struct, frozen=True, gc=False):
-    """A parsed body; ``cost`` holds the part that needs no model, and ``told`` the fields without effect."""
+    """``cost`` needs no model; ``told`` are fields without effect."""
 
     body: Body
     model: str
@@ -79,7 +79,6 @@ class Parsed(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse(api: Api, raw: bytes, within: BodyBounds = ANY) -> Parsed:
-    """Return the parsed body, or raise ``MalformedBody`` or ``InvalidField``."""
     body = decode(raw)
     bounds.check(body, within)  # first: what it refuses is too much to be walked
     loose = tools.check(body) if "tools" in body else ()
@@ -99,7 +98,7 @@ def _name(body: Body, field: str) -> str:
 
 
 def check_bounded(api: Api, cost: Cost) -> None:
-    """Refuse a request without a bound on its output if the API requires one; token counts need none."""
+    """Some APIs require a bound on the output; token counts need none."""
     if api is Api.MESSAGES and cost.names_no_output:
         raise InvalidField("max_tokens is required", param="max_tokens")
 
@@ -125,7 +124,6 @@ def _where(error: Exception) -> str:
 
 
 def _input(api: Api, body: Body) -> int:
-    """Check the API's input; return the number of prompts."""
     if api is Api.CHAT or api is Api.MESSAGES:
         parts = fields.CHAT_PARTS if api is Api.CHAT else fields.MESSAGES_PARTS
         turns = fields.messages(body, "messages", most=MAX_MESSAGES, parts=parts)
@@ -175,14 +173,13 @@ def _cost(api: Api, body: Body, size: int) -> Cost:
 
 
 def _images(body: Body) -> list[str]:
-    """Return the images; their headers, not their lengths, determine their cost."""
     given = body.get("input")
     inputs = given if type(given) is list else [given]
     return [one for one in inputs if type(one) is str and one.startswith(pictures.DATA_URL)]
 
 
 def _scores_prompt(api: Api, body: Body) -> bool:
-    """Tell whether the engine returns log probabilities for the prompt, echoed or not."""
+    """The engine returns the prompt's log probabilities, echoed or not."""
     if body.get("prompt_logprobs") is not None:
         return True
     return bool(body.get("echo")) and (api is Api.CHAT or body.get("logprobs") is not None)
@@ -204,9 +201,8 @@ def _sequences(api: Api, body: Body) -> int:
 
 
 def _per_sequence(api: Api, body: Body) -> int | None:
-    """Return the body's token limit per sequence; None if it sets none.
-
-    A completion that echoes its prompt may ask for no token; the engine generates one to read the prompt.
+    """None without a token limit. A completion that echoes its prompt may ask for no token; the engine generates one to
+    read the prompt.
     """
     low = 0 if api is Api.COMPLETIONS and body.get("echo") is True else 1
     given = [fields.whole(body, name, low=low, high=MAX_OUTPUT_TOKENS) for name in OUTPUT_FIELDS[api]]
@@ -219,7 +215,7 @@ def _per_sequence(api: Api, body: Body) -> int | None:
 
 
 def _usage_in_stream(body: Body, *, stream: bool) -> tuple[bool, bool]:
-    """Return whether a stream reports its usage at the end, and with each event, which includes the end."""
+    """At the end, and with each event, which includes the end."""
     options = body.get("stream_options")
     if options is None:
         return False, False

@@ -32,14 +32,14 @@ _SORTED = msgspec.json.Encoder(order="deterministic")
 
 
 class _ReadJob(msgspec.Struct):
-    """The header of a question's frame to the child; the raw body follows."""
+    """A frame's header; the raw body follows."""
 
     api: Api
     bounds: BodyBounds
 
 
 class _Field(msgspec.Struct):
-    """A field returned as JSON: its length in the frame, and the facts of ``Sealed``."""
+    """Its length in the frame, and the facts of ``Sealed``."""
 
     name: str
     size: int
@@ -48,7 +48,7 @@ class _Field(msgspec.Struct):
 
 
 class _Read(msgspec.Struct):
-    """The header of the reading process's answer; the undecoded fields (``sealed``) follow as JSON."""
+    """The answer's header; the undecoded fields (``sealed``) follow as JSON."""
 
     parsed: Parsed
     sealed: list[_Field]
@@ -67,12 +67,11 @@ _READ = msgspec.json.Decoder(_Read)
 
 
 def is_small(raw: bytes) -> bool:
-    """Tell whether the event loop may parse the body, by its length and its number of brackets."""
     return len(raw) <= INLINE_BYTES and raw.count(b"{") + raw.count(b"[") <= INLINE_BRACKETS
 
 
 def model_of(raw: bytes) -> str:
-    """Return the body's model; empty if the body is damaged, or too large to read here."""
+    """Empty if the body is damaged, or too large to read here."""
     if len(raw) > SCANNED_BYTES:
         return ""
     try:
@@ -89,7 +88,7 @@ class BodyReader:
     messages_task: bytes = b""
 
     async def read(self, who: str, api: Api, raw: bytes, bounds: BodyBounds) -> tuple[Parsed, str]:
-        """Return the request, and the digest of a large one; raise ``MalformedBody`` or ``InvalidField``."""
+        """The digest is that of a large body; raises ``MalformedBody`` or ``InvalidField``."""
         if self.elsewhere is None or is_small(raw):
             return parse(api, raw, bounds), ""
         asked = _ENCODER.encode(_ReadJob(api, bounds))
@@ -97,20 +96,18 @@ class BodyReader:
         return _opened(result(answer))
 
     async def tensors(self, who: str, head: memoryview) -> memoryview | None:
-        """Parse the JSON of tensors in a child process; None if it is small, or if there is no child."""
+        """None if the JSON is small, or there is no child."""
         if self.elsewhere is None or (len(head) <= INLINE_BYTES and is_small(bytes(head))):
             return None
         return result(await self.elsewhere.ask(who, (self.tensors_task, bytes(head))))
 
     async def message(self, who: str, head: bytes) -> memoryview | None:
-        """Parse a large tensor message in a child process; None if there is no child."""
         if self.elsewhere is None:
             return None
         return result(await self.elsewhere.ask(who, (self.messages_task, head)))
 
 
 def read(frame: memoryview) -> Sequence[bytes]:
-    """Answer a frame of a ``_ReadJob``, in the child process."""
     head, _, raw = bytes(frame).partition(b"\n")
     asked = _ASKED.decode(head)
     parsed = parse(asked.api, raw, asked.bounds)
@@ -153,7 +150,7 @@ def _opened(answer: memoryview) -> tuple[Parsed, str]:
 
 
 def _items(value: object) -> int:
-    """Return the number of prompts or messages; a text, or one prompt's ids, count as one."""
+    """Prompts or messages; a text, or one prompt's ids, count as one."""
     return len(value) if isinstance(value, list) and value and type(value[0]) is not int else 1
 
 

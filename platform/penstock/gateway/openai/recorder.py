@@ -10,7 +10,7 @@ from contextlib import suppress
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.idempotency import ALIVE_S, AnswerStore, Piece, RecordKey
-from penstock.gateway.calls.relay import Reply
+from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.intake.types import Headers
 
 MAX_ANSWER_BYTES = 4 << 20
@@ -20,8 +20,6 @@ SIGN_OF_LIFE_S = ALIVE_S / 4
 
 
 class AnswerRecorder:
-    """Writes one answer to the store; ``close`` must be awaited."""
-
     def __init__(self, answers: AnswerStore, key: RecordKey, request: RequestId, max_bytes: int) -> None:
         self._request = request
         self._answers, self._key = answers, key
@@ -31,7 +29,6 @@ class AnswerRecorder:
         self._task = asyncio.create_task(self._run())
 
     def head(self, status: int, headers: Headers, used: bytes) -> None:
-        """Store the answer's status and headers, and its request's usage."""
         told = dict(headers)
         content_type = told.get(b"content-type", b"").decode()
         version = told.get(b"x-penstock-version", b"").decode()
@@ -58,7 +55,7 @@ class AnswerRecorder:
         return self._left_bytes >= 0 and not self._task.done()
 
     async def close(self, *, keeps: bool) -> None:
-        """Store the rest, or free the key if the record is not kept."""
+        """Free the key if the record is not kept."""
         if keeps:
             self._put(Piece(is_end=True))
         else:
@@ -98,16 +95,13 @@ class AnswerRecorder:
 def _nothing() -> None: ...
 
 
-class RecordedReply:
-    """A recorded reply; it continues after its caller has left, while it is recorded for those that repeat it."""
+class RecordedReply(PassedReply):
+    """Continues after its caller has left, while it is recorded for those that repeat it."""
 
     def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
-        self._reply, self._recorder, self._used = reply, recorder, used
+        super().__init__(reply)
+        self._recorder, self._used = recorder, used
         self._on_gone = _nothing
-
-    @property
-    def started(self) -> bool:
-        return self._reply.started
 
     @property
     def gone(self) -> bool:
@@ -125,13 +119,6 @@ class RecordedReply:
                 on_gone, self._on_gone = self._on_gone, _nothing
                 on_gone()
 
-    def finish(self) -> None:
-        """End the body; the record is closed when the outcome is known."""
-        self._reply.finish()
-
-    def abort(self) -> None:
-        self._reply.abort()
-
     def watch(
         self, *, on_gone: Callable[[], None], on_pause: Callable[[], None], on_resume: Callable[[], None]
     ) -> None:
@@ -144,7 +131,6 @@ class RecordedReply:
 
 
 def _joined(pieces: list[Piece]) -> list[Piece]:
-    """Return the pieces merged into fewer: head, bytes, end."""
     heads = [piece for piece in pieces if piece.status]
     data = b"".join(piece.data for piece in pieces)
     ends = [piece for piece in pieces if piece.is_end]

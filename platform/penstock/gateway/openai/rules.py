@@ -25,7 +25,7 @@ MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_CHARS = 16, 64, 512
 
 
 def check(api: Api, body: Body) -> tuple[str, ...]:
-    """Return the fields without effect beside the others; raises ``InvalidField``."""
+    """Return fields without effect beside the others."""
     rules = RULES[api]
     found = [told for name in body.keys() & rules.keys() if (told := rules[name](body)) is not None]
     return tuple(sorted(found))
@@ -82,27 +82,26 @@ def _structured_outputs(body: Body) -> None:
 
 
 def _binds(form: object) -> bool:
-    """Tell whether ``response_format`` or Responses' ``text`` binds the answer to more than text."""
+    """``response_format``, or Responses' ``text``, binds the answer to more than text."""
     given = form.get("format", form) if isinstance(form, Mapping) else {}
     return isinstance(given, Mapping) and given.get("type", "text") != "text"
 
 
 def _no_call(body: Body) -> str | None:
-    """Report ``tool_choice`` without tools as without effect: Responses echo the default."""
+    """``tool_choice`` without tools: Responses echo the default."""
     tools.check_choice(body)
     return "tool_choice" if body["tool_choice"] == "none" and not body.get("tools") else None
 
 
 def _top_logprobs(body: Body) -> str | None:
-    """Report ``top_logprobs`` without log probabilities, which a Responses body requests by ``include``."""
+    """A Responses body requests log probabilities by ``include``."""
     asked = body.get("include")
     return None if isinstance(asked, list) and LOGPROBS in asked else "top_logprobs"
 
 
 def _thinking(body: Body) -> None:
-    """Check a budget as Anthropic does, and leave it out: engines without a reasoning parser refuse any.
-
-    A model that thinks does so without being asked; what bounds the answer is ``max_tokens``.
+    """Check a budget as Anthropic does, and leave it out: engines without a reasoning parser refuse any, and
+    ``max_tokens`` bounds the answer.
     """
     given = body["thinking"]
     if not isinstance(given, MutableMapping) or given.get("type") != "enabled":
@@ -118,7 +117,7 @@ def _thinking(body: Body) -> None:
 
 
 def _messages(body: Body) -> None:
-    """Check a beginning of the answer, which the model continues: as Anthropic does, refuse one that can't be."""
+    """Refuse, as Anthropic does, a beginning of the answer that can't be continued."""
     turns = body["messages"]
     if not isinstance(turns, list) or not turns:
         return
@@ -140,7 +139,7 @@ def _messages(body: Body) -> None:
 
 
 def _metadata(body: Body) -> None:
-    """Enforce OpenAI's bounds, although metadata has no effect here: OpenAI would refuse the body."""
+    """OpenAI would refuse the body beyond these bounds."""
     given = body["metadata"]
     if not isinstance(given, Mapping):
         return

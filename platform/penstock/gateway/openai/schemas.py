@@ -81,7 +81,7 @@ Schema = dict[str, object]
 
 
 @dataclass(slots=True)
-class Counted:
+class SchemaCounts:
     """Running totals over all schemas of one request."""
 
     properties: int = 0
@@ -93,7 +93,6 @@ class Counted:
             raise InvalidField(f"schemas may have at most {MAX_PROPERTIES} properties", param=at)
 
     def pattern(self, text: object, at: str) -> None:
-        """Count a pattern's or grammar's repeats, or refuse them."""
         for times in repeats(text) if isinstance(text, str) else ():
             self.repeats += times
             if times > MAX_REPEATS:
@@ -102,12 +101,11 @@ class Counted:
             raise InvalidField(f"patterns may repeat at most {MAX_REPEATS_TOTAL} times together", param=at)
 
 
-def check(given: object, name: str, at: str, counted: Counted | None = None, *, binds: bool = True) -> bool:
-    """Check each schema, choice and grammar in the field ``name``; their counts are added to ``counted``.
-
-    Return whether a keyword can't be enforced; if the schemas bind the whole answer, it is refused. ``at`` is the path.
+def check(given: object, name: str, at: str, counted: SchemaCounts | None = None, *, binds: bool = True) -> bool:
+    """Return whether a keyword can't be enforced; if the schemas bind the whole answer, it is refused. ``at`` is the
+    path.
     """
-    counted = Counted() if counted is None else counted
+    counted = SchemaCounts() if counted is None else counted
     is_loose, waiting = False, [(name, given, at)]
     while waiting:
         holder, value, path = waiting.pop()
@@ -132,7 +130,7 @@ def _check_pattern(pattern: str, at: str) -> None:
 
 
 def _is_loose(schema: Schema, at: str, *, binds: bool) -> bool:
-    """Tell whether the grammar of a schema that does not bind leaves a keyword out; refuse what can't be compiled."""
+    """A schema that does not bind leaves a keyword out; refuse what can't be compiled."""
     is_loose = False
     for fault in keywords.faults(schema):
         if binds or fault.is_fatal:
@@ -147,7 +145,7 @@ def _holds_schema(holder: str, value: object) -> bool:
 
 
 def _inside(holder: str, value: object, at: str) -> Iterable[tuple[str, object, str]]:
-    """Yield the nested constraints by name and path; a structural tag may be JSON in a text."""
+    """A structural tag may be JSON in a text."""
     if holder == _TAGS and isinstance(value, str):
         value = _schema(value, at)
     if isinstance(value, dict):
@@ -179,7 +177,7 @@ def _check_chars(chars: int, at: str) -> None:
         raise InvalidField(f"names and values may have at most {MAX_CHARS} characters together", param=at)
 
 
-def _check_schema(schema: Schema, at: str, counted: Counted) -> None:
+def _check_schema(schema: Schema, at: str, counted: SchemaCounts) -> None:
     """Count the grammar's parts, then look for circular references."""
     values = chars = 0
     waiting: list[object] = [schema]
@@ -201,7 +199,7 @@ def _check_schema(schema: Schema, at: str, counted: Counted) -> None:
         raise InvalidField("a $ref in the schema refers back to itself", param=at)
 
 
-def _check_node(node: Schema, at: str, counted: Counted) -> None:
+def _check_node(node: Schema, at: str, counted: SchemaCounts) -> None:
     counted.pattern(node.get("pattern"), at)
     named = node.get("patternProperties")
     for pattern in named if isinstance(named, dict) else ():

@@ -27,34 +27,30 @@ class ErrorObserver(Protocol):
     def refused(
         self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
     ) -> None:
-        """Count an error response by its code, and log it with its caller.
-
-        An internal fault counts against the SLO of this API's tier; ``api`` is None if the pipeline has counted the
+        """An internal fault counts against the SLO of this API's tier; ``api`` is None if the pipeline has counted the
         request.
         """
         ...
 
     def crashed(self, error: BaseException, request_id: RequestId) -> None:
-        """Log an internal fault's kind, never its text, which may contain a prompt."""
+        """The fault's kind, never its text, which may contain a prompt."""
         ...
 
 
 class Identity(Protocol):
     def authenticate(self, credential: str) -> Principal:
-        """Return the principal, or raise ``Unauthenticated``, or ``Forbidden`` if the key may not ask models."""
+        """Raises ``Unauthenticated``, or ``Forbidden`` if the key may not ask models."""
         ...
 
     def recognise(self, credential: str) -> Principal:
-        """Return the key's principal, also if the key may not ask models; raise ``Unauthenticated``."""
+        """Also a key that may not ask models; raises ``Unauthenticated``."""
         ...
 
     def asking(self, who: Principal) -> Principal:
-        """Return the recognised principal, or raise ``Forbidden`` if the key may not ask models."""
+        """Raises ``Forbidden`` if the key may not ask models."""
         ...
 
-    def claimed(self, credential: str) -> Claim:
-        """Return the tenant and key that a credential names, whether or not it is valid."""
-        ...
+    def claimed(self, credential: str) -> Claim: ...
 
 
 class Corridor(Protocol):

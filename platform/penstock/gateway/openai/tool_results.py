@@ -26,7 +26,6 @@ class _Calls:
 
 
 def of_chat(turns: Sequence[Body]) -> None:
-    """Refuse a message of the role ``tool`` if no earlier call has its ``tool_call_id``."""
     calls = _Calls()
     for number, turn in enumerate(turns):
         made = turn.get("tool_calls")
@@ -37,7 +36,6 @@ def of_chat(turns: Sequence[Body]) -> None:
 
 
 def of_messages(body: Body) -> None:
-    """Refuse a ``tool_result`` if no earlier call has its ``tool_use_id``."""
     turns, calls = body.get("messages"), _Calls()
     for number, turn in enumerate(turns if isinstance(turns, list) else ()):
         content = turn.get("content") if isinstance(turn, dict) else None
@@ -50,7 +48,6 @@ def of_messages(body: Body) -> None:
 
 
 def of_responses(items: Iterable[Body]) -> None:
-    """Refuse a function's output if no earlier call has its ``call_id``."""
     calls = _Calls()
     for number, item in enumerate(items):
         if item.get("type") == "function_call":

@@ -19,7 +19,7 @@ _NAMESPACE = "namespace"
 
 
 def check(body: Body) -> tuple[str, ...]:
-    """Return the schema fields that are enforced only in part; raises ``InvalidField``."""
+    """Return schema fields that are enforced only in part."""
     tools, choice = body.get("tools"), body.get("tool_choice")
     if type(tools) is not list:
         return ()
@@ -54,18 +54,18 @@ def _function(tool: object) -> tuple[Mapping[str, object], str]:
 
 
 def _takes_nothing(tool: object, function: Mapping[str, object]) -> bool:
-    """Tell whether a function lists no parameters: for OpenAI it then takes none, for the engine any."""
+    """Without listed parameters a function takes none for OpenAI, any for the engine."""
     is_function = isinstance(tool, Mapping) and tool.get("type") == _NESTED
     return is_function and all(function.get(holder) is None for holder in schemas.HOLDERS)
 
 
 def _is_namespace(tool: object) -> bool:
-    """Tell whether a tool holds others: the engine resolves their names."""
+    """A tool that holds others: the engine resolves their names."""
     return isinstance(tool, Mapping) and tool.get("type") == _NAMESPACE
 
 
 def _names(tools: list[object]) -> set[str]:
-    """Return the tools' names; raises ``InvalidField`` for one that two tools have."""
+    """Raises ``InvalidField`` for one that two tools have."""
     found: set[str] = set()
     for number, tool in enumerate(tools):
         function, inside = _function(tool)
@@ -94,8 +94,7 @@ def _check_object(function: Mapping[str, object], at: str) -> None:
 
 
 def _loose(tools: list[object], *, is_forced: bool) -> Iterator[str]:
-    """Yield the field of each schema of which the grammar leaves something out."""
-    counted = schemas.Counted()
+    counted = schemas.SchemaCounts()
     for number, tool in enumerate(tools):
         function, inside = _function(tool)
         _check_object(function, f"tools[{number}]{inside}")

@@ -35,7 +35,7 @@ def of_request(api: Api, body: Body, template: ChatTemplate) -> list[Message]:
 
 
 def tools_of(api: Api, body: Body) -> list[object] | None:
-    """Return the tools in the engine's form: fields in its order, absent ones null."""
+    """Fields in the engine's order, absent ones null."""
     if api is Api.RESPONSES:
         return translate.tools_of_responses(body)
     if api is Api.MESSAGES:
@@ -87,7 +87,7 @@ def _add_assistant(shown: Message, message: Message) -> None:
 
 
 def _tool_call(call: object) -> object:
-    """Return the tool call with its arguments as an object, since templates expect a mapping."""
+    """Arguments as an object, since templates expect a mapping."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(call, dict) or not isinstance(function, dict):
         raise InvalidField("tool_calls must hold objects with a function", param="messages")
@@ -127,7 +127,7 @@ def _part(part: object) -> dict[str, object] | None:
 
 
 def _without_developers(messages: list[Message]) -> list[Message]:
-    """Merge developer messages into the first system message if the template has no such role."""
+    """If the template has no such role."""
     if all(message["role"] != "developer" for message in messages):
         return messages
     systems = [message for message in messages if message["role"] in _SYSTEM]

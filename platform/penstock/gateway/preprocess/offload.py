@@ -21,7 +21,7 @@ DONE, REFUSED = b"+", b"-"
 
 class Offload(Protocol):
     async def ask(self, who: str, pieces: Sequence[bytes]) -> bytes:
-        """Return the answer to a frame; ``Overloaded`` if all children are busy, ``EOFError`` if the child died."""
+        """``Overloaded`` if all children are busy, ``EOFError`` if the child died."""
         ...
 
 
@@ -32,7 +32,7 @@ class Preparing(Protocol):
 
 
 class _Refusal(msgspec.Struct):
-    """A serialised error; ``kind`` is its class name, empty for an internal fault."""
+    """``kind`` is the error's class name, empty for an internal fault."""
 
     kind: str
     message: str
@@ -42,15 +42,13 @@ class _Refusal(msgspec.Struct):
 
 
 class _PrepareJob(msgspec.Struct):
-    """The input of ``prepare``; the version without its workers."""
-
     request: InferenceRequest
     version: VersionEntry
     principal: Principal
 
 
 def unsealed(value: object) -> msgspec.Raw:
-    """Return a sealed field's JSON; used as msgspec's encoder hook."""
+    """Return a sealed field's JSON, as msgspec's encoder hook."""
     if isinstance(value, Sealed):
         return msgspec.Raw(value.json)
     raise NotImplementedError
@@ -63,9 +61,8 @@ _REFUSAL = msgspec.json.Decoder(_Refusal)
 
 
 def refusal(error: Exception) -> bytes:
-    """Serialise an error. A foreign error is named only by its class, since its message may hold a prompt.
-
-    A ``RecursionError`` is the body's fault: only the caller's nesting causes recursion in a child.
+    """A foreign error is named only by its class, since its message may hold a prompt. A ``RecursionError`` is the
+    body's fault: only the caller's nesting causes it in a child.
     """
     if isinstance(error, RecursionError):
         error = MalformedBody("the body holds JSON that is nested too deep")
@@ -77,7 +74,6 @@ def refusal(error: Exception) -> bytes:
 
 
 def result(answer: bytes) -> memoryview:
-    """Return the value in a child's answer, or raise its error."""
     if answer[:1] == DONE:
         return memoryview(answer)[1:]
     told = _REFUSAL.decode(memoryview(answer)[1:])
@@ -88,7 +84,7 @@ def result(answer: bytes) -> memoryview:
 
 
 class OffloadedPreprocessor:
-    """Implements ``Preprocessor``: small requests here, large ones in a child, unless the version counts items."""
+    """Small requests here, large ones in a child, unless the version counts items."""
 
     def __init__(self, here: Preparing, elsewhere: Offload, *, task: bytes) -> None:
         self._here, self._elsewhere, self._task = here, elsewhere, task

@@ -26,12 +26,12 @@ _READ_BY = {
 
 
 def option(api: Api, body: Body, name: str) -> object:
-    """Return the field as the engine reads it; None if it is absent, or if this API does not read it."""
+    """None if absent, or if this API does not read it."""
     return body.get(name) if api in _READ_BY[name] else None
 
 
 def continues(api: Api, body: Body) -> bool:
-    """Tell whether the answer continues the last message: on Messages any last one of the assistant."""
+    """On Messages any last message of the assistant."""
     if api is Api.MESSAGES:
         return ends_with_assistant(body.get("messages"))
     return option(api, body, "continue_final_message") is True
@@ -43,7 +43,7 @@ def ends_with_assistant(messages: object) -> bool:
 
 
 def opens_turn(api: Api, body: Body) -> bool:
-    """Tell whether the template ends the prompt with the beginning of the assistant's turn."""
+    """The template ends the prompt with the assistant's turn."""
     if api is Api.MESSAGES:
         return not continues(api, body)
     asked = option(api, body, "add_generation_prompt")
@@ -51,14 +51,13 @@ def opens_turn(api: Api, body: Body) -> bool:
 
 
 def adds_special_to_chat(api: Api, body: Body) -> bool:
-    """Tell whether special tokens are added to a rendered chat; for Responses they always are."""
+    """Tell whether a rendered chat gets special tokens; for Responses it does."""
     return api is Api.RESPONSES or bool(option(api, body, "add_special_tokens"))
 
 
 def kept_tokens(api: Api, body: Body, most: int) -> int:
-    """Return the number of tokens that a prompt is truncated to; ``most`` for truncation to the context.
-
-    Raises ``InvalidField`` for 0, which leaves an empty prompt; the engine itself refuses numbers below -1.
+    """``most`` for truncation to the context. Raises ``InvalidField`` for 0, which leaves an empty prompt; the engine
+    itself refuses numbers below -1.
     """
     asked = option(api, body, "truncate_prompt_tokens")
     if not isinstance(asked, int) or isinstance(asked, bool) or asked < -1:

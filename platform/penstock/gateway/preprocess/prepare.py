@@ -33,7 +33,7 @@ def seed(cache_salt: str, adapter: str = "") -> bytes:
 
 
 def hashes(tokens: Sequence[int], block_size: int, start: bytes) -> tuple[int, ...]:
-    """Return one chained hash per full block; engines cache no partial block."""
+    """One chained hash per full block; engines cache no partial block."""
     width = 4 * block_size
     raw = array("I", tokens[: MAX_BLOCKS * block_size]).tobytes()
     out: list[int] = []
@@ -46,8 +46,6 @@ def hashes(tokens: Sequence[int], block_size: int, start: bytes) -> tuple[int, .
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreprocessSettings:
-    """``inline_chars``: longer prompts are tokenised in one of ``threads``."""
-
     inline_chars: int = 4_096
     threads: int = 2
 
@@ -81,7 +79,7 @@ class PromptPreprocessor:
         return Prepared(prompt_tokens=counts[0], blocks=blocks, told=asked.told)
 
     async def warm(self, versions: Iterable[VersionEntry]) -> None:
-        """Preload these versions' tokenizers and templates; failures are retried at the first request."""
+        """Preload tokenizers and templates; failures are retried at the first request."""
         for version in versions:
             if not version.tokenizer_sha256:
                 continue
@@ -92,7 +90,7 @@ class PromptPreprocessor:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _bound(self, asked: Prompts, version: VersionEntry) -> int:
-        """Return the upper bound for a prompt that only the engine can render: its bytes, at most the context."""
+        """For a prompt that only the engine can render: its bytes, at most the context."""
         if not asked.texts:
             return version.max_model_len
         tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
@@ -118,15 +116,13 @@ def _encode(tokenizer: LoadedTokenizer, asked: Prompts) -> list[list[int]]:
 
 
 def _truncation(request: InferenceRequest, version: VersionEntry) -> int:
-    """Return the truncation length; truncation to the context leaves one token if output is requested."""
+    """Truncation to the context leaves one token if output is requested."""
     answers = 1 if prompts.requested_output(request.api, request.body) else 0
     return options.kept_tokens(request.api, request.body, version.max_model_len - answers)
 
 
 def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, param: str) -> None:
-    """Refuse a text that can't fit into the context with any tokenisation, before tokenising it (as the engine
-    does).
-    """
+    """Refuse, before tokenising, what can't fit with any tokenisation (as the engine does)."""
     most = version.max_model_len * tokenizer.max_chars_per_token
     if chars > most:
         raise ContextTooLong(
@@ -137,7 +133,7 @@ def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, 
 
 
 def _room_of_each(request: InferenceRequest) -> int:
-    """Return the output tokens of each of several prompts; raises ``InvalidField`` if nothing bounds them."""
+    """Output tokens of several prompts; raises ``InvalidField`` if nothing bounds them."""
     if request.cost.names_no_output:
         raise InvalidField("this plan limits the context: give max_tokens with several prompts", param="max_tokens")
     return request.cost.output_each

@@ -28,7 +28,6 @@ _MOST_TOLD, _MOST_CHARS = 8, 64
 
 
 def check_tools(body: Mapping[str, object], version: VersionEntry) -> None:
-    """Raise ``UnsupportedByModel`` if the request offers tools and the template does not show them."""
     if body.get("tools") and wishes.uses_tools(body) and not _can(Ability.TOOLS, version):
         raise UnsupportedByModel(
             f"{version.id} has a chat template without tools: leave tools out, or use a model trained for them",
@@ -37,7 +36,6 @@ def check_tools(body: Mapping[str, object], version: VersionEntry) -> None:
 
 
 def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], version: VersionEntry) -> None:
-    """Raise ``UnsupportedByModel`` for documents, system messages or earlier calls that the template omits."""
     if options.option(api, body, "documents") and not _can(Ability.DOCUMENTS, version):
         raise UnsupportedByModel(
             f"{version.id} has a chat template without documents: send their text in a message", param="documents"
@@ -55,7 +53,7 @@ def check(api: Api, body: Mapping[str, object], messages: Iterable[Message], ver
 
 
 def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template: ChatTemplate) -> tuple[str, ...]:
-    """Return the fields that the template does not read; the answer reports them."""
+    """Fields that the template does not read; the answer reports them."""
     found: list[str] = []
     if not _can(Ability.NAMES, version):
         found += _unread_names(body)
@@ -68,7 +66,7 @@ def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template
 
 
 def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
-    """Yield the reasoning options without effect; a model without reasoning fulfils a request for none."""
+    """A model without reasoning fulfils a request for none."""
     if asked_effort(api, body) not in (None, _NO_EFFORT):
         yield _EFFORT.get(api, "reasoning_effort")
     thinking = body.get("thinking")
@@ -85,7 +83,7 @@ def _unread_names(body: Mapping[str, object]) -> Iterator[str]:
 
 
 def _unread_in_messages(api: Api, body: Mapping[str, object], version: VersionEntry) -> Iterator[str]:
-    """Yield fields of messages that no word of the template names, and a last answer that is not continued."""
+    """Fields that no word of the template names, and a last answer that is not continued."""
     name = "input" if api is Api.RESPONSES else "messages"
     messages = body.get(name)
     if api.generates and options.ends_with_assistant(messages) and not options.continues(api, body):
@@ -121,9 +119,8 @@ _VARIABLES = frozenset({"reasoning_effort", "enable_thinking"})
 
 
 def variables(api: Api, body: Body, template: ChatTemplate) -> dict[str, object]:
-    """Return the reasoning options as the engine passes them to the chat template (vLLM 0.32, ``build_chat_params``).
-
-    Raises ``EngineOnly`` if only the engine knows them.
+    """As the engine passes them (vLLM 0.32, ``build_chat_params``). Raises ``EngineOnly`` if only the engine knows
+    them.
     """
     if not _VARIABLES & template.variables:
         return {}
@@ -142,7 +139,6 @@ def _effort(api: Api, body: Body) -> object:
 
 
 def asked_effort(api: Api, body: Body) -> object:
-    """Return the effort in the API's own field; None if absent."""
     if api is Api.RESPONSES:
         return _field(body.get("reasoning"), "effort")
     if api is Api.MESSAGES:

@@ -25,12 +25,12 @@ _ADDED = 8
 
 class BlobSource(Protocol):
     async def read(self, sha256: str) -> bytes:
-        """Return the blob with this hex SHA-256; raises ``StoreUnavailable``."""
+        """The blob with this hex SHA-256; raises ``StoreUnavailable``."""
         ...
 
 
 class LoadedTokenizer:
-    """A tokenizer, and the largest number of characters in one of its tokens."""
+    """With the largest number of characters in one of its tokens."""
 
     __slots__ = ("_char_work", "_tokenizer", "max_chars_per_token")
 
@@ -43,16 +43,16 @@ class LoadedTokenizer:
         self.max_chars_per_token = max((len(token) for token in vocabulary), default=1)
 
     def encode(self, texts: tuple[str, ...], *, add_special_tokens: bool) -> list[list[int]]:
-        """Return each text's token ids. Releases the interpreter lock, unlike ``Tokenizer.encode``."""
+        """Releases the interpreter lock during the work, unlike ``Tokenizer.encode``."""
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=add_special_tokens)
         return [encoding.ids for encoding in encodings]
 
     def work(self, texts: Sequence[str]) -> int:
-        """Return the worst-case work for these texts, in characters of one text that is merged byte by byte."""
+        """Worst-case work, in characters of one text that is merged byte by byte."""
         return self._char_work * sum(map(len, texts)) + TEXT_WORK * len(texts)
 
     def most_tokens(self, text: str) -> int:
-        """Return an upper bound of the text's tokens: one per byte after normalisation."""
+        """Return an upper bound: one token per byte after normalisation."""
         normalizer = self._tokenizer.normalizer
         shown = text if normalizer is None else normalizer.normalize_str(text)
         return len(shown.encode(errors="surrogatepass")) + _ADDED
@@ -69,8 +69,6 @@ class LoadedTokenizer:
 
 
 class TokenizerCache:
-    """A cache of at most ``most`` tokenizers; the least recently used goes first."""
-
     def __init__(self, source: BlobSource, most: int = 16) -> None:
         self._source = source
         self._most = most
@@ -78,7 +76,7 @@ class TokenizerCache:
         self._loading: dict[str, asyncio.Task[LoadedTokenizer]] = {}
 
     async def get(self, sha256: str) -> LoadedTokenizer:
-        """Return the tokenizer; raises ``StoreUnavailable``, or ``ArtifactRefused`` for another digest."""
+        """Raises ``StoreUnavailable``, or ``ArtifactRefused`` for another digest."""
         loaded = self._loaded.get(sha256)
         if loaded is not None:
             self._loaded.move_to_end(sha256)

@@ -57,7 +57,6 @@ def _system(system: object) -> str:
 
 
 def _blocks(role: str, content: list[object]) -> Iterable[Said]:
-    """Yield tool results first, each as a message, then the rest of the message."""
     blocks = [_object(block) for block in content]
     kinds = ("text", "tool_result") if role == "user" else ("text", "tool_use", "thinking", "redacted_thinking")
     if any(block.get("type") not in kinds for block in blocks):
@@ -108,7 +107,7 @@ def from_responses(body: Body) -> list[object]:
 
 
 def _add(item: Said, said: list[Said]) -> None:
-    """Append an item; consecutive assistant text and calls form one message."""
+    """Consecutive assistant text and calls form one message."""
     kind, last = item.get("type", "message"), said[-1] if said and said[-1]["role"] == "assistant" else None
     if kind == "function_call" and not item.get("namespace"):
         call = _call(item.get("call_id"), item.get("name"), item.get("arguments"))
@@ -132,7 +131,7 @@ def _add(item: Said, said: list[Said]) -> None:
 
 
 def _spoken(content: object) -> str:
-    """Return the text of an assistant's message: the engine reads only the first part."""
+    """The engine reads only the first part of an assistant's message."""
     first = _object(content[0]).get("text") if isinstance(content, list) and content else content
     if not isinstance(first, str):
         raise EngineOnly

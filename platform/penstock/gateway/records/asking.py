@@ -17,9 +17,7 @@ AGAIN_S = 1.0
 
 
 class KeptRecords(Protocol):
-    async def find(self, request_id: str) -> RequestRecord | None:
-        """Return an ended request's record; None if there is none, or it was removed."""
-        ...
+    async def find(self, request_id: str) -> RequestRecord | None: ...
 
 
 class RecordLookup:
@@ -28,7 +26,7 @@ class RecordLookup:
         self._under_way: set[KeyId] = set()
 
     async def find(self, who: Principal, request_id: str) -> RequestRecord:
-        """Return the record; raise ``UnknownRequest``, or ``OverLimit`` while the key's last look-up runs."""
+        """Raises ``UnknownRequest``, or ``OverLimit`` while the key's last look-up runs."""
         named = _ID.fullmatch(request_id)
         if named is None:
             raise UnknownRequest

@@ -46,7 +46,7 @@ Value = str | int | float | bool | Sequence[str]
 
 
 def operation(call: Call) -> str:
-    """Return the operation's name; empty if the conventions name none for this API."""
+    """Empty if the conventions name none for this API."""
     known = _OPERATIONS.get(call.request.api, "")
     if known or call.version is None or call.request.api is not Api.INFER:
         return known
@@ -54,14 +54,14 @@ def operation(call: Call) -> str:
 
 
 def error_type(answer: Answer) -> str:
-    """Return the error's code, or the outcome's name; empty for a complete answer."""
+    """The code, or the outcome's name; empty for a complete answer."""
     if answer.outcome is Outcome.OK:
         return ""
     return answer.refusal.code if answer.refusal is not None else answer.outcome.value
 
 
 def attributes(call: Call, answer: Answer) -> dict[str, Value]:
-    """Return the span's attributes; empty if the request is no operation of generative AI."""
+    """Empty if the request is no operation of generative AI."""
     name, request, usage = operation(call), call.request, answer.usage
     if not name or call.version is None:
         return {}
@@ -119,7 +119,6 @@ class GenAi:
         )
 
     def count(self, call: Call, answer: Answer, seconds: float) -> None:
-        """Count an ended request; ``seconds`` is the time since its arrival."""
         version, name, usage = call.version, operation(call), answer.usage
         if version is None or not name:
             return

@@ -42,7 +42,7 @@ class RefusalQuota:
 
 
 class Promised(NamedTuple):
-    """A tier's promised seconds: first token, between tokens, whole answer; and the share of gaps that may be late."""
+    """Seconds: first token, between tokens, whole answer; and the share of gaps that may be late."""
 
     within_s: tuple[float, float, float]
     most_late_ratio: float
@@ -53,7 +53,7 @@ _STANDINGS = {one: one.name.lower() for one in Standing}
 
 
 class Early(NamedTuple):
-    """A request refused before the pipeline; ``arrived_at`` is in monotonic seconds, None for just now."""
+    """``arrived_at`` is monotonic, None for just now."""
 
     id: RequestId
     who: Claim
@@ -66,7 +66,7 @@ Keep = Callable[[RequestRecord], None]
 
 
 class Records:
-    """Keeps records; a tenant's free requests beyond its rate go to ``crowd``, shortened."""
+    """A tenant's free requests beyond its rate go to ``crowd``, shortened."""
 
     def __init__(self, keep: Keep, slos: Mapping[Tier, SloTier], clock: Clock, *, crowd: Keep) -> None:
         self._keep, self._crowd, self._clock = keep, crowd, clock
@@ -83,7 +83,7 @@ class Records:
         self._keep(_record(call, answer, self._clock.now() - seconds, seconds, self._promises))
 
     def replayed(self, call: Call, original: RequestId) -> None:
-        """Keep a record of the replay, with the id of the original request."""
+        """With the id of the original request."""
         now, who = self._clock.monotonic(), call.principal
         seconds = now - call.request.arrived_at
         self._place(who.tenant, now)(
@@ -198,7 +198,7 @@ def _promised(slo: SloTier) -> Promised:
 
 
 def _late(gaps_s: Sequence[float], longest_s: float | None, promised: Promised | None) -> int | None:
-    """Return the number of gaps above the promise; most streams have none, and are not scanned."""
+    """Most streams have no gap above the promise, and are not scanned."""
     if promised is None:
         return None
     itl_s = promised.within_s[1]
@@ -220,7 +220,7 @@ def _price(call: Call) -> tuple[int, int, int] | None:
 
 
 def refused_early(records: Records, ledger: RequestLedger) -> Callable[[PenstockError, Early], None]:
-    """Return a listener that records early refusals and counts those of known tenants."""
+    """A listener that records early refusals and counts those of known tenants."""
 
     def told(error: PenstockError, early: Early) -> None:
         if early.who.tenant:

@@ -42,8 +42,6 @@ _ASKED_AGAIN = frozenset({Outcome.NO_CAPACITY, Outcome.EVICTED, Outcome.OVER_BUD
 
 
 class RequestLedger:
-    """Implements the pipeline's ``Ledger`` and the edge's ``ErrorObserver``; ``clock`` is monotonic."""
-
     def __init__(
         self,
         metrics: Metrics,
@@ -99,7 +97,7 @@ class RequestLedger:
             self._keep(call, answer)
 
     def expect(self, *versions: VersionEntry) -> None:
-        """Create the tiers' series at zero: a series that began at its first bad event would hide it from ``rate``."""
+        """A series that began at its first bad event would hide it from ``rate``."""
         for version in versions:
             if version.tier in self._expected:
                 continue
@@ -111,10 +109,7 @@ class RequestLedger:
     def refused(
         self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
     ) -> None:
-        """Requests refused before the pipeline are logged here.
-
-        Without a version the API determines the tier; for other routes the tier that pages first is charged.
-        """
+        """Without a version the API determines the tier; for other routes the tier that pages first is charged."""
         self._refusals.labels(code=error.code).inc()
         outcome = outcome_of(error.outcome, error.reason)
         if api is not None and outcome.spends_error_budget:
@@ -269,6 +264,6 @@ def _model(version: VersionEntry) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Return the traceback's innermost frames of our own code, as ``file:line``."""
+    """Innermost frames of our own code, as ``file:line``."""
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     return " < ".join(f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in reversed(frames))

@@ -44,8 +44,6 @@ class _Ids(RandomIdGenerator):
 
 
 class _Times(NamedTuple):
-    """A request's arrival in Unix seconds, and its age."""
-
     arrived: float
     seconds: float
 
@@ -90,7 +88,7 @@ class RequestTraces:
         return root
 
     def _attempts(self, call: Call, root: Span, times: _Times) -> Span:
-        """Make a span for each attempt; return the last one, or ``root`` without any."""
+        """Return the last attempt's span, or ``root`` without any."""
         last = root
         ends = [*(one.sent_s for one in call.attempts.trail[1:]), times.seconds]
         for one, end_s in zip(call.attempts.trail, ends, strict=False):  # refused before it was sent: none at all

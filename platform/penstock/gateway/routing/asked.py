@@ -29,9 +29,7 @@ _TOOL_ROLES = ("tool", "function")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request's properties. ``calls``: the answer may call a tool; ``tools``: that, or a tool was called earlier.
-    Deadline 0 is none.
-    """
+    """``calls``: the answer may call a tool; ``tools``: that, or a tool was called earlier. Deadline 0 is none."""
 
     api: Api
     calls: bool
@@ -44,7 +42,7 @@ class Asked:
 
 
 def asked(request: InferenceRequest, principal: Principal) -> Asked:
-    """Return the request's properties; the deadline is the shorter of the caller's and the plan's."""
+    """The deadline is the shorter of the caller's and the plan's."""
     calls = uses_tools(request.body)
     had_tools, images = _history(request)
     bounds = [seconds for seconds in (request.deadline_s, principal.plan.deadline_s) if seconds]
@@ -61,7 +59,7 @@ def asked(request: InferenceRequest, principal: Principal) -> Asked:
 
 
 def _history(request: InferenceRequest) -> tuple[bool, bool]:
-    """Return whether the conversation used tools, and whether it has images or other media."""
+    """Whether the conversation used tools, and has images or other media."""
     if not request.api.generates:
         return False, False
     turns = request.body.get("messages") or request.body.get("input")

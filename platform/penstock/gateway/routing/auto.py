@@ -19,7 +19,7 @@ Script = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 class Misfit(StrEnum):
-    """The reason why a rule does not fit, as told to callers and in records."""
+    """As told to callers and in records."""
 
     API = "it is for other APIs"
     WITH_TOOLS = "it is for conversations with tools"
@@ -43,7 +43,7 @@ Passed = Sequence[tuple[str, Misfit]]
 
 
 def misfit(rule: Rule, asks: Asked) -> Misfit | None:
-    """Return the first condition of the rule that does not hold, apart from those that need its version."""
+    """The first condition that does not hold, apart from those that need the version."""
     lacks = (
         (bool(rule.apis) and asks.api not in rule.apis, Misfit.API),
         (rule.tools is True and not asks.tools, Misfit.WITH_TOOLS),
@@ -58,7 +58,6 @@ def misfit(rule: Rule, asks: Asked) -> Misfit | None:
 
 
 def unable(rule: Rule, version: VersionEntry, asks: Asked) -> Misfit | None:
-    """Return the reason why this version can't or mustn't answer, apart from the prompt's length."""
     if asks.calls and not (version.tool_parser and (version.renders is None or Ability.TOOLS in version.renders)):
         return Misfit.TOOL_CALLS
     if rule.price and version.price.dearest > rule.price:
@@ -75,7 +74,7 @@ def of_error(error: BadRequest) -> Misfit:
 
 
 def script_of(version: VersionEntry) -> Script:
-    """Return the version's rendering and tokenization of chats: equal ones count the same tokens."""
+    """Versions with equal ones count the same tokens."""
     return version.tokenizer_sha256, version.chat_template, version.special_tokens
 
 
@@ -84,7 +83,7 @@ def first_of(auto: Auto, kept: str) -> int:
 
 
 def nothing_fits(alias: Alias, passed: Passed, last: BadRequest | None) -> BadRequest:
-    """Return the refusal: each rule's misfit in the platform's own words, or the one fault that all rules share."""
+    """Each rule's misfit in the platform's own words, or the one fault that all rules share."""
     if last is not None and all(why is Misfit.TEMPLATE for _, why in passed) and isinstance(last, InvalidField):
         return last
     if last is not None and last.reason and isinstance(last, ContextTooLong):

@@ -16,7 +16,7 @@ from penstock.gateway.routing.residency import Homes
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """A version's serving workers, indexed once per table: a pick must not iterate over all of them."""
+    """Indexed once per table: a pick must not iterate over all workers."""
 
     serving: tuple[WorkerEntry, ...] = ()
     by_id: dict[WorkerId, WorkerEntry] = field(default_factory=dict)
@@ -36,13 +36,13 @@ def roster(version: VersionEntry, before: Roster | None = None) -> Roster:
 
 
 def rosters(table: RoutingTable, before: Mapping[str, Roster]) -> dict[str, Roster]:
-    """Return the index of each version in a table; an adapter has the same object as its base."""
+    """An adapter has the same object as its base."""
     own = {one.id: roster(one, before.get(one.id)) for one in table.versions if not one.base}
     return {one.id: own[one.base or one.id] for one in table.versions}
 
 
 def staffed(table: RoutingTable) -> RoutingTable:
-    """Return the table with each adapter's workers and chat template taken from its base."""
+    """Each adapter gets its base's workers and chat template."""
     own = {version.id: version for version in table.versions}
     if len(own) == sum([not version.base for version in table.versions]):
         return table
@@ -55,9 +55,8 @@ def _lent(adapter: VersionEntry, base: VersionEntry) -> VersionEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """A routing table with its indexes; ``at`` is the swap's monotonic second, ``overrides`` has no empty ones.
-
-    An adapter has the workers of its base.
+    """``at`` is the swap's monotonic second; ``overrides`` has no empty ones. An adapter has the workers of its
+    base.
     """
 
     table: RoutingTable
@@ -111,9 +110,8 @@ class CurrentTable:
         self._on_change.append(listener)
 
     def swap(self, table: RoutingTable, now: float) -> bool:
-        """Make ``table`` the present one at monotonic second ``now``; False if it already was.
-
-        Raises ``TableRefused`` if it is invalid or older than the present table, which then stays.
+        """False if ``table`` already was the present one. Raises ``TableRefused`` if it is invalid or older than the
+        present table, which then stays.
         """
         before = self.number
         for _ in self.steps(table, now):
@@ -121,9 +119,8 @@ class CurrentTable:
         return self.number != before
 
     def steps(self, table: RoutingTable, now: float) -> Iterator[None]:
-        """Do ``swap`` in steps, each short even with ten thousand workers (C12).
-
-        Listeners are called after the step that swaps the table, each in a step of its own.
+        """``swap`` in steps, each short even with ten thousand workers (C12). Listeners are called after the swap, each
+        in a step of its own.
         """
         if table.number < self.number:
             raise TableRefused(f"table {table.number} is older than {self.number}, which is in force")

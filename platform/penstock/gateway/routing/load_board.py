@@ -19,7 +19,7 @@ _NOTHING = Load()
 
 
 class SeenLoad(NamedTuple):
-    """A worker's load (empty if the report is older than ``BELIEVED_S``), and the estimated tokens queued there."""
+    """The load is empty if the report is older than ``BELIEVED_S``."""
 
     load: Load
     work_tokens: float
@@ -50,7 +50,7 @@ class LoadBoard:
         entry.sent_tokens += tokens
 
     def seen(self, worker: WorkerId, table_load: Load, table_at: float, now: float) -> SeenLoad:
-        """Return the newer report of two: the worker's to this gateway, or the table's of ``table_at``."""
+        """The newer of two reports: the worker's to this gateway, or the table's of ``table_at``."""
         entry = self._entries.get(worker)
         if entry is None:
             newest, at, queued = table_load, table_at, table_load.queued_tokens

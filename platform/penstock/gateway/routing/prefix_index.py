@@ -22,9 +22,8 @@ class PrefixIndex:
         return len(self._blocks)
 
     def matches(self, blocks: Iterable[int], workers: Container[WorkerId]) -> dict[WorkerId, int]:
-        """Return the number of leading blocks that each of these workers holds, for the ``MAX_HOLDERS`` with most.
-
-        The deepest known block decides: a worker that holds it has all blocks before it.
+        """Leading blocks by worker, for the ``MAX_HOLDERS`` with most. A worker that holds the deepest known block has
+        all blocks before it.
         """
         known: list[tuple[WorkerId, ...]] = []
         for block in blocks:

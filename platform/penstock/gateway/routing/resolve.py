@@ -33,8 +33,6 @@ def nobody(_: VersionId) -> bool:
 
 
 class TableResolver:
-    """Implements the pipeline's ``Resolver``; ``is_shut`` tells whether all workers of a version are down."""
-
     def __init__(self, table: CurrentTable, is_shut: Callable[[VersionId], bool] = nobody) -> None:
         self._table = table
         self._is_shut = is_shut
@@ -82,7 +80,7 @@ class TableResolver:
 
 
 def reachable(view: View, principal: Principal, name: str = "") -> frozenset[VersionId]:
-    """Return the versions that may answer this caller under one name, or under all names that it may use."""
+    """Versions that may answer this caller under one name, or under all its names."""
     if name not in view.routes and (version := by_digest(view.table.versions, name)) is not None:
         name = version.id
     if (auto := view.autos.get(name)) is not None and principal.may_use(name):
@@ -94,7 +92,7 @@ def reachable(view: View, principal: Principal, name: str = "") -> frozenset[Ver
 
 
 def is_seen(view: View, principal: Principal, name: str) -> bool:
-    """Tell whether a rule's target exists for this caller, whatever its key's scope."""
+    """A rule's target exists for this caller, whatever its key's scope."""
     route = view.routes.get(name)
     if route is not None:
         return bool(shares_of(route, view.versions, principal))
@@ -103,7 +101,7 @@ def is_seen(view: View, principal: Principal, name: str) -> bool:
 
 
 def ruled(view: View, name: str, principal: Principal) -> Auto | None:
-    """Return an auto alias without the rules to targets hidden from this caller; None if no rule is left."""
+    """Without rules to targets hidden from this caller; None if no rule is left."""
     auto = view.autos.get(name)
     if auto is None or not view.has_owners:
         return auto
@@ -117,10 +115,7 @@ def _pinned(view: View, request: InferenceRequest, principal: Principal) -> Vers
 
 
 def _led(view: View, route: Route, request: InferenceRequest, principal: Principal) -> VersionEntry | None:
-    """Return the alias's version for this caller; None if all its versions are hidden from the caller.
-
-    Other tenants' versions are left out before hashing, which does not change the order of the rest.
-    """
+    """Other tenants' versions are left out before hashing, which does not change the order of the rest."""
     if route.alias not in view.owned:
         return view.versions[_chosen(view, route, request, principal)]
     versions = view.versions
@@ -142,9 +137,8 @@ def _chosen(view: View, route: Route, request: InferenceRequest, principal: Prin
 
 
 def sticky_key(request: InferenceRequest, principal: Principal) -> str:
-    """Return the sticky key: session, user or tenant. Keys of two tenants are never equal.
-
-    A tenant's id has no control characters, so the first control character ends it.
+    """Session, user or tenant. A tenant's id has no control characters: the first ends it, so keys of two tenants are
+    never equal.
     """
     if request.session:
         return f"{principal.tenant}\x1e{request.session}"
@@ -182,7 +176,7 @@ def _too_dear(version: VersionEntry, request: InferenceRequest, principal: Princ
 
 
 def _unknown(name: str, view: View, principal: Principal) -> UnknownModel:
-    """Return the refusal; for an exact version it lists the versions that this key may name."""
+    """For an exact version it lists the versions that this key may name."""
     model, pins, _ = name.partition("@")
     others = [
         name

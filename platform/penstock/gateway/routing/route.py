@@ -34,18 +34,18 @@ KEY_TOKENS = 256
 
 
 class Health(Protocol):
-    """Port: the workers to skip for a while, never all of those asked about."""
+    """Port: workers to skip for a while, never all of those asked about."""
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Return the workers to skip at second ``now``; of a sample (``among``) possibly all."""
+        """The workers to skip; of a sample (``among``) possibly all."""
         ...
 
     def shut_for_s(self, version: VersionId, now: float) -> float:
-        """Return the seconds for which a version that fails everywhere is refused early; 0 if it may be asked."""
+        """Seconds of early refusal for a version that fails everywhere; 0 if it may be asked."""
         ...
 
     def is_unreachable(self, version: VersionId) -> bool:
-        """Tell whether the version is shut because no worker accepts connections: only a start will help."""
+        """No worker accepts connections: only a start will help."""
         ...
 
 
@@ -55,9 +55,7 @@ class _PrefixBlocks(NamedTuple):
 
 
 class _Ask(NamedTuple):
-    """One request's facts for a pick: ``held`` are its prompt's cached blocks by worker, ``tried`` the workers already
-    tried.
-    """
+    """``held`` are the prompt's cached blocks by worker, ``tried`` the workers already tried."""
 
     now: float
     held: Mapping[WorkerId, int] = {}
@@ -73,7 +71,7 @@ class _Ask(NamedTuple):
 
 
 def _of_key(index: PrefixIndex, affinity: int, serving: Roster, block_size: int) -> Mapping[WorkerId, int]:
-    """Return the last worker of this cache key, credited with some blocks: it decides between equal workers."""
+    """This cache key's last worker decides between equal workers."""
     holders = index.matches((affinity,), serving.by_id) if affinity else ()
     return {worker: max(1, KEY_TOKENS // max(1, block_size)) for worker in list(holders)[:1]}
 
@@ -166,7 +164,6 @@ class WorkerRouter:
         return sum(self._board.seen(one.id, one.load, at, now).load.running for one in some) / max(1, len(some))
 
     def loads(self, version: VersionId) -> tuple[Load, ...]:
-        """Return the newest known load of each serving worker of the version."""
         serving = self._table.view.rosters.get(version)
         now, at = self._clock.monotonic(), self._table.view.at
         workers = serving.serving if serving is not None else ()
@@ -215,7 +212,6 @@ class WorkerRouter:
     def _with_refusing(
         self, version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], demand: Demand
     ) -> frozenset[WorkerId]:
-        """Return the tried workers and those that refuse this adapter or tenant; raises if these are all."""
         now, known = self._clock.monotonic(), self._turned_away
         refusing = known.at(version.id, serving.serving, now) if version.base else frozenset[WorkerId]()
         if refusing and serving.has_met_all(tried | refusing):
@@ -226,7 +222,7 @@ class WorkerRouter:
         return tried | refusing | own
 
     def _few(self, serving: Roster, ask: _Ask) -> list[Candidate]:
-        """Return the candidates: a sample of a large version, all open workers of a small one."""
+        """A sample of a large version, all open workers of a small one."""
         everybody, most = serving.serving, self._settings.sample.choices + MAX_HOLDERS
         few = self._sampled(serving, ask) if len(everybody) > most else []
         if few:
@@ -238,7 +234,7 @@ class WorkerRouter:
         return draw(open_, most, self._chance)
 
     def _sampled(self, serving: Roster, ask: _Ask) -> list[Candidate]:
-        """Return an adapter's homes, random draws until enough are open, and the prefix's holders; may be empty."""
+        """An adapter's homes, random draws until enough are open, the prefix's holders; may be empty."""
         ours, everybody, met = self._settings.sample, serving.serving, set(ask.tried)
         near = [serving.by_id[w] for w in ask.order if w not in met]
         open_ = self._open(near, ask, len(everybody)) if near else []
@@ -253,9 +249,7 @@ class WorkerRouter:
         return open_ + self._open(holders, ask, len(everybody)) if holders else open_
 
     def _open(self, workers: Sequence[WorkerEntry], ask: _Ask, among: int = 0) -> list[Candidate]:
-        """Return the workers with room that may be asked now; ``among``: the number of workers that they are sampled
-        from.
-        """
+        """``among``: the number of workers that they are sampled from."""
         out = self._health.ejected([w.id for w in workers], ask.now, among)
         left = selection.healthy(workers, out, may_be_none=bool(among)) if out else workers
         at, seen, most_waiting = self._table.view.at, self._board.seen, self._settings.max_waiting
@@ -281,9 +275,8 @@ class WorkerRouter:
         counted.new.inc(blocks - held)
 
     def _full(self, workers: Sequence[WorkerEntry], ask: _Ask) -> Overloaded:
-        """Return the refusal with the seconds until the first full worker has processed half of its queue.
-
-        A tenant with a full queue of its own at another worker of the version is refused for that.
+        """Until the first full worker has processed half of its queue. A tenant with a full queue of its own at another
+        worker of the version is refused for that.
         """
         at = self._table.view.at
         seen = [self._board.seen(w.id, w.load, at, ask.now) for w in workers]

@@ -7,7 +7,7 @@ ROUNDS, ENOUGH = 4, 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleSettings:
-    """``choices`` workers are drawn, up to ``ROUNDS`` times while fewer than ``ENOUGH`` are open."""
+    """``choices`` are drawn, up to ``ROUNDS`` times while fewer than ``ENOUGH`` are open."""
 
     choices: int = 6
     watched: int = 64

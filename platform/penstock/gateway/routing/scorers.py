@@ -51,10 +51,8 @@ def prefix(cached_tokens: int) -> float:
 
 
 def totals(candidates: Sequence[Candidate], *, adapter: bool = False, own_tokens: int = 0) -> list[float]:
-    """Return each candidate's weighted mean score, in [0, 1]; beyond the slack the prefix counts nothing.
-
-    ``own_tokens`` of this request take longer at a slower worker. With ``adapter`` the adapter's weight is included and
-    its score is not: ``residency.credited`` adds it.
+    """Weighted means in [0, 1]; beyond the slack the prefix counts nothing. ``own_tokens`` take longer at a slower
+    worker. ``adapter``: its weight is included, its score not (``residency.credited``).
     """
     candidates = _at_one_pace(candidates, own_tokens)
     most_work = min(c.work_tokens for c in candidates) + SLACK_TOKENS
@@ -71,7 +69,7 @@ def totals(candidates: Sequence[Candidate], *, adapter: bool = False, own_tokens
 
 
 def _at_one_pace(candidates: Sequence[Candidate], own_tokens: int) -> Sequence[Candidate]:
-    """Return the candidates with their work as the fastest one's: a slower one takes longer for the same tokens."""
+    """Work as the fastest one's: a slower worker takes longer for the same tokens."""
     paces = [c.pace_per_s for c in candidates]
     fastest, slowest = max(paces), min(paces)
     if slowest < LEAST_PACE or fastest <= slowest * ALIKE:

@@ -20,7 +20,6 @@ T = TypeVar("T")
 
 
 def draw(among: Sequence[T], many: int, chance: random.Random) -> list[T]:
-    """Return ``many`` different elements, or all if there are no more."""
     size = len(among)
     if size <= many:
         return list(among)
@@ -41,10 +40,7 @@ def untried(workers: Sequence[WorkerEntry], tried: Collection[WorkerId]) -> list
 def healthy(
     workers: Sequence[WorkerEntry], ejected: Collection[WorkerId], *, may_be_none: bool = False
 ) -> list[WorkerEntry]:
-    """Return the workers without the ejected ones; all of them if none would be left, since trying beats refusing.
-
-    ``may_be_none``: an empty result is allowed, since there are other workers to try.
-    """
+    """All if none would be left, since trying beats refusing; ``may_be_none``: there are other workers to try."""
     left = [w for w in workers if w.id not in ejected]
     return left if left or may_be_none else list(workers)
 
@@ -58,7 +54,7 @@ def best(scores: Sequence[float], chance: random.Random) -> int:
 def recorded(
     chosen: WorkerId, among: Sequence[Candidate], scores: Sequence[float], *, serving: int, met: int
 ) -> Choice:
-    """Return the record of a choice; ``serving`` workers serve, and the request has tried ``met`` of them before."""
+    """``serving`` workers serve, and the request has tried ``met`` of them before."""
     if not scores:
         return Choice(chosen, serving, met, len(among), (_kept(among[0], None),))
     ranked = sorted(zip(scores, among, strict=True), key=lambda one: -one[0])

@@ -30,7 +30,7 @@ class _Refusal(NamedTuple):
     refused: Demand
 
     def joined(self, other: Demand) -> "_Refusal":
-        """Return the refusal for the smaller size and the longer deadline of both requests."""
+        """For the smaller size and the longer deadline of both."""
         both = (self.refused.deadline_s, other.deadline_s)
         size = min(self.refused.body_bytes, other.body_bytes)
         return _Refusal(self.until, Demand(other.tenant, size, max(both) if all(both) else 0.0))
@@ -82,7 +82,7 @@ class TurnedAway:
         return (version, tenant) in self._asks
 
     def ask(self, version: VersionId, tenant: TenantId) -> bool:
-        """Use up one of the tenant's permitted asks; False if there is none."""
+        """Use up one permitted ask; False if there is none."""
         key = (version, tenant)
         left = self._asks.pop(key, 0)
         if left > 1:
@@ -92,7 +92,7 @@ class TurnedAway:
     def at(
         self, version: VersionId, serving: Sequence[WorkerEntry], now: float, demand: Demand = ANY
     ) -> frozenset[WorkerId]:
-        """Return the workers that refuse this request now; a worker that reports the adapter as loaded does not."""
+        """A worker that reports the adapter as loaded does not refuse."""
         words = self._words.get((version, demand.tenant))
         if not words:
             return frozenset()
@@ -111,11 +111,11 @@ class TurnedAway:
         return max(0.0, min((words[one].until for one in workers if one in words), default=now) - now)
 
     def has_full_queue(self, version: VersionId, tenant: TenantId, now: float) -> bool:
-        """Tell whether a worker of the version has refused this tenant for its own queue, and still does."""
+        """A worker of the version still refuses this tenant for its own queue."""
         return bool(tenant) and any(one.until > now for one in self._words.get((version, tenant), {}).values())
 
     def tell_s(self, version: VersionId, workers: Collection[WorkerId], now: float, demand: Demand) -> float:
-        """Return the wait of one more refused caller of this tenant."""
+        """The wait of one more refused caller of this tenant."""
         pace = self._paces.get((version, demand.tenant))
         return max(self.wait_s(version, workers, now, demand), pace.tell_s() if pace is not None else 0.0)
 

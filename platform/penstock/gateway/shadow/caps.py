@@ -18,7 +18,7 @@ OVERDRAWN = 1.0
 
 
 class Level:
-    """A token bucket with one second's rate as its capacity; it may be overdrawn once."""
+    """Capacity: one second's rate; it may be overdrawn once."""
 
     __slots__ = ("_at", "_left")
 
@@ -26,7 +26,7 @@ class Level:
         self._left, self._at = 1.0, float("-inf")
 
     def has(self, per_s: float, now: float, owed: float = 0.0) -> bool:
-        """Tell whether anything is left at monotonic second ``now``, or less than ``owed`` is overdrawn."""
+        """Something is left, or less than ``owed`` is overdrawn."""
         if not per_s:
             return False
         self._left = min(max(1.0, per_s), self._left + (now - self._at) * per_s)
@@ -38,7 +38,7 @@ class Level:
 
 
 class TenantTurns:
-    """Turns of tenants: among those with requests lately, the tenant with the oldest turn is next."""
+    """Among tenants with requests lately, the one with the oldest turn is next."""
 
     __slots__ = ("_came_at", "_had_at")
 
@@ -54,13 +54,12 @@ class TenantTurns:
             self._came_at[tenant] = now
 
     def is_theirs(self, tenant: TenantId, now: float) -> bool:
-        """Tell whether no other tenant of the last seconds has an older turn than this one."""
         had_at = self._had_at.get(tenant, float("-inf"))
         lately = [one for one, at in self._came_at.items() if now - at < LATELY_S]
         return all(had_at <= self._had_at.get(one, float("-inf")) for one in lately)
 
     def is_longest_ago(self, tenant: TenantId, now: float) -> bool:
-        """Tell whether other tenants had requests in the last minutes, and all of them a later turn."""
+        """Other tenants had requests in the last minutes, and all of them a later turn."""
         had_at = self._had_at.get(tenant, float("-inf"))
         others = [one for one, at in self._came_at.items() if one != tenant and now - at < AWHILE_S]
         return bool(others) and all(had_at < self._had_at.get(one, float("-inf")) for one in others)
@@ -92,7 +91,7 @@ class Taken:
         self._tokens.spend(tokens)
 
     def may_score(self, caps: ShadowCaps, tenant: TenantId, now: float) -> bool:
-        """Tell whether one more answer may be scored; tenants take turns, so that a flood counts as one tenant."""
+        """Tenants take turns, so that a flood counts as one tenant."""
         return self._scores.has(caps.scored_per_s, now) and self._turns.is_theirs(tenant, now)
 
     def scored(self, tenant: TenantId, now: float) -> None:
@@ -101,9 +100,8 @@ class Taken:
 
 
 class ComparisonCaps:
-    """The caps on comparisons of one rule: a rate, few at once, one of each tenant at a time, tenants in turn.
-
-    The tenant with the oldest turn may overdraw the rate by one, else tenants with many requests would use it up.
+    """A rate, few at once, one of each tenant at a time, tenants in turn. The tenant with the oldest turn may overdraw
+    the rate by one, else tenants with many requests would use it up.
     """
 
     __slots__ = ("_level", "_running", "_tokens", "_turns")
@@ -123,7 +121,7 @@ class ComparisonCaps:
         return self._turns.is_theirs(tenant, now) and self._level.has(per_s, now)
 
     def passed(self, tenant: TenantId, now: float) -> None:
-        """Skip a turn that the tenant can't use: the next is another tenant's, and nothing is spent."""
+        """The tenant can't use its turn: the next is another's, and nothing is spent."""
         self._turns.record_turn(tenant, now)
 
     def goes(self, tenant: TenantId, tokens: int, now: float) -> None:

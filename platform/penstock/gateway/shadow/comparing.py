@@ -51,10 +51,7 @@ class Comparing:
     _taken: defaultdict[tuple[Alias, str], ComparisonCaps] = field(default_factory=lambda: defaultdict(ComparisonCaps))
 
     def wants_ids(self, call: Admitted) -> bool:
-        """Tell whether the engine should return this answer's token ids, so that both models can score it.
-
-        True for each answer of a rule with comparisons: whether its tenant has the turn is known only afterwards.
-        """
+        """True for each answer of a rule with comparisons: whether its tenant has the turn is known only afterwards."""
         if call.copy is not None:
             return call.copy.pair is not None and call.copy.is_scored
         return self._compared(call) is not None and self.unseen.is_text(call)
@@ -135,7 +132,7 @@ class Comparing:
     async def _counts(
         self, ask: Ask, original: Original, copy: Asked, note: Copy, version: VersionEntry
     ) -> Counts | None:
-        """Return the counts of both answers; None if the copy's end says nothing about its model."""
+        """None if the copy's end says nothing about its model."""
         answer = copy.answer
         if not _is_told(answer.outcome):
             return None
@@ -155,7 +152,7 @@ def _has_form(answer: Answer) -> bool:
 
 
 def _is_told(outcome: Outcome | None) -> bool:
-    """Tell whether a copy's end says anything about its model, which a shed copy's does not."""
+    """A shed copy's end says nothing about its model."""
     return outcome in _TELLING
 
 

@@ -27,8 +27,6 @@ _ACTS = ("function_call", "function_call_output", "mcp_call", "tool_use", "tool_
 
 
 class Left(StrEnum):
-    """The reason why an answered request is not copied, also a metric label."""
-
     ACTING = "acting"
     """The answer may lead to actions."""
     LARGE = "large"
@@ -42,14 +40,13 @@ class Left(StrEnum):
 
 
 def is_candidate(call: Call, answer: Answer, shadow: Shadow) -> bool:
-    """Tell whether to copy the answer: complete, undegraded, of another version, to a caller's request."""
+    """Complete, undegraded, of another version, to a caller's request."""
     version = call.version
     is_others = version is not None and version.id != shadow.version and not call.fell_back_from
     return is_others and answer.outcome is Outcome.OK and call.copy is None and not call.degraded
 
 
 def left_out(call: Call, shadow: Shadow, version: VersionEntry) -> Left | None:
-    """Return the reason not to copy the request to this version, caps aside; None if it may be copied."""
     request, who = call.request, call.principal
     if not who.plan.copied or who.tenant in shadow.out or not who.sees(version.tenants):
         return Left.TENANT
@@ -67,7 +64,7 @@ def _may_act(request: InferenceRequest) -> bool:
 
 
 def paid(call: Call, answer: Answer) -> int | None:
-    """Return the price without cache discounts; None if the tokens are not known exactly."""
+    """Without cache discounts; None if the tokens are not known exactly."""
     usage, version = answer.usage, call.version
     if version is None or not usage.exact:
         return None
@@ -93,10 +90,8 @@ def copied(
 
 
 def salt_of(call: Call, note: Copy, request: RequestId) -> str:
-    """Return a copy's cache salt: the caller's, unless the caller could find the copy's prompt in the cache.
-
-    A ballast copy has its own salt, so that the cache does not save its work. A comparison has its own, since its
-    caller may name the compared model.
+    """The caller's, unless it could find the copy's prompt in the cache. A ballast copy has its own, so that the cache
+    does not save its work; a comparison too, since its caller may name the compared model.
     """
     salt = call.principal.cache_salt
     if note.pair is not None:

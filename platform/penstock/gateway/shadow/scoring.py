@@ -18,17 +18,14 @@ MOST_ANSWER = 64
 
 
 def cut(ids: TokenIds) -> TokenIds | None:
-    """Return the scored part of an answer; None if the answer is empty or its prompt too long."""
+    """None if the answer is empty or its prompt too long."""
     if not ids.answer or len(ids.prompt) > MOST_PROMPT:
         return None
     return TokenIds(prompt=ids.prompt, answer=ids.answer[:MOST_ANSWER])
 
 
 def pair(told: TokenIds | None, own: TokenIds | None) -> tuple[TokenIds, TokenIds] | None:
-    """Return the tokens for incumbent and candidate to score: the same answer, each after its own prompt.
-
-    ``told`` is the incumbent's answer, ``own`` the candidate's to the same request.
-    """
+    """The same answer, each after its own prompt: ``told`` is the incumbent's, ``own`` the candidate's."""
     if told is None or own is None:
         return None
     theirs, mine = cut(told), cut(TokenIds(prompt=own.prompt, answer=told.answer))
@@ -40,7 +37,7 @@ def asked(ids: TokenIds) -> dict[str, object]:
 
 
 def likeliest(body: bytes, after: int) -> list[int] | None:
-    """Return the likeliest token at each position after the prompt; None if the body lacks them."""
+    """After the prompt; None if the body lacks them."""
     try:
         found = content.only(body).likeliest()[after:]
     except ValueError:
@@ -49,7 +46,7 @@ def likeliest(body: bytes, after: int) -> list[int] | None:
 
 
 def differ(one: Sequence[int], other: Sequence[int]) -> float | None:
-    """Return the share of positions with different tokens; None if there are none."""
+    """The share of positions with different tokens; None without any."""
     if not one or len(one) != len(other):
         return None
     return sum(mine != theirs for mine, theirs in zip(one, other, strict=True)) / len(one)

@@ -36,7 +36,7 @@ class Routes(Protocol):
     def version(self, version: VersionId) -> VersionEntry | None: ...
 
     def running(self, version: VersionId) -> float:
-        """Return the mean number of running requests at a version's workers."""
+        """The mean number of running requests at a version's workers."""
         ...
 
 

@@ -30,7 +30,7 @@ Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
 class Original(NamedTuple):
-    """An answered request, its answer, and the answer's comparable form if it has one (JSON, labels)."""
+    """With the answer's comparable form if it has one (JSON, labels)."""
 
     call: Admitted
     answer: Answer
@@ -52,13 +52,13 @@ class Unseen:
         self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=reason).inc()
 
     def is_text(self, call: Admitted) -> bool:
-        """Tell whether the answer's tokens may be scored: plain text, after a short prompt."""
+        """Its tokens may be scored: plain text, after a short prompt."""
         return call.prepared.prompt_tokens <= scoring.MOST_PROMPT and self.is_plain(call.request)
 
     async def copy(
         self, ask: Ask, call: Admitted, note: Copy, version: VersionEntry, *, within_s: float = 0.0
     ) -> Asked:
-        """Send the copy and return its end; ``within_s`` 0 leaves the deadline to the platform."""
+        """``within_s`` 0 leaves the deadline to the platform."""
         request = copies.copied(call, version, self._new_id(), self.clock.monotonic(), deadline_s=within_s)
         who = copies.platform(copies.salt_of(call, note, request.id))
         return await ask(request, who, copy=note, reply=BodyReply(keeps=False))
@@ -66,9 +66,8 @@ class Unseen:
     async def differ(
         self, ask: Ask, call: Admitted, note: Copy, other: VersionEntry, both: tuple[TokenIds, TokenIds]
     ) -> float | None:
-        """Return the share of positions at which the versions' likeliest tokens differ; None if unknown.
-
-        Each version gets the prompt as its own engine rendered it, so that a lost template shows.
+        """None if unknown. Each version gets the prompt as its own engine rendered it, so that a lost template
+        shows.
         """
         found, salt = list[list[int]](), copies.salt_of(call, note, note.of)
         # The busier one first: where it has no room, the other need not compute.
@@ -82,7 +81,7 @@ class Unseen:
     async def _likeliest(
         self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, salt: str
     ) -> list[int] | None:
-        """Ask one version for scores, with retries, since at a busy version all callers go first."""
+        """With retries, since at a busy version all callers go first."""
         for again in range(TRIES):
             if again:
                 await asyncio.sleep(AGAIN_S)
@@ -111,5 +110,5 @@ class Unseen:
 
 
 def _unpaid(note: Copy) -> Copy:
-    """Return the note of a scoring request: without a price, and no evidence of its own."""
+    """Without a price, and no evidence of its own."""
     return Copy(of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_evidence=False, pair=note.pair)

@@ -27,7 +27,7 @@ _PRECISE = 16
 
 
 def _number(written: str) -> int | float | str:
-    """Return the number, 1.0 as 1; a long or infinite one as written. msgspec's own reading takes up to 10 µs."""
+    """1.0 as 1; a long or infinite one as written. msgspec's own reading takes up to 10 µs."""
     if len(written) > _PRECISE:
         return written
     value = float(written)
@@ -58,7 +58,7 @@ class KeptEvents:
         self._bytes = 0
 
     def over(self, plain: Take) -> Take:
-        """Return ``plain`` wrapped so that its events are kept; events of earlier attempts are dropped."""
+        """Wraps ``plain``; events of earlier attempts are dropped."""
         self._events, self._bytes = [], 0
         return partial(self._take, plain)
 
@@ -72,7 +72,6 @@ class KeptEvents:
         return _is_json(self.form())
 
     def form(self) -> bytes | None:
-        """Return the stream's text as sorted JSON; None if the text can't be read."""
         if not self._events or self._bytes > MOST_BYTES:
             return None
         try:
@@ -87,7 +86,7 @@ def whole(body: bytes) -> bool | None:
 
 
 def form(body: bytes) -> bytes | None:
-    """Return a whole answer as sorted JSON; None if the answer is too large or has no single text."""
+    """None if the answer is too large or has no single text."""
     if len(body) > MOST_BYTES:
         return None
     try:
@@ -102,7 +101,7 @@ def _is_json(form: bytes | None) -> bool | None:
 
 
 def of_json(said: str) -> bytes | None:
-    """Return sorted JSON, equal for equal values; ``NO_JSON`` for other text, None if it is nested too deep."""
+    """Equal for equal values; ``NO_JSON`` for other text, None if nested too deep."""
     try:
         return msgspec.json.encode(_VALUE.decode(said), order="sorted")
     except msgspec.MsgspecError:
@@ -112,7 +111,6 @@ def of_json(said: str) -> bytes | None:
 
 
 def of_labels(body: bytes) -> bytes | None:
-    """Return the label of each classified text; None if the answer lacks one."""
     if len(body) > MOST_BYTES:
         return None
     try:

@@ -19,8 +19,6 @@ MAX_CONTINUATIONS = 2
 
 
 class Obstacle(StrEnum):
-    """The reason against a stream's continuation, also a metric label."""
-
     API = "api"
     FIELD = "field"
     SEED = "seed"
@@ -89,7 +87,7 @@ def obstacle(request: InferenceRequest) -> Obstacle | None:
 
 
 def is_greedy(request: InferenceRequest) -> bool:
-    """Tell whether each token is the likeliest; without ``temperature`` the version's default may sample."""
+    """Without ``temperature`` the version's default may sample."""
     return wishes.is_greedy(request.body)
 
 
@@ -114,7 +112,7 @@ def _wants_usage_in_each_event(body: Mapping[str, object]) -> bool:
 
 
 def _is_text(messages: object) -> bool:
-    """Tell whether the messages hold only text: token ids of images and sounds mean nothing without the media."""
+    """Token ids of images and sounds mean nothing without the media."""
     if isinstance(messages, Sealed):
         return messages.is_text
     contents = (
@@ -134,10 +132,8 @@ def _is_one_prompt(prompt: object) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """The cut in a broken answer: its first ``kept`` tokens stay.
-
-    ``lead`` is the text of these tokens that the caller has not received yet; ``replay`` is received text that will be
-    generated again. One of the two is empty.
+    """The first ``kept`` tokens stay. ``lead`` is their text that the caller has not received yet; ``replay`` is
+    received text that will be generated again. One of the two is empty.
     """
 
     kept: int
@@ -146,7 +142,7 @@ class Cut:
 
 
 def cut(pieces: Sequence[str], said: str, stops: Sequence[str], *, is_greedy: bool) -> Cut | Obstacle:
-    """Return the cut; ``pieces[i]`` is the text that token ``i`` completes, ``said`` the caller's text.
+    """``pieces[i]`` is the text that token ``i`` completes, ``said`` the caller's text.
 
     The cut is never inside a character (a token without text may have begun one), nor inside a possible stop string,
     the beginning of which the next engine would not know. Tokens after the cut are generated again: sampled ones only
@@ -168,12 +164,11 @@ def cut(pieces: Sequence[str], said: str, stops: Sequence[str], *, is_greedy: bo
 
 
 def _may_begin(stops: Sequence[str], text: str, end: int) -> bool:
-    """Tell whether ``text[:end]`` ends with the beginning of a stop string."""
     return any(text.endswith(stop[:size], 0, end) for stop in stops for size in range(1, len(stop)))
 
 
 def body_of_rest(request: InferenceRequest, tokens: Sequence[int], kept: int, left: int) -> dict[str, object]:
-    """Return the completions request for the rest; ``tokens`` are prompt and answer, ``left`` bounds the output."""
+    """``tokens`` are prompt and answer, ``left`` bounds the output."""
     body = {name: value for name, value in request.body.items() if name in _SAMPLING and value is not None}
     least = request.body.get("min_tokens")
     if isinstance(least, int) and least > kept:

@@ -31,16 +31,13 @@ class TokenReader(Protocol):
     async def pieces(
         self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
     ) -> list[str]:
-        """Return the text that each output token completes: empty if the token ends inside a character.
-
-        Raises ``StoreUnavailable`` or ``ArtifactRefused`` if the version's tokenizer can't be loaded.
+        """Each output token's text: empty if it ends inside a character. Raises ``StoreUnavailable`` or
+        ``ArtifactRefused``.
         """
         ...
 
 
 class End(StrEnum):
-    """The result for a stream that lost its worker, also a metric label."""
-
     CONTINUED = "continued"
     REFUSED = "refused"
     FAILED = "failed"
@@ -52,7 +49,7 @@ Count = Callable[[End, str], None]
 
 
 class Continuity:
-    """One stream's continuation; without a reader, or with an obstacle, nothing is kept and it never continues."""
+    """Without a reader, or with an obstacle, nothing is kept and it never continues."""
 
     __slots__ = ("_call", "_count", "_obstacle", "_over", "_reader", "_splice", "_transcript", "_tries", "kept")
 
@@ -75,13 +72,12 @@ class Continuity:
         return self._transcript is not None
 
     def take_or(self, plain: Take) -> Take:
-        """Return the function that takes the present attempt's events; ``plain`` if no transcript is kept."""
         if self._splice is not None:
             return self._splice.take
         return self._over(plain) if self._transcript is None else self._transcript.take
 
     def ending(self, *, has_usage: bool) -> bytes:
-        """Return the missing last events of an answer that broke off after its finish reason; empty otherwise."""
+        """The missing last events of an answer that broke off after its finish reason."""
         transcript = self._transcript
         if transcript is None or not transcript.has_finished or not transcript.is_faithful:
             return b""
@@ -90,13 +86,13 @@ class Continuity:
         return usage_event(transcript.head, _NO_USAGE, transcript.tokens, len(transcript.prompt)) + _DONE
 
     def tokens(self, counted: int) -> int:
-        """Return the number of the answer's tokens, exact if the engine sends token ids; else ``counted``."""
+        """Exact if the engine sends token ids; else ``counted``."""
         transcript = self._transcript
         return transcript.tokens if transcript is not None and transcript.is_faithful else counted
 
     @property
     def told(self) -> Callable[[], TokenIds | None]:
-        """A function that returns the token ids; it refers only to the transcript, since the request keeps it."""
+        """A function that refers only to the transcript, since the request keeps it."""
         return no_ids if self._transcript is None else self._transcript.told
 
     def continued(self) -> None:
@@ -106,7 +102,7 @@ class Continuity:
         self._count(End.FAILED, NO_WORKER)
 
     async def rest(self, error: PenstockError) -> Rest | None:
-        """Return the request for the rest after ``error``; None if the stream must end with ``error``."""
+        """None if the stream must end with ``error``."""
         found = self._obstacle or await self._rest(error)
         if isinstance(found, Rest):
             return found

@@ -28,7 +28,7 @@ class Dialect:
     """Contained in the event of an engine that aborted the request: no valid end of an answer."""
 
     def counted(self, events: bytes) -> tuple[int, bytes]:
-        """Return the number of tokens, as far as these events tell it, and the events unchanged."""
+        """The number of tokens that these events tell, and the events unchanged."""
         return events.count(self.token) - events.count(self.not_token), events
 
     def error_event(self, body: bytes) -> bytes:

@@ -27,7 +27,7 @@ NO_READS = AnswerReads()
 
 
 class Frame:
-    """State of one relayed answer; ``on_paused`` gets the seconds for which the answer waited for its reader."""
+    """``on_paused`` gets the seconds for which the answer waited for its reader."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Frame:
         return self._answered.done()
 
     def watch(self, on_stop: Callable[[PenstockError], None], on_resume: Callable[[float], None] = nobody) -> Watch:
-        """Begin to watch the reply; ``on_resume`` gets the seconds of each pause of its reader."""
+        """``on_resume`` gets the seconds of each pause."""
 
         def paused(seconds: float) -> None:
             self.call.timings.paused_s += seconds
@@ -103,7 +103,7 @@ class Frame:
             self.metrics = said.metrics
 
     def close_stages(self) -> None:
-        """Close the last stage; the engine's own times, if it reports them, replace the measured ones."""
+        """The engine's own times, if it reports them, replace the measured ones."""
         timings = self.call.timings
         timings.mark(Stage.DECODE)
         if self.metrics is not None and not self.call.attempts.continued_at:
@@ -165,9 +165,8 @@ class Frame:
         return await self._answered
 
     def _known(self, outcome: Outcome) -> Usage:
-        """Return the engine's usage if the answer is complete, else at least the tokens that were relayed.
-
-        Usage reported before the end is a lower bound.
+        """The engine's usage if the answer is complete (before the end a lower bound), else at least the relayed
+        tokens.
         """
         said = self.usage
         if said is not None and outcome is Outcome.OK:

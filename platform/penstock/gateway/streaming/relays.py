@@ -40,7 +40,7 @@ RenderError = Callable[[PenstockError, RequestId, Api], bytes]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaySettings:
-    """Times in seconds. ``max_answer_bytes`` bounds a unary answer's memory."""
+    """Seconds. ``max_answer_bytes`` bounds a unary answer's memory."""
 
     heartbeat_s: float = 20.0
     stall_s: float = 30.0
@@ -48,7 +48,7 @@ class RelaySettings:
 
 
 class StreamingRelays:
-    """Implements the pipeline's ``Relays``; without a ``reader`` no stream continues at another worker."""
+    """Without a ``reader`` no stream continues at another worker."""
 
     def __init__(
         self,

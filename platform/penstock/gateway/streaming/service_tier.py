@@ -25,12 +25,12 @@ MOST_REMEMBERED = 64
 
 
 def is_told(call: Call) -> bool:
-    """Tell whether the answer reports its tier: the request names one, or the plan's is not the default."""
+    """The request names a tier, or the plan's is not the default."""
     return call.principal.tier.name is not TierName.DEFAULT or call.request.body.get(FIELD) is not None
 
 
 def naming(call: Call) -> Edit | None:
-    """Return the edit of a whole body, or of a stream's whole events; None if nothing is added."""
+    """Edits a whole body, or a stream's whole events; None if nothing is added."""
     request = call.request
     always = request.api is Api.MESSAGES or request.api is Api.RESPONSES
     if not (always or is_told(call)):

@@ -24,7 +24,7 @@ _SHAPES = {
 
 
 class Diverged(ValueError):
-    """The other worker did not say again what the caller has already."""
+    pass
 
 
 _encode = msgspec.json.Encoder().encode
@@ -42,10 +42,7 @@ class Splice:
         self._before, self._after = _SHAPES[api]
 
     def take(self, events: bytes) -> tuple[int, bytes]:
-        """Return the number of tokens in these events, and the events for the caller.
-
-        Raises ``ValueError`` if an event can't be read or does not fit the first half.
-        """
+        """Raises ``ValueError`` if an event can't be read or does not fit the first half."""
         tokens, out = 0, []
         for event in sse.split(events):
             if sse.CHOICE in event:
@@ -90,7 +87,7 @@ class Splice:
 
 
 def usage_event(head: bytes, said: bytes, kept: int, prompt_tokens: int) -> bytes:
-    """Return the last usage event: the continuation's usage plus the ``kept`` tokens of the first worker."""
+    """The continuation's usage plus the ``kept`` tokens of the first worker."""
     body = {**msgspec.json.decode(said), **msgspec.json.decode(head.partition(b":")[2] + b"]}")}
     body.pop("metrics", None)
     usage = body.get("usage")

@@ -20,7 +20,7 @@ class EventScanner:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the events that are complete now; raises ``ValueError`` if an event is too long."""
+        """Raises ``ValueError`` if an event is too long."""
         if not self._held and data.endswith(END):
             return data
         data = self._held + data
@@ -45,7 +45,7 @@ def split(events: bytes) -> Iterator[bytes]:
 
 
 def parted(events: bytes, marks: tuple[bytes, ...]) -> tuple[bytes, bytes]:
-    """Return the events before the first event with one of these marks, and the rest."""
+    """Split before the first event with one of these marks."""
     first = min((at for at in map(events.find, marks) if at >= 0), default=len(events))
     start = events.rfind(END, 0, first) + len(END)
     if start < len(END):

@@ -18,7 +18,7 @@ def _ms(seconds: Mapping[Stage, float]) -> dict[Stage, float]:
 
 
 def field(call: Call, version: str) -> bytes:
-    """Return the platform's field of an answer as JSON; in a stream it is a comment, which clients ignore."""
+    """In a stream it is a comment, which clients ignore."""
     said: dict[str, object] = {
         "request_id": call.request.id,
         "version": version,
@@ -32,7 +32,7 @@ def field(call: Call, version: str) -> bytes:
 
 
 def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
-    """Return the JSON object in these pieces with ``"penstock": extra`` as its last field; other bytes unchanged."""
+    """With ``"penstock": extra`` as the last field; other bytes unchanged."""
     *before, last = pieces
     text = last.rstrip()
     if not (before or [text])[0].startswith(b"{") or not text.endswith(b"}"):
@@ -43,7 +43,7 @@ def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
 
 
 def cache_written(data: bytes) -> bytes:
-    """Return the bytes with vLLM's field for tokens written to the cache renamed to OpenAI's."""
+    """VLLM's field for tokens written to the cache gets OpenAI's name."""
     return data.replace(b'"created_cache_tokens":', b'"cache_write_tokens":', 1)
 
 
@@ -65,10 +65,7 @@ def engine_stages(times: EngineTimes, waited_s: float) -> dict[Stage, float]:
 
 
 def split_batched(timings: Timings, batched: Batched, *, items: int) -> None:
-    """Split the time at a batching worker (closed as ``decode``) by the worker's times of the last item.
-
-    The rest counts as relay, or with several items as their wait for each other.
-    """
+    """By the worker's times of the last item; the rest counts as relay, or as several items' wait for each other."""
     if batched.prepared_s is None or batched.computed_s is None:
         return
     left_s = timings.seconds.pop(Stage.DECODE, 0.0)

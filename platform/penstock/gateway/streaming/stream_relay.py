@@ -83,7 +83,7 @@ class StreamRelay:
             source.abort(self._failure)
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Do nothing, since the head is sent with the first event."""
+        """The head is sent with the first event."""
 
     def on_body(self, data: bytes) -> None:
         if self._is_deaf:
@@ -113,7 +113,7 @@ class StreamRelay:
             self._write(events)
 
     def on_end(self, error: BaseException | None) -> None:
-        """Mark a stream without its last event as broken; an attempt without any event is left to the dispatcher."""
+        """An attempt without any event is left to the dispatcher."""
         del error
         if self._begun and not self._is_deaf:
             self._lose(StreamBroken())
@@ -121,7 +121,7 @@ class StreamRelay:
     # -- the pipeline's side -----------------------------------------------------------
 
     def fail(self, error: PenstockError) -> Answer:
-        """End the answer; a broken stream that no worker continues ends with the error that broke it."""
+        """A broken stream that no worker continues ends with the error that broke it."""
         if self._lost is not None and not self._frame.is_over:
             self._continuity.failed()
             error = self._lost
@@ -161,7 +161,7 @@ class StreamRelay:
     # -- events ------------------------------------------------------------------------
 
     def _begin(self, now: float) -> None:
-        """Start the reply at an attempt's first event; after a break, resume it instead."""
+        """After a break, resume the reply instead."""
         frame = self._frame
         self._begun = True
         frame.call.timings.mark(Stage.PREFILL)
@@ -181,7 +181,7 @@ class StreamRelay:
             frame.reply.start(200, frame.head(b"text/event-stream; charset=utf-8", *_HEAD))
 
     def _look_into(self, plain: bytes, events: bytes) -> None:
-        """Forward ``plain``, then event by event; act on an error, on the terminal event, and on usage."""
+        """Forward ``plain``, then act event by event on an error, the end, and usage."""
         dialect = self._dialect
         out = [plain]
         for event in map(self._without_count, sse.split(events)):
@@ -197,9 +197,8 @@ class StreamRelay:
         self._write(b"".join(out))
 
     def _break(self, said: bytes) -> None:
-        """End with the engine's refusal of the request; after any other error another worker may continue.
-
-        A refusal after tokens were made concerns the engine's own answer.
+        """The engine's refusal ends it; after another error another worker may continue. A refusal after tokens
+        concerns the engine's own answer.
         """
         refusal = account.refusal(said)
         if refusal is None:
@@ -233,7 +232,7 @@ class StreamRelay:
         frame.settle(Outcome.OK)
 
     def _lose(self, error: PenstockError) -> None:
-        """Record that the worker broke off before the end, and wake the pipeline, which asks for the ``rest``."""
+        """Wake the pipeline, which asks for the ``rest``."""
         self._watch.drop_source(error)
         ending = self._continuity.ending(has_usage=self._frame.usage is not None)
         if ending:
@@ -256,7 +255,7 @@ class StreamRelay:
     # -- watching ----------------------------------------------------------------------
 
     def _stopped(self, error: PenstockError) -> None:
-        """Fail with a disconnect, the deadline or a stall; before the first token the dispatcher raises it."""
+        """Before the first token the dispatcher raises the error."""
         if self._frame.first_at is not None:
             self._frame.call.timings.mark(Stage.DECODE)
             self._fail(error)
@@ -265,7 +264,7 @@ class StreamRelay:
         self._last_at += min(paused_s, max(0.0, self._frame.clock() - self._last_at))
 
     def _silence(self) -> None:
-        """Send a heartbeat if no event came for ``_beat_s``; it commits the status, so later errors are events."""
+        """It commits the status, so later errors are events."""
         frame = self._frame
         left = self._beat_s - (frame.clock() - self._last_at)
         if left <= 0.0:

@@ -27,7 +27,7 @@ _TOKENS = msgspec.json.Decoder(list[int])
 
 
 class Transcript:
-    """One stream with one choice, in the format of chats or of completions."""
+    """One choice, in the format of chats or of completions."""
 
     __slots__ = ("_has_finished", "_ids", "_is_faithful", "_prompt", "_said", "_unread", "_unread_bytes", "head")
 
@@ -43,7 +43,7 @@ class Transcript:
         self._has_finished = False
 
     def take(self, events: bytes) -> tuple[int, bytes]:
-        """Return the number of events with tokens, and the events without the token ids."""
+        """The number of events with tokens, and the events without the ids."""
         if not self.head:
             events = self._begin(events)
         bare, told = _IDS.subn(_NO_IDS, events)
@@ -61,7 +61,7 @@ class Transcript:
         self._has_finished = is_last
 
     def cut(self, kept: int) -> None:
-        """Drop the tokens after the first ``kept``; the text is kept as a whole."""
+        """The text is kept as a whole."""
         del self._ids[kept:]
 
     @property
@@ -71,7 +71,7 @@ class Transcript:
 
     @property
     def has_finished(self) -> bool:
-        """True after the finish reason: only the usage may still be missing."""
+        """Only the usage may still be missing."""
         self._fold()
         return self._has_finished
 
@@ -90,7 +90,7 @@ class Transcript:
         return self._ids.tolist()
 
     def told(self) -> TokenIds | None:
-        """Return the token ids of prompt and answer; None if the engine omitted any."""
+        """Ids of prompt and answer; None if the engine omitted any."""
         return TokenIds(prompt=self.prompt, answer=self.ids) if self.is_faithful else None
 
     @property

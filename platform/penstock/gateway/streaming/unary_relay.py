@@ -61,7 +61,7 @@ class UnaryRelay:
 
     @property
     def wants_token_ids(self) -> bool:
-        """True if a comparison reads the token ids; a broken answer is requested again without them."""
+        """A comparison reads them; a broken answer is requested again without them."""
         return self._reads.ids
 
     async def rest(self) -> Rest | None:
@@ -74,7 +74,7 @@ class UnaryRelay:
         self._watch.attach(source)
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Keep the content type, since embeddings may have another one than JSON."""
+        """Embeddings may have another content type than JSON."""
         del status
         for name, value in headers:
             if name.lower() == b"content-type":
@@ -88,7 +88,7 @@ class UnaryRelay:
         self._pieces.append(data)
 
     def on_end(self, error: BaseException | None) -> None:
-        """Send a complete answer to the client; a broken one is left to the dispatcher."""
+        """A broken answer is left to the dispatcher."""
         if error is not None or self._frame.is_over:
             return
         frame, reply = self._frame, self._frame.reply
@@ -137,12 +137,12 @@ class UnaryRelay:
         return content.without_token_ids(whole), told._replace(ids=partial(content.token_ids, whole))
 
     def _end_early(self, error: PenstockError) -> None:
-        """End with the limit's error: the client gets no answer, and the generated tokens are billed."""
+        """The client gets no answer, and the generated tokens are billed."""
         if not self._frame.is_over:
             self._watch.drop_source(_ended(error))
 
     def _stopped(self, error: PenstockError) -> None:
-        """Do nothing: the waiting dispatcher raises the error, and after delivery the watch is closed."""
+        """The waiting dispatcher raises the error, and after delivery the watch is closed."""
 
 
 def _ended(error: PenstockError) -> Failed:

@@ -17,12 +17,11 @@ LEAVES_A_TURN = 8
 """Disconnects handled in one iteration of the loop, 0.15 ms each: a thousand clients may leave at once."""
 
 
-def nobody(_: float) -> None:
-    """Ignore the seconds of a pause: the default callback."""
+def nobody(_: float) -> None: ...
 
 
 class _Leaving:
-    """One loop's disconnects: those beyond ``LEAVES_A_TURN`` wait for the next iteration."""
+    """Disconnects beyond ``LEAVES_A_TURN`` wait for the loop's next iteration."""
 
     def __init__(self) -> None:
         self._left = 0
@@ -49,10 +48,7 @@ _leaving = WeakKeyDictionary[asyncio.AbstractEventLoop, _Leaving]()
 
 
 class Watch:
-    """Watches a reply until its answer has ended, and stops it at most once.
-
-    ``on_stop`` gets the reason, ``on_paused`` the seconds of each pause of the reader.
-    """
+    """Stops at most once: ``on_stop`` gets the reason, ``on_paused`` the seconds of each pause of the reader."""
 
     def __init__(
         self,
@@ -79,7 +75,7 @@ class Watch:
             self._gone()
 
     def attach(self, source: Source) -> None:
-        """Watch a new source; abort or pause it at once if the reply is stopped or paused."""
+        """Abort or pause the source at once if the reply is stopped or paused."""
         self._source = source
         if self.stopped is not None:
             source.abort(self.stopped)

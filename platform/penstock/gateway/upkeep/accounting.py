@@ -9,18 +9,30 @@ from typing import Protocol
 from penstock.domain.clock import Clock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
+from penstock.domain.tenancy import budget
 from penstock.domain.tenancy.ledger import ForgivenSink, LedgerReader, LedgerRow, LedgerSink, Opening
 from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.domain.tokens import Usage
+from penstock.filters.intervention import Intervention, InterventionSink
 from penstock.gateway.admission.guarded import GuardedLimits
-from penstock.gateway.admission.rebuild import rebuild
 from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.billing.asking import LiveCounts
 from penstock.gateway.billing.closing import ForgivenEnds
 from penstock.gateway.billing.orphans import Orphans
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
+
+
+async def rebuild(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: float) -> int:
+    """Raise budget counters to the ledger's sums; return the number of budgets. Raises ``StoreUnavailable``.
+
+    Counters are only raised, so requests may run meanwhile: a settlement without its row yet stays counted.
+    """
+    lines = await budget.read(reader, ring, now)
+    await store.raise_spent({line.budget.meter: line.spent for line in lines})
+    return len(lines)
+
 
 Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
 Took = Callable[[Iterable[Opening]], Awaitable[Mapping[RequestId, Usage]]]
@@ -33,10 +45,12 @@ ROUND_S = 1.0
 class RowSpool(Protocol):
     def flush(self) -> None: ...
 
-    async def deliver(self, sink: LedgerSink, heir: Heir | None = None, took: Took | None = None) -> int: ...
+    def filtered(self, intervention: Intervention) -> None: ...
+
+    async def deliver(self, sink: "LedgerStore", heir: Heir | None = None, took: Took | None = None) -> int: ...
 
 
-class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, Protocol):
+class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, InterventionSink, Protocol):
     pass
 
 
@@ -65,11 +79,11 @@ class Accounting:
     _counted_at: float = 0.0
 
     def keys_changed(self, ring: KeyRing) -> None:
-        """Count budgets from the ledger in the next round: a budget may be new, or this process."""
+        """A budget may be new: they are counted in the next round."""
         self._ring, self._wants_count = ring, True
 
     async def run(self) -> None:
-        """Renew holds and deliver rows in separate loops, so that no hold expires if the database is slow."""
+        """In separate loops, so that no hold expires if the database is slow."""
         async with self.parts.ledger() as ledger, asyncio.TaskGroup() as group:
             group.create_task(
                 _forever(self._keep, _round_over if self.parts.shared is None else self.parts.shared.pause)
@@ -117,7 +131,6 @@ class Accounting:
         return True
 
     async def _forgive(self, ledger: LedgerStore) -> None:
-        """Report failures that their callers caused; a refused report is not repeated."""
         ends = self.parts.forgiven.take()
         try:
             await ledger.forgive(ends)
@@ -126,10 +139,9 @@ class Accounting:
             raise
 
     async def _count_the_past(self, ledger: LedgerStore) -> None:
-        """Raise budget counters to the ledger's sums after a start, a new budget, or the store's data loss.
-
-        Without a shared store also every ``RECOUNT_S``: a gateway and a jobs runner spend the same budgets, and each
-        overshoots by at most what the other spends meanwhile.
+        """After a start, a new budget, or the store's data loss. Without a shared store also every ``RECOUNT_S``: a
+        gateway and a jobs runner spend the same budgets, and each overshoots by at most what the other spends
+        meanwhile.
         """
         now, shared = self.parts.clock.monotonic(), self.parts.shared
         is_old = 0.0 < self._counted_at <= now - RECOUNT_S
@@ -164,7 +176,7 @@ async def _half_over() -> None:
 
 
 async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
-    """Repeat a step forever; an error must not end the renewal of holds."""
+    """An error must not end the renewal of holds."""
     while True:
         try:
             await step()

@@ -23,7 +23,7 @@ def _uncounted(_: str) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """The tasks of one process; ``count`` gets the name of each failed task."""
+    """``count`` gets the name of each failed task."""
 
     count: Callable[[str], None] = _uncounted
     again_s: float = AGAIN_S
@@ -36,7 +36,6 @@ class Background:
         task.add_done_callback(self._ended)
 
     def keep(self, name: str, work: Callable[[], Work]) -> None:
-        """Run ``work`` until it returns or the process ends; restart it after a failure."""
         self.kept.add(asyncio.get_running_loop().create_task(self._run_on(name, work), name=name))
 
     async def end(self, within_s: float) -> None:
@@ -73,7 +72,7 @@ class Background:
             self._failed(getattr(task.get_coro(), "__qualname__", task.get_name()), error)
 
     def _failed(self, name: str, error: BaseException) -> None:
-        """Log a failure's source position without its message, which may contain a caller's text."""
+        """The source position without the message, which may contain a caller's text."""
         self.count(name)
         cause = _first(error)
         logs.logger().error("background_failed", task=name, error_type=type(cause).__name__, detail=_place(cause))

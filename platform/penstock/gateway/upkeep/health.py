@@ -48,7 +48,7 @@ def _reporter(metrics: Metrics) -> Callable[[Change], None]:
 
 
 class _Opened:
-    """A series for each open circuit, with its labels as they were when it opened."""
+    """Labels as they were when the circuit opened."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._gauge = metrics.gauge(names.BREAKER_OPENED)
@@ -74,7 +74,7 @@ def _circuit(change: Change) -> tuple[str, str, str, str]:
 
 
 def degrader(crowd: Crowd, clock: Clock, metrics: Metrics, enter_s: Mapping[Tier, float]) -> PressureDegrader:
-    """Return the degrader: a version is under pressure if the wait alone takes ``enter_s``."""
+    """Under pressure the wait alone takes ``enter_s``."""
     gauge = metrics.gauge(names.PRESSURE)
     return PressureDegrader(
         crowd=crowd,
@@ -91,8 +91,6 @@ def _progress(of: tuple[Lease, Admitted]) -> StreamProgress:
 
 @dataclass(slots=True, kw_only=True)
 class HealthWatch:
-    """Checks twice a second for stalled engines, by the streams of open leases, and for pressure."""
-
     breakers: Breakers
     prober: Prober
     running: Mapping[Lease, Admitted]

@@ -1,4 +1,4 @@
-"""Applies new routing tables and API keys, and ends the requests of keys that are no longer valid."""
+"""Applies new routing tables, API keys and safety packs, and ends the requests of keys that are no longer valid."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -8,6 +8,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import TableRefused, Unauthenticated
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.tenancy.tenant import KeyRing
+from penstock.filters.book import Book, CurrentPacks
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.identity.keyring import Keyring
@@ -24,6 +25,7 @@ REVOKED_WITHIN_S = 1.0
 class News:
     table: CurrentTable
     keys: Keyring
+    packs: CurrentPacks
     accounting: Accounting
     running: Mapping[Lease, Admitted]
     clock: Clock
@@ -35,8 +37,11 @@ class News:
         self.keys.replace(ring)
         self.accounting.keys_changed(ring)
 
+    async def packs_came(self, book: Book) -> None:
+        self.packs.replace(book)
+
     async def table_came(self, table: RoutingTable) -> None:
-        """Apply a routing table in steps that yield to the event loop; an older table is refused (I3)."""
+        """In steps that yield to the event loop; an older table is refused (I3)."""
         try:
             for _ in self.table.steps(table, self.clock.monotonic()):
                 await asyncio.sleep(0)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.domain.clock import Clock
+from penstock.filters.book import CurrentPacks
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.routing.current import CurrentTable
@@ -15,17 +16,20 @@ from penstock.telemetry.pages import Page
 Answer = tuple[int, str, bytes]
 
 
-def missing(table: CurrentTable, keys: Keyring) -> str:
-    """Return the missing precondition of serving: routing table or API keys; empty if there is none."""
+def missing(table: CurrentTable, keys: Keyring, packs: CurrentPacks) -> str:
+    """Routing table, API keys or safety packs; empty if none is missing."""
     if not table.number:
         return "no routing table yet"
-    return "" if len(keys) else "no API keys yet"
+    if not len(keys):
+        return "no API keys yet"
+    return "" if packs.is_known else "no safety packs yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
     table: CurrentTable
     keys: Keyring
+    packs: CurrentPacks
     breakers: Breakers
     clock: Clock
     drain: Drain
@@ -35,10 +39,10 @@ class Probes:
         return {pages.LIVE: self._live, pages.READY: self._ready, pages.REGION: self._region}
 
     def missing(self) -> str:
-        return missing(self.table, self.keys)
+        return missing(self.table, self.keys, self.packs)
 
     def serves(self) -> bool:
-        """Tell whether any worker could answer: the worker serves, and its version's circuit is closed."""
+        """A worker serves, and its version's circuit is closed."""
         view, now = self.table.view, self.clock.monotonic()
         named = {share.version for route in view.table.routes for share in route.shares if share.weight}
         versions = {view.versions[one].base or one for one in named}

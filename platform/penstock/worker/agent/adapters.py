@@ -83,13 +83,12 @@ class AdapterLoader:
         )
 
     def pin(self, adapters: tuple[VersionId, ...]) -> None:
-        """Pin these adapters: they are loaded first and never evicted; all others are unpinned."""
+        """These are loaded first and never evicted; all others are unpinned."""
         if adapters != self._pinned:
             self._pinned = adapters
             self._pinned_anew.set()
 
     async def beside(self, watch: Awaitable[EngineLost], base: Manifest) -> EngineLost:
-        """Load requested adapters while an engine is watched; return how the engine was lost."""
         if not base.engine.adapter_slots:
             return await watch
         watching, serving = asyncio.ensure_future(watch), asyncio.ensure_future(self._serve(base, digest_of(base)))
@@ -124,7 +123,7 @@ class AdapterLoader:
                 await self._bring(VersionId(str(told["adapter"])), base, digest)
 
     async def _tell_pins(self) -> None:
-        """Send the queue the pinned adapters, now and on change, so that it requests the missing ones."""
+        """Now and on change, so that the queue requests the missing ones."""
         while True:
             self._pinned_anew.clear()
             try:
@@ -135,7 +134,6 @@ class AdapterLoader:
                 await self._pinned_anew.wait()
 
     async def _bring(self, adapter: VersionId, base: Manifest, digest: str) -> None:
-        """Load an adapter, or send the queue the reason for refusing it; raises ``BaseSpoiled``."""
         try:
             await self._load(adapter, base, digest)
         except (ArtifactRefused, AdapterRefused) as error:
@@ -174,7 +172,6 @@ class AdapterLoader:
             self._checked.add(adapter)
 
     async def _check(self, copy: Copy, base: Manifest, digest: str) -> None:
-        """Raise ``AdapterRefused`` for files that may not be loaded beside this base."""
         settings = copy.manifest.adapter
         if settings is None or settings.base != digest:
             theirs = settings.base[:12] if settings else "nobody"
@@ -185,9 +182,7 @@ class AdapterLoader:
             raise AdapterRefused(fault)
 
     async def _question(self, adapter: VersionId, manifest: Manifest, base: Manifest) -> None:
-        """Ask the adapter its golden prompts, then the base its own while the adapter runs beside it; check log
-        probabilities.
-
+        """The adapter's golden prompts, then the base's while the adapter runs beside it; then log probabilities.
         Raises ``AdapterRefused``.
         """
         asked = self.client.of(adapter)
@@ -212,9 +207,7 @@ class AdapterLoader:
         return ""
 
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
-        """Send the queue the outcome of an adapter's load, and release the files of adapters that the engine no longer
-        holds.
-        """
+        """Release the files of adapters that the engine no longer holds."""
         body = {"adapter": adapter, "outcome": outcome, "reason": reason, "for_s": for_s}
         self._note(adapter, outcome, reason, for_s)
         if outcome != "ready":
@@ -252,7 +245,7 @@ async def _fault(manifest: Manifest, client: GateClient) -> str:
 
 
 def _fault_of_weights(folder: Path, dtype: str) -> str:
-    """Return the weights in a folder that overflow this precision; blocks the thread."""
+    """Weights that overflow this precision; blocks the thread."""
     try:
         found = json.loads((folder / CONFIG).read_bytes())
         stabilised = found.get("use_rslora") is True

@@ -172,9 +172,7 @@ class Agent:
         return work.done()
 
     async def _fail(self, working: asyncio.Task[None]) -> int:
-        """Return the exit code after a fatal error; an error that is not a ``PenstockError`` is a bug and is raised
-        again.
-        """
+        """An error that is not a ``PenstockError`` is a bug and is raised again."""
         await self._end_engine()
         error = working.exception()
         detail = error.message if isinstance(error, PenstockError) else repr(error)
@@ -208,7 +206,7 @@ class Agent:
             return lost
 
     async def _sleep(self, copy: Copy) -> Copy:
-        """Free the engine's memory until the controller orders a wake; return the copy to serve then."""
+        """Return the copy to serve after the wake."""
         if self._life.state is not WorkerState.SLEEPING:
             self._enter(WorkerState.SLEEPING)
         await self._put_away()
@@ -220,7 +218,7 @@ class Agent:
         return copy if self._running else await self._obtained_again(copy)
 
     async def _put_away(self) -> None:
-        """Free the engine's memory: on a GPU keep its process and free the device's memory, else end the process."""
+        """On a GPU keep the process and free the device's memory, else end the process."""
         if self._running is None:
             return
         if self._config.device != "cpu":
@@ -333,14 +331,12 @@ class Agent:
         self._batch_slots = slots
 
     def _beat_every_s(self) -> float:
-        """Return the heartbeat interval; it is short if an order to wake, which arrives in an answer, may come at any
-        time.
-        """
+        """Short if an order to wake may come, which arrives in an answer."""
         is_quick = self._config.is_pooled or self._life.state is WorkerState.SLEEPING
         return min(self._config.heartbeat_s, _QUICK_S) if is_quick else self._config.heartbeat_s
 
     def _on_signal(self) -> None:
-        """Drain at the first signal, also if an order to drain came before, as in a cluster; end at the second."""
+        """Drain at the first signal, also if ordered before, as in a cluster; end at the second."""
         self._life.will_end(WorkerEnd.NOTICE if self._config.may_be_taken else WorkerEnd.DRAINED)
         (self._force_asked if self._is_signalled else self._drain_asked).set()
         self._is_signalled = True

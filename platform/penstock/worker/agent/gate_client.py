@@ -29,9 +29,7 @@ _REFUSALS = frozenset({400, 422, 501})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateState:
-    """The gate's answer to the agent. An older or newer gate may leave out a figure of the load: its default then
-    counts.
-    """
+    """An older or newer gate may leave out a figure of the load: its default then counts."""
 
     load: Load
     in_flight: int
@@ -55,7 +53,7 @@ class GateClient:
         return replace(self, version=adapter, adapter=adapter)
 
     async def is_healthy(self, timeout_s: float = 2.0) -> bool:
-        """Return whether the engine reports healthy. Raises ``OSError`` without an answer."""
+        """The engine reports healthy. Raises ``OSError`` without an answer."""
         answer = await self._get("/health", timeout_s)
         return answer.status == _OK
 
@@ -68,10 +66,8 @@ class GateClient:
     async def observe(
         self, numbers: EngineNumbers, timeout_s: float = 5.0, *, still: bool, batch_slots: int | None = None
     ) -> GateState:
-        """Send the gate the engine's figures, whether the engine is idle, and the slots for batch work; return the
-        gate's state.
-
-        Raises ``OSError`` or ``EngineError``.
+        """Send the engine's figures, whether it is idle, and the slots for batch work. Raises ``OSError`` or
+        ``EngineError``.
         """
         body = {
             "waiting": numbers.waiting,
@@ -85,8 +81,8 @@ class GateClient:
     async def steps(
         self, learned: StepModel | None = None, timeout_s: float = 5.0, *, forget: bool = False
     ) -> Mapping[str, object]:
-        """Send the gate the learned step model, and return the engine's step log; ``forget`` clears the log. Raises
-        ``OSError`` or ``EngineError``.
+        """Send the learned step model, return the step log; ``forget`` clears it. Raises ``OSError`` or
+        ``EngineError``.
         """
         body = {"forget": forget, "learned": asdict(learned) if learned is not None else None}
         return await self.ask("/penstock/steps", body, timeout_s)
@@ -96,7 +92,7 @@ class GateClient:
         return _state(await self.ask("/penstock/drain", {}, timeout_s))
 
     async def rest(self, timeout_s: float = 5.0, *, on: bool) -> GateState:
-        """With ``on`` close the gate for new requests while running ones continue, else open it. Raises ``OSError`` or
+        """With ``on`` close the gate for new requests while running ones continue. Raises ``OSError`` or
         ``EngineError``.
         """
         return _state(await self.ask("/penstock/rest", {"rest": on}, timeout_s))
@@ -113,7 +109,7 @@ class GateClient:
 
     async def ask(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
         raw = json.dumps({"model": self.version, **body}).encode()
-        call = wire.Call(
+        call = wire.HttpCall(
             url=f"{self.url}{path}",
             method="POST",
             headers={HEADER: self._ticket(timeout_s, binding_of(path, raw)), "accept": "application/json"},
@@ -136,8 +132,8 @@ class GateClient:
             raise ConnectionError(f"the engine answered {answer.status} to {path}")
         return answer.body
 
-    async def _get(self, path: str, timeout_s: float) -> wire.Answer:
-        return await wire.send(wire.Call(url=self.url + path, headers={}, timeout_s=timeout_s, tls=self._tls))
+    async def _get(self, path: str, timeout_s: float) -> wire.HttpAnswer:
+        return await wire.send(wire.HttpCall(url=self.url + path, headers={}, timeout_s=timeout_s, tls=self._tls))
 
     @property
     def _tls(self) -> ssl.SSLContext | None:
@@ -150,7 +146,6 @@ class GateClient:
 
 
 def _state(raw: Mapping[str, object]) -> GateState:
-    """Parse the gate's state; raises ``EngineError`` for one that can't be read."""
     try:
         return msgspec.convert(raw, GateState)
     except msgspec.ValidationError as error:

@@ -15,10 +15,8 @@ class Cause(StrEnum):
 
 
 def cause_of(exit_code: int | None, *, oom_kills: int | None) -> Cause:
-    """Return the cause of an engine's unwanted end.
-
-    ``oom_kills`` is the kernel's number of OOM kills meanwhile, None if unknown; a SIGKILL from outside then counts as
-    one. The victim may be the engine's core: the exit code is an ordinary one then.
+    """``oom_kills`` is the kernel's number meanwhile, None if unknown; a SIGKILL from outside then counts as one. The
+    victim may be the engine's core: the exit code is an ordinary one then.
     """
     if oom_kills:
         return Cause.OUT_OF_MEMORY

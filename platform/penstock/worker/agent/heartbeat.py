@@ -44,7 +44,7 @@ class HeartbeatRefused(ConnectionError):
 
 @dataclass(slots=True, kw_only=True)
 class Heart:
-    """Sends heartbeats until cancelled. ``controller`` returns the current base URL, empty if unknown."""
+    """``controller`` returns the current base URL, empty if unknown."""
 
     report: Callable[[], WorkerReport]
     controller: Callable[[], str]
@@ -102,7 +102,7 @@ class Heart:
         if not base:
             raise ConnectionError("no address")
         report = self.report()
-        call = wire.Call(
+        call = wire.HttpCall(
             url=base.rstrip("/") + PATH,
             method="POST",
             headers={

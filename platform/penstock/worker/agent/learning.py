@@ -17,7 +17,7 @@ import msgspec
 from penstock.domain.clock import Clock
 from penstock.domain.errors import InvalidField
 from penstock.domain.models.curves import Curve, Origin, check
-from penstock.domain.models.steps import Batch, Point
+from penstock.domain.models.steps import Point, StepBatch
 from penstock.steps.fit import fit, held_out
 
 EVERY_S = 10.0
@@ -37,7 +37,7 @@ class LoggedSteps(msgspec.Struct, frozen=True):
 
 
 def read(told: Mapping[str, Any]) -> LoggedSteps:
-    """Parse the log; return an empty one if it can't be read."""
+    """An empty log if it can't be read."""
     try:
         return msgspec.convert(told, LoggedSteps)
     except msgspec.ValidationError:
@@ -45,11 +45,11 @@ def read(told: Mapping[str, Any]) -> LoggedSteps:
 
 
 def points_of(told: LoggedSteps) -> list[Point]:
-    return [Point(Batch(b, p, c, a), s) for b, p, c, a, s in told.points]
+    return [Point(StepBatch(b, p, c, a), s) for b, p, c, a, s in told.points]
 
 
 def curve_of(told: Mapping[str, Any], origin: Origin, now: float) -> Curve:
-    """Fit a curve to a log; raises ``InvalidField`` for too few or impossible points, or a busy machine."""
+    """Raises ``InvalidField`` for too few or impossible points, or a busy machine."""
     return _curve(read(told), origin, now)
 
 
@@ -71,8 +71,6 @@ def _curve(told: LoggedSteps, origin: Origin, now: float) -> Curve:
 
 @dataclass(slots=True)
 class Learning:
-    """Decides when to fit one engine's curve again, and keeps the last fit."""
-
     clock: Clock
     curve: Curve | None = None
     _next: float = FIRST_STEPS
@@ -87,7 +85,7 @@ class Learning:
         self._look_at = math.inf
 
     def look(self, told: Mapping[str, Any]) -> bool:
-        """Read the engine's log, fit if it has grown enough, and return whether there is a new curve."""
+        """Fit if the log has grown enough; return whether there is a new curve."""
         self._look_at = self.clock.monotonic() + EVERY_S
         log = read(told)
         steps = log.steps

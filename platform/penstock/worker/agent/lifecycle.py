@@ -50,7 +50,7 @@ early.
 
 
 class Life:
-    """One worker's states and the durations of its phases. Times are monotonic seconds."""
+    """One worker's states and the durations of its phases, in monotonic seconds."""
 
     def __init__(self, now: float, expected_s: Mapping[WorkerState, float] | None = None) -> None:
         self.state = WorkerState.FETCHING
@@ -70,9 +70,7 @@ class Life:
         """What the last start took of what a next one here would take: it fetches nothing, and its parent is there."""
 
     def enter(self, state: WorkerState, now: float, detail: str = "") -> PhaseTiming | None:
-        """Enter ``state``; return the duration of the phase that ends, None if the last state was no phase of a
-        start.
-        """
+        """Return the ended phase's duration, None if the last state was no phase of a start."""
         if state not in _AFTER[self.state]:
             raise ValueError(f"a worker can't go from {self.state} to {state}")
         left, seconds = self.state, now - self._since
@@ -85,7 +83,7 @@ class Life:
         return PhaseTiming(phase=left, seconds=seconds)
 
     def awaited(self, seconds: float) -> None:
-        """Record the seconds spent waiting for the parent's imports, which all engines share."""
+        """Seconds of waiting for the parent's imports, which all engines share."""
         self.awaited_s = seconds
 
     def _repeat(self, left: WorkerState, state: WorkerState, seconds: float) -> None:
@@ -99,7 +97,7 @@ class Life:
             self.restart_s = self._repeated_s
 
     def gave_back(self) -> None:
-        """Record that the engine's memory is freed; if a restart's duration is unknown, estimate that of a wake."""
+        """If a restart's duration is unknown, estimate that of a wake."""
         self.holds_memory = False
         self.restart_s = self.restart_s or self._expected_wake_s(self._expected_s)
 
@@ -111,20 +109,19 @@ class Life:
 
     @property
     def phases(self) -> tuple[PhaseTiming, ...]:
-        """Durations of the last start's phases in order; a wake has its own."""
+        """The last start's, in order; a wake has its own."""
         known = (phase for phase in self._order if phase in self._took_s)
         return tuple(PhaseTiming(phase=phase, seconds=self._took_s[phase]) for phase in known)
 
     @property
     def took_s(self) -> Mapping[WorkerState, float]:
-        """Return the last duration of each phase, kept for the next start."""
         return self._took_s
 
     def seconds_in_state(self, now: float) -> float:
         return now - self._since
 
     def ready_in_s(self, now: float) -> float:
-        """Expected seconds until ready, by the last start; 0 if ready, ending, or unknown."""
+        """By the last start; 0 if ready, ending, or unknown."""
         expected = {**self._expected_s, **self._again_s}
         expected.setdefault(WorkerState.WAKING, self._expected_wake_s(expected, but=WorkerState.WARMING))
         if not self.state.is_starting or not expected.get(self.state):

@@ -10,7 +10,7 @@ _DETAIL_CHARS = 300
 
 
 class LogTail:
-    """Reads new lines of an engine's log, keeps the last ones, and limits the file's size."""
+    """Keeps the last lines, and limits the file's size."""
 
     def __init__(self, path: Path, bounds: LogBounds | None = None) -> None:
         self._path = path

@@ -14,7 +14,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import EngineError, InvalidField
 from penstock.domain.models.curves import Curve, Origin
-from penstock.steps.rounds import Room, Round, rounds
+from penstock.steps.rounds import EngineBounds, Round, rounds
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.learning import curve_of, read
 
@@ -45,10 +45,10 @@ class Measuring:
     note: Callable[[str], None]
 
     async def of_engine(self, *, max_seqs: int, max_model_len: int, block_size: int, most_s: float) -> Measured:
-        """Return the curve of an engine with the memory that it reports; raises ``CommandError``."""
+        """With the memory that the engine reports; raises ``CommandError``."""
         try:
             kv_tokens = (await self.client.numbers()).kv_blocks * block_size
-            room = Room(max_seqs=max_seqs, max_model_len=max_model_len, kv_tokens=kv_tokens)
+            room = EngineBounds(max_seqs=max_seqs, max_model_len=max_model_len, kv_tokens=kv_tokens)
             return await self.measure(room, most_s)
         except InvalidField as error:
             raise _refused(error) from error
@@ -57,8 +57,7 @@ class Measuring:
                 f"The worker did not answer: {error}.", do="See penstock logs, and penstock status."
             ) from error
 
-    async def measure(self, room: Room, most_s: float) -> Measured:
-        """Return the engine's curve; raises ``OSError``, ``EngineError``, ``InvalidField`` or ``CommandError``."""
+    async def measure(self, room: EngineBounds, most_s: float) -> Measured:
         began, number, planned = self.clock.monotonic(), 0, list(rounds(room))
         told = await self._told(forget=True)
         for number, one in enumerate(planned, 1):

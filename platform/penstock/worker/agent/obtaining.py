@@ -20,7 +20,6 @@ async def obtained(
     on_phase: Callable[[WorkerState], None],
     on_progress: Callable[[FetchProgress], None],
 ) -> Copy:
-    """Return the result of ``obtain``, or raise its error; callbacks run in this event loop."""
     loop = asyncio.get_running_loop()
 
     def phase(state: WorkerState) -> None:

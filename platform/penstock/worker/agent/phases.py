@@ -13,15 +13,14 @@ _AWAITED = "awaited"
 
 
 class PhaseMemory:
-    """Phase durations on disk, one small file per version; a lost file costs one prediction."""
+    """A small file per version; a lost one costs one prediction."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def recall(self, version: VersionId, *, is_warm: bool = False) -> dict[WorkerState, float]:
-        """Return the last start's seconds by phase, empty if unknown.
-
-        ``is_warm``: the pre-imported parent is ready (``Launcher.is_warm``), so the wait for imports is left out.
+        """Seconds by phase, empty if unknown. ``is_warm``: the pre-imported parent is ready, so the wait for imports is
+        left out.
         """
         with suppress(OSError, ValueError, AttributeError, TypeError):
             raw = json.loads(self._path(version).read_text())
@@ -33,7 +32,6 @@ class PhaseMemory:
         return {}
 
     def keep(self, version: VersionId, took_s: Mapping[WorkerState, float], awaited_s: float = 0.0) -> None:
-        """Store the durations, and the seconds spent waiting for imports; a full disk is no failure."""
         path = self._path(version)
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)

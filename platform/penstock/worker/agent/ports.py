@@ -14,7 +14,7 @@ from penstock.worker.agent.running import RunIntervals
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.engines.plan import LaunchPlan
-from penstock.worker.engines.process import Files, Launcher
+from penstock.worker.engines.process import EngineFiles, Launcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class AgentConfig:
     url: str
     zone: str
     status_host: str
-    files: Files
+    files: EngineFiles
     device: str = "cpu"
     key_mark: str = ""
     status_port: int = 0
@@ -41,7 +41,7 @@ class AgentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """Ports of the agent. ``obtain`` and ``ahead`` block; ``plan`` returns the launch plan of a verified copy."""
+    """``obtain`` and ``ahead`` block; ``plan`` returns the launch plan of a verified copy."""
 
     obtain: Callable[[VersionId, Watch], Copy]
     ahead: Callable[[VersionId], Hold]

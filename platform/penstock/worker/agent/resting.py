@@ -43,9 +43,7 @@ class Desire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resting:
-    """Closes the gate on an order to sleep. ``closed`` is called before the gate closes, ``opened`` after it has opened
-    again.
-    """
+    """``closed`` is called before the gate closes, ``opened`` after it has opened again."""
 
     desire: Desire
     client: GateClient
@@ -53,9 +51,7 @@ class Resting:
     opened: Callable[[], None]
 
     async def unless_still(self, watching: Coroutine[Any, Any, EngineLost]) -> EngineLost | None:
-        """Await ``watching``, and return how the engine was lost; None once a sleep order has closed the gate and no
-        request runs.
-        """
+        """Return how the engine was lost; None once the gate is closed and no request runs."""
         watch, still = asyncio.ensure_future(watching), asyncio.ensure_future(self._until_still())
         try:
             await asyncio.wait({watch, still}, return_when=asyncio.FIRST_COMPLETED)
@@ -76,7 +72,7 @@ class Resting:
             self.opened()
 
     async def _is_still(self) -> bool:
-        """Close the gate and wait until no request runs; False if an order to serve comes first."""
+        """False if an order to serve comes first."""
         while self.desire.is_sleep:
             with suppress(OSError, EngineError):
                 if not (await self.client.rest(on=True)).inside:

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import EngineError, PenstockError
-from penstock.domain.fleet.exit_code import how_it_ended
+from penstock.domain.fleet.worker import how_it_ended
 from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import Manifest
 from penstock.domain.serving.load import Load
@@ -68,7 +68,7 @@ class Hooks:
 
 
 class Probing:
-    """Sends probes in a task of their own: a slow probe does not delay reading the counters."""
+    """In a task of its own: a slow probe does not delay reading the counters."""
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, bool]], every_s: float) -> None:
         self._ask, self._every_s = ask, every_s
@@ -85,7 +85,6 @@ class Probing:
             await asyncio.gather(self._asking, return_exceptions=True)
 
     def begin(self, now: float) -> None:
-        """Start a probe at monotonic second ``now``, if due and none is pending."""
         if self._asking is None and now >= self._next_at:
             self._next_at = now + self._every_s
             self._asking = asyncio.ensure_future(self._ask())
@@ -97,7 +96,7 @@ class Probing:
 
 
 class EngineEvidence:
-    """Signs of activity in an engine's processes and log while its counters make no progress."""
+    """Activity of an engine's processes and log while its counters make no progress."""
 
     def __init__(self, pid: int, log: LogTail) -> None:
         self._pid, self._log = pid, log
@@ -105,16 +104,14 @@ class EngineEvidence:
         self._before: tuple[Vitals, float] | None = None
 
     def read_log(self, *, moved: bool) -> None:
-        """Read new log lines and bound the log's size; after progress (``moved``) earlier signs of activity are
-        dropped.
-        """
+        """Bounds the log's size; after progress (``moved``) earlier signs are dropped."""
         if moved:
             self.says_compiling, self._before = False, None
         self.says_compiling = self._log.has_new(_COMPILING) or self.says_compiling
         self._log.trim()
 
     def look(self, now: float, *, answers: bool) -> Doing:
-        """Return the engine's activity since the last call; at the first call, its present activity."""
+        """Activity since the last call; at the first call, the present one."""
         seen = vitals.read(self._pid)
         before, at = self._before or (None, now)
         self._before = (seen, now)
@@ -141,10 +138,8 @@ class Running:
     async def warm(
         self, manifest: Manifest, hooks: Hooks, on_up: Callable[[], None], *, is_awaited: bool = False
     ) -> None:
-        """Wait until the engine is up, then warm and test it; raises ``EngineLost`` or ``AnswersWrong``.
-
-        With ``is_awaited`` callers wait: only golden prompts are asked, since warm-up shapes would delay them more than
-        they save.
+        """Raises ``EngineLost`` or ``AnswersWrong``. With ``is_awaited`` callers wait: only golden prompts are asked,
+        since warm-up shapes would delay them more than they save.
         """
         await self._or_its_end(self._up(hooks), hooks)
         on_up()
@@ -222,7 +217,7 @@ class Running:
                 await asyncio.sleep(pace.look_every_s)
 
     async def _look(self, dog: Watchdog, hooks: Hooks, timeout_s: float, *, is_probed: bool) -> bool:
-        """Read the engine's numbers for watchdog and gate; return whether the engine is idle."""
+        """Read the numbers for watchdog and gate; return whether the engine is idle."""
         numbers = await self._numbers(timeout_s)
         marker, now = numbers.progress if numbers else None, self._clock.monotonic()
         moved = dog.has_moved(marker)

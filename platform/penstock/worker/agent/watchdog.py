@@ -49,9 +49,7 @@ _WORDS = {
 
 
 def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool) -> Doing:
-    """Return the activity between two readings of the core's processes, or of the server's if the engine does not
-    answer.
-    """
+    """Of the core's processes, or of the server's if the engine does not answer."""
     if now.compiles:
         return Doing.COMPILING
     if (now.core if answers else now.server).wants_core:
@@ -88,12 +86,12 @@ class Watchdog:
         self._step_s = 0.0
 
     def has_moved(self, marker: object) -> bool:
-        """Return whether the progress marker changed since the last reading; None means no answer."""
+        """A marker of None means no answer."""
         return marker is not None and marker != self._marker
 
     def look(self, marker: object, did: Doing, now: float) -> None:
-        """Add a reading: a changed ``marker`` is progress. Without progress the time since the last reading, at most
-        half of ``still_s``, is added to the activity ``did``.
+        """A changed ``marker`` is progress. Without it the time since the last reading, at most half of ``still_s``, is
+        added to the activity ``did``.
         """
         elapsed_s = min(now - self._looked_at, self._patience.still_s / 2)
         self._looked_at = now
@@ -110,7 +108,7 @@ class Watchdog:
 
     @property
     def verdict(self) -> str:
-        """The reason why the engine counts as hung; empty if it does not."""
+        """Empty if the engine does not count as hung."""
         for did, most_s in self._most_s().items():
             if self._seconds[did] >= most_s:
                 part = "" if self._seconds[did] == self.silent_s else f", for {self._seconds[did]:.1f} s of them"

@@ -13,14 +13,14 @@ MAX_HEAD_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class HttpAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class HttpCall:
     url: str
     method: str = "GET"
     headers: Mapping[str, str]
@@ -30,8 +30,8 @@ class Call:
     """TLS settings of the connection; None for plain HTTP."""
 
 
-async def send(call: Call) -> Answer:
-    """Make the call; raises ``OSError``, also for timeouts and malformed replies."""
+async def send(call: HttpCall) -> HttpAnswer:
+    """Raises ``OSError``, also for timeouts and malformed replies."""
     url = urlsplit(call.url)
     is_tls = url.scheme == "https"
     if call.tls is not None and not is_tls:
@@ -49,7 +49,7 @@ async def send(call: Call) -> Answer:
             writer.close()
 
 
-def _request(call: Call, path: str, host: str) -> bytes:
+def _request(call: HttpCall, path: str, host: str) -> bytes:
     head = [f"{call.method} {path} HTTP/1.1", f"host: {host}", "connection: close"]
     head += [f"{name}: {value}" for name, value in call.headers.items()]
     if call.body:
@@ -57,7 +57,7 @@ def _request(call: Call, path: str, host: str) -> bytes:
     return "\r\n".join((*head, "", "")).encode() + call.body
 
 
-async def _answer(reader: asyncio.StreamReader) -> Answer:
+async def _answer(reader: asyncio.StreamReader) -> HttpAnswer:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     status = int(head[0].split(" ")[1])
     pairs = (line.partition(":") for line in head[1:] if line)
@@ -68,7 +68,7 @@ async def _answer(reader: asyncio.StreamReader) -> Answer:
         body = await reader.readexactly(int(headers["content-length"]))
     else:
         body = await reader.read()
-    return Answer(status=status, headers=headers, body=body)
+    return HttpAnswer(status=status, headers=headers, body=body)
 
 
 async def _chunks(reader: asyncio.StreamReader) -> bytes:
@@ -80,9 +80,8 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 def reserve(host: str, port: int) -> socket.socket:
-    """Reserve a port for a child process until the socket is closed; 0 takes a free one.
-
-    Bound without listening, with ``SO_REUSEADDR``: the child's own bind with that option succeeds, others fail.
+    """Until the socket is closed; 0 takes a free port. Bound without listening, with ``SO_REUSEADDR``: the child's own
+    bind with that option succeeds, others fail.
     """
     kept = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

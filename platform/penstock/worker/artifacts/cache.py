@@ -46,8 +46,6 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedCopy:
-    """A copy with its last use, for eviction; ``used_at`` is Unix seconds."""
-
     digest: str
     size_bytes: int
     used_at: float
@@ -65,7 +63,7 @@ class NodeCache:
         return self._root / f".{digest}.part"
 
     def signature(self, digest: str) -> Path:
-        """Return the signature's path: outside the copy's folder, since the signature covers every file inside."""
+        """Outside the copy's folder, since the signature covers every file inside."""
         return self._root / f".{digest}.sig"
 
     @contextmanager
@@ -82,10 +80,7 @@ class NodeCache:
         return Hold(self._use(digest))
 
     def publish(self, digest: str) -> Path:
-        """Rename the finished staging folder to the copy; files become read-only.
-
-        Folders stay writable for their owner, so that a home can be removed.
-        """
+        """Files become read-only. Folders stay writable for their owner, so that a home can be removed."""
         self.drop(digest)
         for path in self.staging(digest).rglob("*"):
             if path.is_file():
@@ -93,16 +88,15 @@ class NodeCache:
         return self.staging(digest).rename(self.folder(digest))
 
     def drop(self, digest: str) -> None:
-        """Remove a damaged copy, even one in use; processes keep the files that they have open."""
+        """Even a copy in use: processes keep the files that they have open."""
         trash = self._root / f".trash.{uuid4().hex}"
         with suppress(FileNotFoundError):
             self.folder(digest).rename(trash)
         shutil.rmtree(trash, ignore_errors=True)
 
     def make_room(self, need_bytes: int, *, within_budget: bool = False) -> None:
-        """Evict least recently used copies until budget and disk have room; raises ``StoreUnavailable``.
-
-        Unless ``within_budget``, a version larger than the budget is admitted alone rather than never served.
+        """Until budget and disk have room; raises ``StoreUnavailable``. Unless ``within_budget``, a version larger than
+        the budget is admitted alone rather than never served.
         """
         if not self._fits(need_bytes):
             self._sweep()

@@ -20,12 +20,10 @@ from penstock.worker.artifacts.progress import Meter, OnProgress, silent
 
 
 class ArtifactSource(Protocol):
-    """A content-addressed store; callers hash its bytes before they trust them."""
+    """Content-addressed; callers hash its bytes before they trust them."""
 
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
-        """Return up to ``length`` bytes of a blob from ``start``; raises ``ArtifactRefused`` if there is no such
-        blob.
-        """
+        """Up to ``length`` bytes; raises ``ArtifactRefused`` for an unknown blob."""
         ...
 
     def read_small(self, sha256: str) -> bytes: ...
@@ -35,12 +33,12 @@ class ArtifactSource(Protocol):
 
 class SignatureVerifier(Protocol):
     def verify(self, folder: Path, signature: bytes) -> None:
-        """Raise ``ArtifactRefused`` unless every file is signed and unchanged and none is extra."""
+        """Every file is signed and unchanged and none is extra, else ``ArtifactRefused``."""
         ...
 
 
 def digest_of(version: VersionId, signed: Callable[[str], Sequence[str]]) -> str:
-    """Return the digest of the named version; raise ``ArtifactRefused`` unless the name fits exactly one."""
+    """Raises ``ArtifactRefused`` unless the name fits exactly one."""
     _, _, digits = version.partition("@")
     found = (digits,) if is_sha256(digits) else signed(digits) if digits else ()
     if len(found) != 1:
@@ -64,7 +62,7 @@ class Segment:
 
 
 def segments(files: Iterable[Artifact], folder: Path, segment_bytes: int) -> Iterator[Segment]:
-    """Yield the ranges of each file that are still missing, in order; a complete file yields an empty last range."""
+    """Missing ranges of each file, in order; a complete file yields an empty last range."""
     for file in files:
         start = bytes_there(folder, file)
         while True:
@@ -83,10 +81,8 @@ class Fetcher:
         self._streams, self._segment_bytes = streams, segment_bytes
 
     def fetch(self, files: Sequence[Artifact], folder: Path, on_progress: OnProgress = silent) -> None:
-        """Fetch all files into the folder.
-
-        A file with a wrong digest is fetched once more from its start: an earlier run or the network may have damaged
-        it. Wrong twice means a damaged store: ``ArtifactRefused``.
+        """A file with a wrong digest is fetched once more from its start: an earlier run or the network may have
+        damaged it. Wrong twice means a damaged store: ``ArtifactRefused``.
         """
         missing = [file for file in files if not (folder / file.path).is_file()]
         total = sum(file.size_bytes for file in files)
@@ -121,7 +117,6 @@ class Fetcher:
         return wrong
 
     def _ahead(self, wanted: Iterator[Segment]) -> Iterator[tuple[Segment, bytes]]:
-        """Yield segments with their bytes in order, prefetching the next ones."""
         on_the_way: deque[tuple[Segment, Future[bytes]]] = deque()
         pool = ThreadPoolExecutor(self._streams, thread_name_prefix="fetch")
         try:

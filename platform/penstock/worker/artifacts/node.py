@@ -39,7 +39,7 @@ def read_manifest(raw: bytes, digest: str) -> Manifest:
 
 
 def verify(folder: Path, digest: str, signature: bytes | None, verifier: SignatureVerifier) -> Manifest:
-    """Return the manifest of a loadable folder; raises ``ArtifactRefused`` with file and reason."""
+    """Return a loadable folder's manifest; ``ArtifactRefused`` names file and reason."""
     path = folder / MANIFEST
     if not path.is_file():
         raise ArtifactRefused(f"{MANIFEST} is missing from the version's folder; fetch the version again")
@@ -54,7 +54,7 @@ def verify(folder: Path, digest: str, signature: bytes | None, verifier: Signatu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A verified version on this node. The copy stays on disk until ``hold`` is released or the process ends."""
+    """Stays on disk until ``hold`` is released or the process ends."""
 
     folder: Path
     manifest: Manifest
@@ -78,16 +78,15 @@ class Node:
     verifier: SignatureVerifier
 
     def obtain(self, digest: str, watch: Watch | None = None) -> Copy:
-        """Return a verified copy; raises ``ArtifactRefused`` (it may not be served) or ``StoreUnavailable``.
-
-        Blocks for minutes for large weights: call it in a thread. Workers of a node share one fetch.
+        """Raises ``ArtifactRefused`` (it may not be served) or ``StoreUnavailable``. Blocks for minutes for large
+        weights: call it in a thread. Workers of a node share one fetch.
         """
         watch = watch or Watch()
         hold, manifest = self._held(digest, lambda: self._cached(digest, watch) or self._fetched(digest, watch))
         return Copy(folder=self.cache.folder(digest), manifest=manifest, hold=hold)
 
     def ahead(self, digest: str) -> Hold:
-        """Hold a copy for a worker that is still to come, which verifies it. It is fetched only within the budget."""
+        """For a worker that is still to come, which verifies the copy. It is fetched only within the budget."""
         is_there = self.cache.folder(digest).is_dir
         return self._held(digest, lambda: is_there() or self._fetched(digest, Watch(), within_budget=True))[0]
 

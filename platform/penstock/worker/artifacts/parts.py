@@ -22,7 +22,7 @@ def part_of(folder: Path, file: Artifact) -> Path:
 
 
 def bytes_there(folder: Path, file: Artifact) -> int:
-    """Return the bytes of a file on disk, finished or not; 0 if they can't be a prefix of it."""
+    """Finished or not; 0 if they can't be a prefix of the file."""
     for path in (folder / file.path, part_of(folder, file)):
         if path.is_file():
             size = path.stat().st_size
@@ -45,7 +45,7 @@ def explained(folder: Path, error: OSError, need_bytes: int = 0) -> StoreUnavail
 
 
 class Part:
-    """An open ``.part`` file; ``finish`` renames it if the digest is right."""
+    """``finish`` renames the file if the digest is right."""
 
     def __init__(self, folder: Path, file: Artifact) -> None:
         self._folder, self._file = folder, file
@@ -61,7 +61,7 @@ class Part:
         self.offset = self._out.tell()
 
     def close(self) -> None:
-        """Close the file. If the disk is full, buffered bytes are lost, and not counted by ``bytes_there``."""
+        """On a full disk buffered bytes are lost, and not counted by ``bytes_there``."""
         try:
             self._out.close()
         except OSError as error:
@@ -78,7 +78,7 @@ class Part:
         self.offset += len(data)
 
     def finish(self) -> bool:
-        """Rename the file and return True; for a wrong digest remove it and return False."""
+        """For a wrong digest remove the file and return False."""
         if self.offset != self._file.size_bytes or self._digest.hexdigest() != self._file.sha256:
             self._path.unlink()
             return False

@@ -15,7 +15,7 @@ from penstock.domain.serving.report import Batched
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.faults import MemoryCap, Quarantined
 from penstock.worker.batching.items import Fired, Item, Left
-from penstock.worker.batching.policy import Batch, Device, Policy
+from penstock.worker.batching.policy import Batch, DeviceState, Policy
 from penstock.worker.batching.running import Compute, Result, Runner, WaitingItem
 from penstock.worker.batching.settings import BatchSettings
 
@@ -29,7 +29,7 @@ def _to_nobody(_: object) -> None: ...
 
 
 class Batcher:
-    """Batches items for one device; all methods run on one event loop."""
+    """One device; all methods run on one event loop."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Batcher:
         self.policy = Policy(settings, self.computes)
         self._cap = MemoryCap(settings.max_items)
         self._runner = Runner(compute, clock, self.computes, self._cap)
-        self._device = Device(0, 0.0, 0.0)
+        self._device = DeviceState(0, 0.0, 0.0)
         self._timer: asyncio.TimerHandle | None = None
         self._looks_at = inf
         self._looks_soon = self._closing = False
@@ -74,10 +74,8 @@ class Batcher:
         return len(self.policy)
 
     async def submit(self, item: Item, told: Callable[[Batched], None] = _to_nobody) -> Result:
-        """Return an item's result; ``told`` is called with its batch when the batch starts.
-
-        Raises ``DeadlineInQueue`` (the item never ran), ``Quarantined``, ``Draining``, ``EngineError`` (the item failed
-        alone) or ``WorkerLost``.
+        """``told`` is called with the item's batch when it starts. Raises ``DeadlineInQueue`` (the item never ran),
+        ``Quarantined``, ``Draining``, ``EngineError`` (the item failed alone) or ``WorkerLost``.
         """
         now = self._clock.monotonic()
         self._check(item, now)
@@ -138,7 +136,7 @@ class Batcher:
             self._loop.call_soon(self._look_soon)
 
     def _look_soon(self) -> None:
-        """Decide once per event loop iteration, after all its arrivals: a burst is one batch."""
+        """Once per iteration, after all its arrivals: a burst is one batch."""
         self._looks_soon = False
         self._look(self._clock.monotonic())
 
@@ -156,7 +154,7 @@ class Batcher:
             one.told(Batched(size=len(taken), trigger=batch.trigger, waited_s=now - one.came_at))
         device, seconds = self._device, self.computes.p50(batch.key, len(taken))
         free_at = max(now, device.free_at) if device.running else now
-        self._device = Device(device.running + 1, now, free_at + seconds)
+        self._device = DeviceState(device.running + 1, now, free_at + seconds)
         self._tasks.create_task(self._run(taken, self._fired(batch, now)))
 
     async def _run(self, taken: Sequence[WaitingItem], fired: Fired) -> None:
@@ -185,5 +183,5 @@ class Batcher:
 
 
 def _entries(waiting: Sequence[object]) -> Sequence[WaitingItem]:
-    """Narrow the type of the policy's items: only entries are ever added."""
+    """For mypy: only entries are ever added."""
     return cast("Sequence[WaitingItem]", waiting)

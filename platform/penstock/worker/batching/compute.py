@@ -46,7 +46,7 @@ class Computes:
         return self._curves.get(key, self._unmeasured).seconds(size) * self._tail
 
     def most_within(self, key: Key, seconds: float, most: int) -> int:
-        """Return the largest batch size, from one to ``most``, with a compute time probably within ``seconds``."""
+        """From one to ``most`` items, probably within ``seconds``."""
         if self.p50(key, most) <= seconds:
             return most
         return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))

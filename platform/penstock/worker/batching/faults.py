@@ -41,7 +41,7 @@ class _Suspect:
 
 
 class Quarantine:
-    """Inputs that repeatedly failed alone; beyond a thousand suspects the least recently seen is dropped."""
+    """Beyond a thousand suspects the least recently seen is dropped."""
 
     def __init__(self) -> None:
         self._suspects: OrderedDict[bytes, _Suspect] = OrderedDict()

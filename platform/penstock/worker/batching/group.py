@@ -12,7 +12,7 @@ ARRIVALS = 16
 
 
 class Group:
-    """The waiting items of one key; each operation on an item is O(1)."""
+    """Each operation on an item is O(1)."""
 
     __slots__ = ("_came", "earliest", "interactive", "key", "longest", "offline")
 
@@ -45,7 +45,7 @@ class Group:
         self.longest = max(self.longest, waiting.item.cost)
 
     def withdraw(self, gone: Waiting) -> bool:
-        """Remove an item without a result, and its arrival from the arrival rate; return whether it was waiting."""
+        """Also from the arrival rate; return whether the item was waiting."""
         if gone not in (self.offline if gone.is_offline else self.interactive):
             return False
         with suppress(ValueError):

@@ -24,9 +24,8 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One input to compute; ``deadline_at`` is in monotonic seconds, 0 without one.
-
-    The digest identifies a poisonous input; an empty one is never quarantined.
+    """``deadline_at`` is monotonic, 0 without one. The digest identifies a poisonous input; an empty one is never
+    quarantined.
     """
 
     key: Key
@@ -76,8 +75,6 @@ class Fired:
 
 
 class Left(StrEnum):
-    """The reason why an item has no result; also a metric's label."""
-
     CANCELLED = "cancelled"
     EXPIRED = "expired"
     LATE = "late"

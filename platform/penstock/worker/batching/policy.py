@@ -31,7 +31,6 @@ SINGLE = 1.5
 
 
 def most_items(settings: BatchSettings, computes: Computes, group: Group, most: int, *, are_several: bool) -> int:
-    """Return the maximum items of a batch; one for a bucket without measurements."""
     key = group.key
     if not settings.slo_s or most == 1:
         return most
@@ -52,7 +51,7 @@ MOST_GROUPS = 256
 """Keys without waiting items whose arrivals are remembered."""
 
 
-class Device(NamedTuple):
+class DeviceState(NamedTuple):
     running: int
     since: float
     free_at: float
@@ -125,14 +124,14 @@ class Policy:
         return gone
 
     def window_s(self, key: Key, size: int, *, offline: bool = False) -> float:
-        """Return the longest wait for this batch: the SLO minus compute time, or the class's maximum."""
+        """The SLO minus compute time, or the class's maximum."""
         settings = self._settings
         cap_s = settings.caps(offline=offline).max_wait_s
         if offline or not settings.slo_s:
             return cap_s
         return min(cap_s, max(0.0, settings.slo_s - self._computes.p99(key, size) - settings.margin_s))
 
-    def decide(self, now: float, device: Device) -> BatchDecision:
+    def decide(self, now: float, device: DeviceState) -> BatchDecision:
         if device.running >= self._settings.in_flight:
             return BatchDecision(look_at=min((group.earliest for group in self._busy.values()), default=inf))
         ready, look_at = list[_Ready](), inf
@@ -148,7 +147,7 @@ class Policy:
 
     # -- when ------------------------------------------------------------------------------
 
-    def _ready(self, group: Group, now: float, device: Device) -> _Ready:
+    def _ready(self, group: Group, now: float, device: DeviceState) -> _Ready:
         room, full = self._room(group, now)
         size = _size(group, room)
         slack_at = group.earliest - self._computes.p99(group.key, size) - self._settings.margin_s
@@ -161,9 +160,7 @@ class Policy:
         return _Ready(group, room, first[1] if first[0] <= now else None, due_at, first[0])
 
     def _first(self, ready: Sequence[_Ready], now: float) -> _Ready:
-        """Return the group of the tenant with the least virtual time; within a tenant, the one with the batch that
-        meets most deadlines.
-        """
+        """The tenant with the least virtual time; its group with the batch that meets most deadlines."""
         places = [min((self._place(one, now) for one in each.group), default=inf) for each in ready]
         least = min(places)
         of_least = [each for each, place in zip(ready, places, strict=True) if place == least]
@@ -191,8 +188,8 @@ class Policy:
         oldest = ((group.oldest(offline=offline), offline) for offline in (False, True))
         return min(one.came_at + self.window_s(group.key, size, offline=of) for one, of in oldest if one is not None)
 
-    def _idle_at(self, group: Group, size: int, now: float, device: Device) -> float:
-        """Return the time from which waiting for one more item gains nothing, so that the batch should start."""
+    def _idle_at(self, group: Group, size: int, now: float, device: DeviceState) -> float:
+        """From then on waiting for one more item gains nothing."""
         if device.running:
             return device.free_at - self._settings.ahead_s if self._settings.in_flight > device.running else inf
         next_s = group.next_in_s(now)
@@ -202,7 +199,7 @@ class Policy:
         return max(device.since, group.last_came) + gain_s
 
     def gain_s(self, key: Key, size: int, next_s: float) -> float:
-        """Return the longest worthwhile wait for one more item, with an arrival every ``next_s`` seconds.
+        """The longest worthwhile wait for one more item, with an arrival every ``next_s``.
 
         Started now, a batch of n leaves the next item to the following batch. If batches of n keep up with arrivals,
         the sum of response times decides, and the following batch counts as n + 1. If not, a queue grows and the

@@ -62,7 +62,7 @@ class Runner:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def through(self, whole: Sequence[WaitingItem]) -> float | None:
-        """Compute a batch until each item has a result or error; return its seconds, None if it failed."""
+        """Return the batch's seconds, None if it failed."""
         seconds = None
         parts = [whole]
         try:
@@ -97,7 +97,7 @@ class Runner:
         return _Timed(results, began_at, self._clock.monotonic())
 
     def _learn(self, part: Sequence[WaitingItem], timed: _Timed) -> float:
-        """Deliver results and learn the compute time, excluding the wait for an earlier batch."""
+        """The compute time excludes the wait for an earlier batch."""
         began_at = max(timed.began_at, min(self._last_ended_at, timed.ended_at))
         seconds = timed.ended_at - began_at
         self._last_ended_at = max(self._last_ended_at, timed.ended_at)
@@ -108,7 +108,7 @@ class Runner:
         return seconds
 
     def _give_up(self, part: Sequence[WaitingItem], error: Exception) -> bool:
-        """Fail these items if halving them again can't help; return whether they were failed."""
+        """If halving can't help; return whether they were failed."""
         if isinstance(error, (ComputeLost, BrokenExecutor)):
             for one in part:
                 one.fail(WorkerLost(), Left.LOST)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """Bounds of one class: items in a batch (0: no bound of its own), longest wait in seconds."""
+    """Items in a batch (0: no bound of its own), longest wait in seconds."""
 
     max_items: int = 0
     max_wait_s: float = 0.05
@@ -22,7 +22,7 @@ class Prior:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSettings:
-    """Batching settings of one version; ``slo_s`` is the tier's promised response time, 0 without one."""
+    """``slo_s`` is the tier's promised response time, 0 without one."""
 
     max_items: int = 32
     max_cost: int = 0

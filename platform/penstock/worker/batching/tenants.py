@@ -27,7 +27,7 @@ class Tenants:
         self._seen: OrderedDict[TenantId, float] = OrderedDict()
 
     def came(self, tenant: TenantId, at: float) -> None:
-        """Record an item's arrival; items of the platform itself take part in no sharing."""
+        """The platform's own items take part in no sharing."""
         if tenant == PLATFORM:
             return
         self._seen[tenant] = at
@@ -41,7 +41,7 @@ class Tenants:
         return second is not None and now - second <= ACTIVE_S
 
     def virtual_time(self, tenant: TenantId) -> float:
-        """Return the tenant's virtual time; an idle tenant resumes at the current one."""
+        """An idle tenant resumes at the current one."""
         return max(self._times.now, self._times.of(tenant))
 
     def charge(self, taken: Sequence[Waiting], each_s: float) -> None:

@@ -25,7 +25,7 @@ _GROUPS, _MATRICES = "penstock_groups", "penstock_matrices"
 
 
 class Product(NamedTuple):
-    """The addition of one adapter to a layer: ``x @ down.T @ up``; without ``down``, ``x`` is already projected."""
+    """``x @ down.T @ up``; without ``down``, ``x`` is already projected."""
 
     down: Tensor | None
     up: Tensor
@@ -65,7 +65,7 @@ def add(x: Tensor, out: Tensor, groups: Iterable[Group], product: Callable[[int]
 
 
 def grouped(slots: Sequence[int]) -> tuple[Group, ...]:
-    """Return the rows of each adapter slot; rows marked -1 use no adapter and are left out."""
+    """Rows by adapter slot; those marked -1 use no adapter and are left out."""
     return _grouped(tuple(slots))
 
 
@@ -79,7 +79,7 @@ def _grouped(slots: tuple[int, ...]) -> tuple[Group, ...]:
 
 
 def _rows(rows: list[int]) -> Any:  # noqa: ANN401
-    """Return adjacent row numbers as a slice, which torch does not copy."""
+    """Adjacent ones as a slice, which torch does not copy."""
     if rows[-1] - rows[0] == len(rows) - 1:
         return slice(rows[0], rows[-1] + 1)
     return torch.tensor(rows)
@@ -126,7 +126,7 @@ def _add(self: Wrapper, y: Tensor, x: Tensor, downs: Sequence[Tensor], ups: Sequ
 
 
 def _forgetting(update: Callable[..., None]) -> Callable[..., None]:
-    """Wrap the setter of a batch's rows so that it drops the previous batch's groups."""
+    """The wrapped setter drops the previous batch's groups."""
 
     def updated(self: Wrapper, *given: object, **named: object) -> None:
         self.__dict__[_GROUPS] = {}

@@ -69,9 +69,8 @@ def with_cut_item(respond: Any) -> Any:  # noqa: ANN401
 
 
 def with_default_choice(respond: Any) -> Any:  # noqa: ANN401
-    """Wrap the making of a Responses answer: without tools ``tool_choice`` is the API's default, not vLLM's ``none``.
-
-    A caller's own ``none`` can't be told apart here; the gateway reports that it has no effect.
+    """Without tools ``tool_choice`` is the API's default, not vLLM's ``none``. A caller's own ``none`` can't be told
+    apart here; the gateway reports that it has no effect.
     """
 
     @wraps(respond)
@@ -85,9 +84,8 @@ def with_default_choice(respond: Any) -> Any:  # noqa: ANN401
 
 
 def with_cut_end(stream: Any) -> Any:  # noqa: ANN401
-    """Wrap the making of a Responses stream's events: if the answer is truncated, its last item ends as incomplete.
-
-    Only the end of the events shows which item is the last, so an item's end is held until the next event.
+    """If a Responses stream is truncated, its last item ends as incomplete. Only the end of the events shows which item
+    is the last, so an item's end is held until the next event.
     """
 
     @wraps(stream)
@@ -119,7 +117,7 @@ def _cut(item: Any) -> None:  # noqa: ANN401
 
 
 def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
-    """Wrap the parser of a whole answer: if it finds no complete tool call, parse the answer as a stream is parsed."""
+    """A whole answer without a complete tool call is parsed as a stream is."""
 
     @wraps(extract)
     def extracted(self: Any, model_output: str, request: Any) -> Any:  # noqa: ANN401
@@ -137,7 +135,7 @@ def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
 
 
 def with_its_text(extract: Any) -> Any:  # noqa: ANN401
-    """Wrap the reading of a whole answer: without a call its text is the parser's, not the raw output with marks."""
+    """Without a call the text is the parser's, not the raw output with marks."""
 
     @wraps(extract)
     def extracted(self: Any, content: str | None, request: Any, *more: Any, **named: Any) -> Any:  # noqa: ANN401
@@ -151,9 +149,8 @@ def with_its_text(extract: Any) -> Any:  # noqa: ANN401
 
 
 def _holds_markup(parser: Any, text: str, choice: object) -> bool:  # noqa: ANN401
-    """Tell whether the text contains a tool call's opening mark, or ends in the beginning of one.
-
-    A single character counts only if a call was forced: otherwise it may be ordinary text.
+    """A tool call's opening mark, or its beginning at the end. A single character counts only if a call was forced:
+    otherwise it may be ordinary text.
     """
     mark = getattr(parser, "tool_call_start_token", None)
     if not isinstance(mark, str) or not mark:
@@ -174,7 +171,7 @@ def _joined(deltas: Iterable[Any]) -> list[Any]:
 
 
 def with_inputs(convert: Any) -> Any:  # noqa: ANN401
-    """Wrap the conversion of a whole chat answer to Messages: arguments are an object, and ids Anthropic's."""
+    """In Messages arguments are an object, and ids Anthropic's."""
 
     @wraps(convert)
     def converted(self: Any, generator: Any) -> Any:  # noqa: ANN401
@@ -189,7 +186,6 @@ def with_inputs(convert: Any) -> Any:  # noqa: ANN401
 
 
 def _as_object(arguments: str, *, is_cut: bool) -> str:
-    """Return arguments as a JSON object, completed if they are truncated; raises ``GenerationError``."""
     from partial_json_parser import loads
     from vllm.exceptions import GenerationError
 
@@ -210,7 +206,7 @@ def _as_object(arguments: str, *, is_cut: bool) -> str:
 
 
 def with_cached(convert: Any) -> Any:  # noqa: ANN401
-    """Wrap the conversion of a chat stream to Messages: the first chunk has cached tokens, and ids are Anthropic's."""
+    """In Messages the first chunk has cached tokens, and ids are Anthropic's."""
 
     @wraps(convert)
     async def converted(self: Any, chunks: AsyncIterator[str]) -> AsyncIterator[str]:  # noqa: ANN401
@@ -228,7 +224,7 @@ async def _told(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 def cached_in(chunk: str) -> str:
-    """Return a chat chunk with the cached and newly stored tokens of the request's meter in its usage."""
+    """Usage gets the cached and newly stored tokens of the request's meter."""
     meter = current.get()
     if meter is None or not chunk.startswith(_DATA) or chunk.startswith(_DONE):
         return chunk

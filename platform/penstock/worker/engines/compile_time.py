@@ -62,7 +62,6 @@ def bounded(compiles: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def samples(vocabulary: Sequence[bytes]) -> Iterator[tuple[list[bytes], int]]:
-    """Yield some tokens of each length, and the number of all of them."""
     for over, most in pairwise(LENGTHS):
         tokens = sorted({token for token in vocabulary if over < len(token) <= most}, key=lambda token: len(set(token)))
         rest = tokens[SAMPLE // 2 :]
@@ -77,7 +76,7 @@ class Estimate:
         self._known: dict[int, None] = {}
 
     def check(self, name: str, compiles: Callable[[Any], object]) -> None:
-        """Raise ``TooSlow`` for a grammar that takes longer than ``MOST_S`` for the whole vocabulary."""
+        """``TooSlow`` beyond ``MOST_S`` for the whole vocabulary."""
         key = hash(name)
         if key in self._known:
             return

@@ -6,6 +6,6 @@ OWNERS_ALONE = 0o700
 
 
 def own(folder: Path) -> None:
-    """Create the folder, private to its owner; raises ``PermissionError`` if another user owns it."""
+    """Private to its owner; raises ``PermissionError`` if another user owns it."""
     folder.mkdir(parents=True, exist_ok=True, mode=OWNERS_ALONE)
     folder.chmod(OWNERS_ALONE)

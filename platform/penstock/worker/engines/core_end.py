@@ -22,7 +22,7 @@ def install() -> None:
 
 
 def saying(monitor: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Wrap the monitor of the core's processes: a core that ended unexpectedly ends this process."""
+    """A core that ended unexpectedly ends this process."""
 
     def monitor_engine_liveness(self: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         monitor(self)

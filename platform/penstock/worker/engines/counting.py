@@ -39,7 +39,7 @@ def install() -> None:
 
 
 def sharing(add: Any) -> Any:  # noqa: ANN401
-    """Wrap ``add_request``: each prompt of a list waits until its request's share has a free slot."""
+    """Each prompt of a list waits until its request's share has a free slot."""
 
     async def add_request(self: Any, request_id: Any, prompt: Any, params: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         meter = current.get()
@@ -64,7 +64,7 @@ def sharing(add: Any) -> Any:  # noqa: ANN401
 
 
 def _giving(queue: Any, give: Callable[[], None]) -> Callable[[], None]:  # noqa: ANN401
-    """Wrap the ``close`` of a prompt's output queue: it also frees the prompt's slot, however the prompt ends."""
+    """Closing a prompt's output queue frees its slot, however the prompt ends."""
 
     def close() -> None:
         del queue.close  # its class has the real one
@@ -99,7 +99,7 @@ def adding(add: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401  vLL
 
 
 def aborting(abort: Any, steps: StepTime, clock: Clock) -> Any:  # noqa: ANN401
-    """Wrap the output processor's abort: a request in prefill is charged its part of the step."""
+    """A request in prefill is charged its part of the step."""
 
     def abort_requests(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401
         gone = abort(self, *args, **named)

@@ -31,7 +31,6 @@ class Expression:
 
 
 def install() -> None:
-    """Make xgrammar refuse such grammars when the engine checks a request; a second call has no effect."""
     if _installed:
         return
     from xgrammar import Grammar as Parsed
@@ -78,9 +77,7 @@ class Grammar:
                 )
 
     def _find_ending(self) -> None:
-        """Find the rules that some text completes; a rule is looked at again only after a rule that it refers to was
-        found.
-        """
+        """A rule is looked at again only after a rule that it refers to was found."""
         users: dict[int, list[int]] = {}
         for rule, body in enumerate(self._bodies):
             for used in self._rules_in(body):
@@ -127,7 +124,7 @@ class Grammar:
 
 
 def _has_characters(operands: Sequence[int]) -> bool:
-    """Tell whether a character class (negated or not, then pairs of first and last) contains a character."""
+    """Negated or not, then pairs of first and last."""
     is_negated, *bounds = operands
     ranges = sorted([*zip(bounds[::2], bounds[1::2], strict=True), *([_SURROGATES] if is_negated else [])])
     if not is_negated:

@@ -22,7 +22,7 @@ class Device(StrEnum):
 
 
 def names(folder: Path = Path("/dev")) -> list[str]:
-    """Return the visible devices: a container's GPU by its number, a MIG slice by the number of its GPU."""
+    """A container's GPU by its number, a MIG slice by the number of its GPU."""
     return [path.name for path in folder.glob("nvidia*")]
 
 
@@ -31,7 +31,7 @@ def has_gpu(devices: Iterable[str]) -> bool:
 
 
 def choose(wanted: Device, devices: Iterable[str], given: str) -> Device:
-    """Return ``cuda`` or ``cpu``; raises ``CommandError``. ``given`` are the devices assigned to the container."""
+    """Raises ``CommandError``. ``given`` are the devices assigned to the container."""
     if wanted is Device.CPU:
         return Device.CPU
     if has_gpu(devices):

@@ -32,7 +32,7 @@ def main(source: Path, folder: Path) -> None:
 
 
 def _forget_how_it_was_loaded(path: Path) -> None:
-    """Remove settings of this conversion from the model's config, as they would change the version's digest."""
+    """Settings of this conversion would change the version's digest."""
     settings = json.loads(path.read_text())
     for name in ("is_local", "local_files_only", "name_or_path"):
         settings.pop(name, None)

@@ -21,7 +21,7 @@ _installed: list[str] = []
 
 
 class Quiet:
-    """Sends a file descriptor's output to /dev/null while any thread is inside ``block``."""
+    """Drops a file descriptor's output while any thread is inside ``block``."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._lock, self._inside = descriptor, threading.Lock(), 0

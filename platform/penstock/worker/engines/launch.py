@@ -26,7 +26,6 @@ from penstock.worker.engines.plan import Certificate, LaunchPlan
 
 
 def guard_listener(own: Certificate) -> None:
-    """Add TLS to the HTTP server that vLLM is about to start; raises ``CommandError`` for unusable files."""
     import uvicorn
 
     from penstock.domain.clock import SystemClock
@@ -48,7 +47,6 @@ def guard_listener(own: Certificate) -> None:
 
 
 def run(launch: LaunchPlan, lifeline_fd: int) -> None:
-    """Run the engine until it has shut down; the caller leads its process group."""
     lifeline.die_with(lifeline_fd)
     os.environ.update(launch.environment)  # noqa: TID251 - it is how vLLM is configured; nothing is read here
     gate_config.install(launch.gate)

@@ -9,18 +9,31 @@ import fcntl
 import os
 import select
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def short(path: Path) -> Iterator[str]:
+    """Yield an address of at most 108 bytes for a Unix socket, relative to an open folder."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
 
 F_SETSIG = 10
 """From ``fcntl(2)``; Python's ``fcntl`` module has no name for it."""
 
 
 def make() -> tuple[int, int]:
-    """Return the pipe's ends for the engine and its holder; no child inherits either unless it is passed on."""
+    """Ends for the engine and its holder; no child inherits either unless it is passed on."""
     return os.pipe2(os.O_CLOEXEC)
 
 
 def die_with(fd: int) -> None:
-    """Tie the calling process group, which the caller leads, to the pipe's other end."""
     fcntl.fcntl(fd, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(fd, F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)

@@ -46,9 +46,7 @@ def _plain(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _places(error: BaseException | None) -> str:
-    """Return the classes and traceback positions of an error and its causes, without messages, which may quote a
-    request.
-    """
+    """Classes and traceback positions, without messages, which may quote a request."""
     found: list[str] = []
     while error is not None and len(found) < MOST_CAUSES:
         frames = "".join(traceback.format_tb(error.__traceback__))

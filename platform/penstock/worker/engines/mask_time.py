@@ -41,7 +41,7 @@ def timed(work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def bounded(accept: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the acceptance of tokens: refused ones end the request, and no other."""
+    """Refused tokens end the request, and no other."""
 
     @wraps(accept)
     def accepted(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401

@@ -36,7 +36,7 @@ def main(source: Path, folder: Path) -> None:
 
 
 def read(source: Path) -> Any:  # noqa: ANN401  whatever was pickled
-    """Unpickle the file; raise ``NotWeights`` unless it holds only tensors and plain values."""
+    """``NotWeights`` unless it holds only tensors and plain values."""
     import torch
 
     try:
@@ -47,7 +47,7 @@ def read(source: Path) -> Any:  # noqa: ANN401  whatever was pickled
 
 
 def tensors_of(found: Any) -> dict[str, Any]:  # noqa: ANN401  whatever was pickled
-    """Return a state dict's tensors, each with its own memory; raises ``NotWeights``."""
+    """Each with its own memory; raises ``NotWeights``."""
     import torch
 
     if isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):

@@ -35,7 +35,7 @@ def for_engine(gate: GateConfig, manifest: Manifest) -> GateConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Paths of the listener's certificate, its key and its authorities; files are read again when they change."""
+    """Files are read again when they change."""
 
     certificate: str
     key: str
@@ -44,9 +44,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """An engine's arguments, environment and gate settings; ``forkable``: a pre-imported parent may fork it (CPU
-    only: a device context does not survive a fork).
-    """
+    """``forkable``: a pre-imported parent may fork it (CPU only: a device context does not survive a fork)."""
 
     argv: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]

@@ -15,7 +15,6 @@ def install() -> None:
 
 
 def continuing(convert: Any) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """Wrap the conversion to a chat request: it continues a last message of the assistant."""
 
     @wraps(convert)
     def converted(*args: Any, **named: Any) -> Any:  # noqa: ANN401

@@ -20,7 +20,7 @@ from typing import Protocol
 from penstock.domain.errors import PenstockError
 from penstock.lateness.awake import timeout
 from penstock.worker.engines import lifeline, plan
-from penstock.worker.engines.address import short
+from penstock.worker.engines.lifeline import short
 from penstock.worker.engines.plan import LaunchPlan
 from penstock.worker.engines.vllm import at_exec
 
@@ -43,7 +43,7 @@ class EngineProcess:
         self._watch()
 
     async def wait(self) -> int | None:
-        """Wait for the process's end; return its exit code (negative: the signal), if known."""
+        """The exit code (negative: the signal), if known."""
         await self._ended.wait()
         await asyncio.sleep(0)
         return self._exit_code()
@@ -76,9 +76,7 @@ class EngineProcess:
         return code
 
     async def _until_gone(self) -> None:
-        """Wait a limited time until the process group is gone: then its port is free, even if the dead process is not
-        reaped.
-        """
+        """Then the port is free, even if the dead process is not reaped."""
         with suppress(TimeoutError, ProcessLookupError):
             async with timeout(_GONE_WITHIN_S):
                 while True:
@@ -107,7 +105,7 @@ class EngineProcess:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Files:
+class EngineFiles:
     plan: Path
     log: Path
     pid: Path
@@ -117,7 +115,7 @@ class Launcher(Protocol):
     @property
     def is_warm(self) -> bool: ...
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess: ...
+    async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +124,7 @@ class Spawning:
     def is_warm(self) -> bool:
         return False
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
+    async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess:
         plan.write(launch, files.plan)
         end, hold = lifeline.make()
         with files.log.open("ab") as log:
@@ -150,7 +148,7 @@ def zygote_argv(address: Path, lifeline_fd: int, compiled: str) -> tuple[str, ..
 
 @dataclass(slots=True, kw_only=True)
 class Forking:
-    """Forks engines from the pre-imported parent at ``address``; with ``own`` it also starts that parent."""
+    """With ``own`` it also starts the pre-imported parent at ``address``."""
 
     address: Path
     own: bool
@@ -180,8 +178,8 @@ class Forking:
             )
         os.close(end)
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
-        """Fork an engine; raise ``CannotFork`` if the parent does not start it."""
+    async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess:
+        """``CannotFork`` if the parent does not start it."""
         self.prepare()
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
@@ -244,9 +242,7 @@ class _Verdict:
     _asked: bool = field(default=False)
 
     def exit_code(self) -> int | None:
-        """Return the exit code that the pre-imported parent sends. Wait shortly for it: parent and agent notice the end
-        at the same time.
-        """
+        """From the pre-imported parent. Wait shortly for it: parent and agent notice the end at the same time."""
         if not self._asked:
             self._asked = True
             with suppress(OSError, ValueError, KeyError):
@@ -258,7 +254,7 @@ class _Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quickest:
-    """Forks the engine if possible, else starts a new process; ``on_fallback`` gets the reason for that."""
+    """Forks if possible, else starts a new process; ``on_fallback`` gets the reason."""
 
     forking: Forking
     spawning: Spawning
@@ -268,7 +264,7 @@ class Quickest:
     def is_warm(self) -> bool:
         return self.forking.is_warm
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
+    async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess:
         if launch.forkable:
             try:
                 return await self.forking.start(launch, files)

@@ -26,7 +26,7 @@ _READABLE = frozenset({RequestStatus.WAITING, RequestStatus.PREEMPTED})
 
 
 class _BySteps(Scheduler):
-    """Mixin for both of vLLM's schedulers. It installs the patches that a spawned core process has not imported."""
+    """Installs the patches that a spawned core process has not imported."""
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         log_lines.install()
@@ -84,7 +84,7 @@ class _BySteps(Scheduler):
 
     @contextmanager
     def _only(self, turnout: Turnout, stopped: frozenset[str]) -> Iterator[None]:
-        """Hide paused tenants' requests, and stopped ones, from vLLM without freeing their slots."""
+        """Paused and stopped requests keep their slots."""
 
         def is_still(request: Any) -> bool:  # noqa: ANN401
             return request.request_id in stopped or _tenant(request) in turnout.still
@@ -107,9 +107,8 @@ class _BySteps(Scheduler):
             config.long_prefill_token_threshold, self.max_num_active_reqs = threshold, active
 
     def _make_room(self, running: list[Any], is_still: Callable[[Any], bool]) -> None:
-        """Preempt paused requests that occupy the sequence slots and KV blocks of the first prompt.
-
-        The least often preempted request is chosen first, then the newest. Its KV blocks stay cached until needed.
+        """For the first prompt: the least often preempted request first, then the newest. Its KV blocks stay cached
+        until needed.
         """
         head = next((one for one in self.waiting if not is_still(one)), None)
         if head is None or head.status not in _READABLE:
@@ -149,7 +148,7 @@ class TenantScheduler(_BySteps):
 
 
 class AsyncTenantScheduler(_BySteps, AsyncScheduler):
-    """The tenant scheduler for engines that schedule a step while the one before still runs."""
+    """For engines that schedule a step while the one before still runs."""
 
 
 def _taken(requests: Any, is_still: Callable[[Any], bool]) -> list[Any]:  # noqa: ANN401

@@ -33,7 +33,6 @@ def keeping(sample: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def without(book: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a step's bookkeeping so that vLLM resets no generator in it."""
 
     def booked(self: Any, *args: Any, **named: Any) -> Any:  # noqa: ANN401  vLLM is untyped here
         unread, known = _of_unread(self), self.input_batch.generators

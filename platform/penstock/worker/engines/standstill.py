@@ -36,7 +36,6 @@ class Standstill:
     _stops: Counter[str] = field(default_factory=Counter)
 
     def next(self, inside: Iterable[tuple[str, Stops]], now: float) -> frozenset[str]:
-        """Return the requests that take no part in the next step, of those with ``Stops`` in the engine."""
         here = dict(inside)
         if any(one.is_awaited for one in here.values()):
             self._awaited_at = now

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from penstock.domain.models.steps import Batch, pairs_of
+from penstock.domain.models.steps import StepBatch, pairs_of
 from penstock.steps.log import StepLog
 
 METHOD = "penstock_steps"
@@ -18,8 +18,8 @@ _WAITED = Path("/proc/thread-self/schedstat")
 Told = dict[str, Any]
 
 
-def batch_of(step: Mapping[str, int], requests: Mapping[str, Any]) -> Batch:
-    """Return the composition of a planned step; vLLM has already counted the step's tokens as computed."""
+def batch_of(step: Mapping[str, int], requests: Mapping[str, Any]) -> StepBatch:
+    """VLLM has already counted the step's tokens as computed."""
     decoding = prompt = context = 0
     pairs = 0.0
     for name, tokens in step.items():
@@ -31,13 +31,12 @@ def batch_of(step: Mapping[str, int], requests: Mapping[str, Any]) -> Batch:
         else:
             prompt += tokens
             pairs += pairs_of(tokens, before)
-    return Batch(decoding, prompt, context, pairs)
+    return StepBatch(decoding, prompt, context, pairs)
 
 
 def waited_s() -> float:
-    """Return the seconds for which this thread was runnable without a core; 0 if the kernel does not count them.
-
-    Waits of other threads, for which this one may sleep during a step, are not included.
+    """Seconds runnable without a core; 0 if the kernel does not count them. Waits of other threads, for which this one
+    may sleep during a step, are not included.
     """
     with suppress(OSError, ValueError, IndexError):
         return int(_WAITED.read_text().split()[1]) / 1e9
@@ -45,7 +44,7 @@ def waited_s() -> float:
 
 
 def told(log: StepLog, hardware: str, *, forget: bool) -> Told:
-    """Return the log for another process. The first call means that warm-up is over: recording begins."""
+    """The first call means that warm-up is over: recording begins."""
     log.is_on = True
     if forget:
         log.forget()
@@ -58,7 +57,7 @@ def told(log: StepLog, hardware: str, *, forget: bool) -> Told:
 
 
 async def ask(app: Any, *, forget: bool) -> Told | None:  # noqa: ANN401  vLLM's FastAPI application
-    """Return the log of the engine that this application serves; None if it keeps none."""
+    """None if this application's engine keeps none."""
     client = getattr(getattr(app, "state", None), "engine_client", None)
     if client is None or "penstock" not in str(client.vllm_config.scheduler_config.scheduler_cls):
         return None
@@ -67,7 +66,7 @@ async def ask(app: Any, *, forget: bool) -> Told | None:  # noqa: ANN401  vLLM's
 
 
 def hardware(ranks: int) -> str:
-    """Return the name of the processor, and the engine's part of it: its GPUs, or its threads of a CPU."""
+    """The processor's name, and the engine's part of it: its GPUs, or its threads of a CPU."""
     import torch
     from vllm.platforms import current_platform
 
@@ -86,7 +85,6 @@ def _processor() -> str:
 
 
 def install() -> None:
-    """Add the utility call that returns the step log; called in the core's process."""
     from vllm.v1.engine.core import EngineCore
 
     def penstock_steps(self: Any, forget: bool) -> Told:  # noqa: ANN401, FBT001  vLLM passes positions

@@ -27,9 +27,8 @@ class StepTime:
         self._reading[request] = charge
 
     def each(self, at: float, outputs: Sequence[str], inside: int) -> float:
-        """Return the seconds per output of the step that ended at ``at``; prompts in prefill are charged the same.
-
-        If a step's outputs arrive in several batches, their number is unknown: all ``inside`` count as outputs.
+        """Seconds per output of the step that ended at ``at``; prompts in prefill are charged the same. If a step's
+        outputs arrive in several batches, their number is unknown: all ``inside`` count as outputs.
         """
         for request in outputs:
             self._reading.pop(request, None)
@@ -43,7 +42,7 @@ class StepTime:
         return self._each_s
 
     def leaves(self, request: str, at: float, inside: int) -> None:
-        """Charge a request without output its part of the time since the last step."""
+        """A request without output is charged its part of the time since the last step."""
         if (charge := self._reading.pop(request, None)) is not None:
             part_s = self._open_s(at) / max(1, inside)
             self._given_s += part_s

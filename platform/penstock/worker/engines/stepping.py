@@ -33,9 +33,7 @@ running step.
 
 
 def prompt_bound(step_tokens: int, set_bound: int = 0, *, part: float = PROMPT_PART) -> int:
-    """Return the tokens of a step that one prompt may take beside other tenants; ``set_bound`` is the engine's own
-    bound.
-    """
+    """Beside other tenants; ``set_bound`` is the engine's own bound."""
     ours = round(part * step_tokens)
     return min(ours, set_bound) if set_bound else ours
 
@@ -86,7 +84,7 @@ class Stepping:
         return Turnout(prompt_part=PROMPT_PART) if reading and over.issuperset(reading) else EVERYBODY
 
     def served(self, name: str, tokens: float, now: float) -> None:
-        """Charge a tenant the tokens of the present step; a tenant alone in the engine is charged nothing."""
+        """A tenant alone in the engine is charged nothing."""
         if not self.is_shared:
             return
         known = self._about[name]
@@ -100,14 +98,12 @@ class Stepping:
             self._about = {name: known for name, known in self._about.items() if known.at >= now - ABOUT_S}
 
     def _over(self, here: Sequence[Inside]) -> frozenset[str]:
-        """Return the tenants above their weighted share of sequences; a single sequence is always within the share."""
+        """A single sequence is always within the share."""
         share = sum(one.sequences for one in here) / sum(known.weight for known in self._about.values())
         return frozenset(one.name for one in here if one.sequences > max(1.0, share * one.weight))
 
     def _still(self, here: Sequence[Inside], over: frozenset[str]) -> frozenset[str]:
-        """Return the tenants to pause: above their share of sequences and of recent service, while a tenant below
-        its share has a prompt in prefill.
-        """
+        """Above their share of sequences and of recent service, while a tenant below its share prefills."""
         tokens = {one.name: self._about[one.name].tokens for one in here}  # as of now: everybody here was just seen
         lately = {one.name: tokens[one.name] / one.weight for one in here}
         mean = sum(tokens.values()) / sum(one.weight for one in here)

@@ -52,7 +52,7 @@ _WANTED = frozenset((*NAMES, *_PROGRESS, _HITS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineNumbers:
-    """An engine's metrics; ``progress`` differs between two readings if the engine did any work in between."""
+    """``progress`` differs between two readings if the engine did any work."""
 
     values: dict[str, float]
 
@@ -78,7 +78,7 @@ class EngineNumbers:
 
 
 def parse(text: str) -> EngineNumbers:
-    """Parse a metrics page; samples of several engines in one process are summed."""
+    """Samples of several engines in one process are summed."""
     values: dict[str, float] = {}
     for name, value in _samples(text):
         values[name] = values.get(name, 0.0) + value
@@ -105,7 +105,7 @@ def exposition(numbers: EngineNumbers, version: VersionId) -> str:
 
 
 def _hits(numbers: EngineNumbers, version: VersionId) -> list[str]:
-    """Return the samples of cached prompt tokens by the tier that had them."""
+    """Cached prompt tokens by the tier that had them."""
     metric, sample = names.PREFIX_HIT_TOKENS, f"{names.PREFIX_HIT_TOKENS.name}_total"
     tiers = {name.removeprefix(_HITS): value for name, value in numbers.values.items() if name.startswith(_HITS)}
     told = [

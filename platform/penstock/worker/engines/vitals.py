@@ -17,9 +17,8 @@ COMPILERS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """One reading of an engine's processes. ``core`` is all processes but the first (the server), or the only one.
-
-    ``watcher`` is the reading process itself: if it lacked CPU, its readings say little about the others.
+    """``core`` is all processes but the first (the server), or the only one. ``watcher`` is the reading process itself:
+    if it lacked CPU, its readings say little about the others.
     """
 
     server: Activity
@@ -54,7 +53,7 @@ def _name(pid: int) -> str:
 
 
 def oom_kills() -> int | None:
-    """Return the kernel's number of OOM kills since boot; None if it does not count them."""
+    """Since boot; None if the kernel does not count them."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, _, value = line.partition(" ")

@@ -54,10 +54,9 @@ ADAPTERS_PER_SLOT = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """An engine's address and hardware: ``device`` is ``cpu`` or ``cuda``; ``threads`` are arithmetic threads on a CPU.
-
-    ``compiled`` is the folder of compiled code, empty for vLLM's default. With ``sleeps`` an engine on a GPU can free
-    the device and keep its process, by endpoints that only the gate reaches.
+    """``device`` is ``cpu`` or ``cuda``; ``threads`` are arithmetic threads on a CPU. ``compiled`` is the folder of
+    compiled code, empty for vLLM's default. With ``sleeps`` an engine on a GPU can free the device and keep its
+    process, by endpoints that only the gate reaches.
     """
 
     host: str
@@ -90,14 +89,12 @@ def arguments(version: VersionId, manifest: Manifest, folder: Path, place: Place
 
 
 def shares_steps(manifest: Manifest) -> bool:
-    """Tell whether tenants share the engine's steps; a pooling request takes one step only, so there is nothing to
-    share.
-    """
+    """A pooling request takes one step only, so there is nothing to share."""
     return manifest.task is Task.GENERATE
 
 
 def long_prefill(manifest: Manifest) -> int:
-    """Return the maximum prefill tokens of one prompt in a step shared with others; 0 for no bound."""
+    """Prefill tokens of one prompt in a shared step; 0 for no bound."""
     bound = manifest.engine.long_prefill_tokens
     if not shares_steps(manifest):
         return bound
@@ -105,27 +102,22 @@ def long_prefill(manifest: Manifest) -> int:
 
 
 def threads_for(cores: int) -> int:
-    """Return half of the cores: gateway, server and the next engine need the rest.
-
-    Measured on two cores: one thread gave 24 tokens/s, two that sleep while waiting 18 (two that spin: 32, and 7 as
-    soon as anything else ran).
+    """Half of the cores: gateway, server and the next engine need the rest. Measured on two cores: one thread gave 24
+    tokens/s, two that sleep while waiting 18 (two that spin: 32, and 7 as soon as anything else ran).
     """
     return max(1, cores // 2)
 
 
 def at_exec(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that take effect only at the start of an engine or of the pre-imported
-    parent.
-
-    Huge pages back weights and KV cache: with 4 KiB pages a CPU step spends a tenth of its time on page look-ups.
-    Addresses that may hold a password are left out.
+    """Variables that take effect only at a process's start. Huge pages back weights and KV cache: with 4 KiB pages a
+    CPU step spends a tenth of its time on page look-ups. Addresses that may hold a password are left out.
     """
     kept = {name: value for name, value in inherited.items() if name not in _SECRET}
     return {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", **kept}
 
 
 def environment(place: Place, engine: EngineSettings | None = None) -> tuple[tuple[str, str], ...]:
-    """Return vLLM's settings that have no argument; without a manifest, those common to every engine.
+    """Settings that have no argument; without a manifest, those common to every engine.
 
     On a CPU the core runs in the server's process (vLLM's default of two binds the model to one core), and OpenBLAS
     gets no threads, so that a pre-imported parent may fork. Waiting arithmetic threads sleep: spinning ones make a step
@@ -171,7 +163,7 @@ def _compiled(place: Place) -> dict[str, str]:
 
 
 def _scheduler(place: Place) -> str:
-    """Return the scheduler class; on a CPU it is the one that does not schedule a step while another runs."""
+    """On a CPU the one that does not schedule a step while another runs."""
     return f"{SCHEDULERS}.{'TenantScheduler' if place.device == 'cpu' else 'AsyncTenantScheduler'}"
 
 
@@ -192,7 +184,7 @@ def _wall(engine: EngineSettings) -> tuple[str, ...]:
 
 
 def _kv(engine: EngineSettings, place: Place) -> tuple[str, ...]:
-    """Bound the KV cache on a CPU: vLLM would take nearly all memory, or refuse to start."""
+    """On a CPU vLLM would take nearly all memory, or refuse to start."""
     size_bytes = engine.kv_cache_bytes or (CPU_KV_BYTES if place.device == "cpu" else 0)
     return (
         *(("--kv-cache-memory-bytes", str(size_bytes)) if size_bytes else ()),
@@ -202,7 +194,7 @@ def _kv(engine: EngineSettings, place: Place) -> tuple[str, ...]:
 
 
 def _offloading(engine: EngineSettings, place: Place) -> tuple[str, ...]:
-    """Keep evicted KV blocks in host memory; vLLM has no such copies on a CPU. Its blocks' hashes contain the salt."""
+    """VLLM keeps no evicted blocks in host memory on a CPU. Blocks' hashes contain the salt."""
     if not engine.kv_offload_bytes or place.device == "cpu":
         return ()
     return ("--kv-offloading-size", f"{engine.kv_offload_bytes / (1 << 30):g}")
@@ -230,7 +222,7 @@ def _adapters(engine: EngineSettings, place: Place) -> tuple[str, ...]:
 
 
 def _sleeps_inside(place: Place) -> bool:
-    """Tell whether the engine sleeps inside its process; on a CPU the process ends instead."""
+    """On a CPU the process ends instead."""
     return place.sleeps and place.device != "cpu"
 
 
@@ -256,10 +248,7 @@ def _generating(manifest: Manifest) -> tuple[str, ...]:
 
 
 def _tools(parser: str) -> tuple[str, ...]:
-    """Enable tool calls, with arguments that follow their schema: vLLM's default enforces only ``strict`` tools.
-
-    Without a parser vLLM refuses even a named tool with a schema.
-    """
+    """VLLM's default enforces only ``strict`` tools. Without a parser it refuses even a named tool with a schema."""
     if not parser:
         return ()
     return ("--enable-auto-tool-choice", "--tool-call-parser", parser, "--tool-strict-level", "parameter")

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.worker.engines import compiled, launch, lifeline, plan
-from penstock.worker.engines.address import short
+from penstock.worker.engines.lifeline import short
 from penstock.worker.engines.vllm import GATE_MODULE, Place, environment, threads_for
 
 PREIMPORTED = (
@@ -56,7 +56,7 @@ class Parent:
     """By pidfd: the engine's pid and the connection of its agent."""
 
     def serve(self) -> Child:
-        """Fork engines on request while this process lives; return only in the forked child."""
+        """Fork engines on request; return only in the forked child."""
         self.poller.register(self.listener, select.POLLIN)
         while True:
             for fd, _ in self.poller.poll():
@@ -132,7 +132,7 @@ class Parent:
 
 
 def listen(path: Path) -> socket.socket:
-    """Return a listening socket for its owner only; the path appears atomically."""
+    """For its owner only; the path appears atomically."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     old_umask = os.umask(0o177)
@@ -157,7 +157,7 @@ def _close(fds: Iterable[int]) -> None:
 
 
 def _let_engine_core_fork() -> None:
-    """Undo vLLM's CPU override: fork the engine core from the API server."""
+    """VLLM's CPU override forbids forking the core from the API server."""
     from vllm.platforms.cpu import CpuPlatform
 
     check = CpuPlatform.check_and_update_config
@@ -170,9 +170,7 @@ def _let_engine_core_fork() -> None:
 
 
 def _register_models() -> None:
-    """Register the imported models by their classes: given only names, vLLM would import itself again to inspect
-    each.
-    """
+    """Given only names, vLLM would import itself again to inspect each."""
     from vllm.model_executor.models import ModelRegistry
 
     for architecture, known in list(ModelRegistry.models.items()):

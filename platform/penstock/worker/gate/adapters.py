@@ -59,10 +59,8 @@ class AdapterPages:
         return self._metrics.exposition()
 
     def refusal(self, adapter: VersionId) -> tuple[str, float]:
-        """Return the reason why this adapter isn't served here, and for how many seconds; empty if it may be.
-
-        The call also wakes the agent's poll: the queue records the request right after, without an ``await`` in
-        between.
+        """Reason and seconds; empty if the adapter may be served. The call also wakes the agent's poll: the queue
+        records the request right after, without an ``await`` in between.
         """
         self._news.set()
         now = self._clock.monotonic()
@@ -70,9 +68,8 @@ class AdapterPages:
         return (refused.why, refused.until - now) if refused is not None else ("", 0.0)
 
     async def wanted(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Return the next adapter to load, waiting for one up to ``wait_s``; empty without one.
-
-        There is one agent: its new poll cancels an earlier unanswered one.
+        """Waits up to ``wait_s``; empty without an adapter. There is one agent: its new poll cancels an earlier
+        unanswered one.
         """
         until = self._clock.monotonic() + float(json.loads(body)["wait_s"])
         if self._residents.loading is not None:
@@ -90,7 +87,7 @@ class AdapterPages:
         return OK, {}
 
     async def pin(self, _: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Keep these adapters loaded, and let the queue request the missing ones; one slot always stays unpinned."""
+        """The queue may request the missing ones; one slot always stays unpinned."""
         named = tuple(VersionId(one) for one in json.loads(body)["adapters"])
         self._residents.pinned = frozenset(named[: self._slots.size - 1])
         self._news.set()
@@ -109,7 +106,7 @@ class AdapterPages:
         return status, {"full": False, **({} if status == OK else {"error": said})}
 
     async def settle(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Record the agent's result of a load: ready, or the reason for refusing it."""
+        """Ready, or the reason for refusing it."""
         raw, now = json.loads(body), self._clock.monotonic()
         adapter, outcome = VersionId(raw["adapter"]), str(raw["outcome"])
         self._loads.labels(self._version, outcome).inc()
@@ -139,7 +136,7 @@ class AdapterPages:
         return True
 
     async def _drop(self, scope: Scope, adapter: VersionId) -> None:
-        """Remove an adapter, first from the queue; vLLM keeps its weights until others need the slot."""
+        """First from the queue; vLLM keeps its weights until others need the slot."""
         if not self._residents.holds(adapter):
             return
         self._slots.drop(adapter)

@@ -14,7 +14,7 @@ OK = HTTPStatus.OK
 
 
 class BodyTooLarge(Exception):
-    """The body is larger than any that a gateway sends."""
+    """Larger than any body that a gateway sends."""
 
 
 def header(scope: Scope, name: bytes) -> bytes:
@@ -54,7 +54,7 @@ async def answer(
 
 
 async def call(app: ASGIApp, scope: Scope, body: bytes = b"") -> tuple[int, str]:
-    """Call an app of this process; return its status (500 without one) and text."""
+    """Return status (500 without one) and text."""
     status, text, is_sent = 500, b"", False
 
     async def receive() -> Message:

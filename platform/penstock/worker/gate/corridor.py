@@ -98,13 +98,13 @@ class Gate:
                 await self._engine(visit, admitted, scope, send)
 
     def _find_adapter(self, ticket: Ticket) -> None:
-        """Refuse a failed adapter; others are loaded during the wait, by ``worker/agent/adapters.py``."""
+        """Only a failed adapter is refused; others are loaded during the wait, by ``worker/agent/adapters.py``."""
         why, for_s = self._without(ticket)
         if why:
             raise Refused(GateRefusal.ADAPTER, why, QueueRefusal(None, for_s))
 
     def _without(self, ticket: Ticket) -> tuple[str, float]:
-        """Return the reason and seconds for which the ticket's adapter is refused; empty if it is served."""
+        """Reason and seconds; empty if the ticket's adapter is served."""
         if not ticket.adapter:
             return "", 0.0
         return (
@@ -112,9 +112,7 @@ class Gate:
         )
 
     async def _wait(self, visit: Visit, receive: Receive) -> EngineEntry | None:
-        """Wait until ``queueing/admission.py`` admits the request; return None if its client has left. Raises
-        ``Refused``.
-        """
+        """None if the client has left. Raises ``Refused``."""
         ticket, size = visit.ticket, self.queue.slots.size
         if ticket.tenant == PLATFORM and not ticket.adapter:
             return EngineEntry(receive, Report(waited=AT_ONCE))

@@ -50,7 +50,7 @@ class Entry:
         return presented
 
     async def accept(self, presented: Presented, scope: Scope, receive: Receive) -> tuple[Ticket, Receive]:
-        """Return a request's ticket, marked as used, and a channel that begins with its body."""
+        """The ticket is marked as used; the channel begins with the request's body."""
         if scope["path"] not in _SERVED or scope["method"] != "POST":
             raise Refused(GateRefusal.PATH)
         body = await self._body(presented, scope, receive)

@@ -34,7 +34,7 @@ LAST_EVENTS: dict[str, tuple[bytes, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One request at this worker; ``request`` is its local id, since a gateway's id may come twice."""
+    """``request`` is its local id, since a gateway's id may come twice."""
 
     ticket: Ticket
     request: RequestId
@@ -45,7 +45,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class RequestChannels:
-    """One request's path, server channels and clock (seconds), with the gate's report and the predicted TTFT."""
+    """With the gate's report and the predicted TTFT; seconds."""
 
     path: str
     receive: Receive
@@ -56,7 +56,7 @@ class RequestChannels:
 
 
 class InFlight:
-    """One request inside the engine. The platform's probes do not count as load, but its checks of adapters do."""
+    """The platform's probes do not count as load, but its checks of adapters do."""
 
     def __init__(self, visit: Visit, connection: RequestChannels, tally: Tally) -> None:
         ticket, meter = visit.ticket, visit.meter
@@ -118,10 +118,7 @@ class InFlight:
             tally.late_tokens.inc(self._late_tokens)
 
     def _report(self, head: Message) -> Report:
-        """Return the report of wait and batch, with complete counts, but not in a stream's head.
-
-        An engine without meters gives no counts: unknown is not 0.
-        """
+        """Counts are complete, so not in a stream's head. An engine without meters gives none: unknown is not 0."""
         meter = self._meter
         is_stream = any(
             name == b"content-type" and value.startswith(_STREAM) for name, value in head.get("headers", ())
@@ -138,7 +135,7 @@ class InFlight:
             )
 
     def _progressed(self, tokens: int) -> None:
-        """Report new tokens to the queue; the first report means that the prompt is prefilled."""
+        """The first report means that the prompt is prefilled."""
         now, queue = self._connection.clock(), self._tally.queue
         if not self._has_first:
             self._has_first, self._first_at = True, now

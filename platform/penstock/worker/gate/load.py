@@ -24,7 +24,7 @@ class Observed:
 
 @dataclass(slots=True, eq=False)
 class LoadBook:
-    """One engine's counts; its owner reports entries, first tokens and ends."""
+    """Its owner reports entries, first tokens and ends."""
 
     max_num_seqs: int
     in_flight: int = 0
@@ -38,10 +38,7 @@ class LoadBook:
     _is_still: bool = False
 
     def observe(self, observed: Observed, now: float) -> None:
-        """Take a reading of the engine at monotonic second ``now``.
-
-        An engine is stalled if it made no progress between two readings with work.
-        """
+        """An engine is stalled if it made no progress between two readings with work."""
         has_work = self.in_flight + self.probes > 0
         since_s = self._since_s(now)
         self._read_at = now
@@ -51,15 +48,13 @@ class LoadBook:
         self.observed = observed
 
     def still_s(self, now: float) -> float | None:
-        """Return the seconds for which an engine with work made no progress, else 0; None before a reading."""
+        """Seconds without progress of an engine with work, else 0; None before a reading."""
         if self._read_at is None:
             return None
         return self._still_s + self._since_s(now) if self._is_still else 0.0
 
     def _since_s(self, now: float) -> float:
-        """Return the seconds since the last reading, at most ``MOST_UNSEEN_S``: beyond that the agent or this process
-        was suspended.
-        """
+        """At most ``MOST_UNSEEN_S``: beyond that the agent or this process was suspended."""
         return 0.0 if self._read_at is None else min(now - self._read_at, MOST_UNSEEN_S)
 
     def enter(self, prompt_tokens: int, output_tokens: int) -> None:

@@ -24,8 +24,6 @@ MOST_ENDED = 16_384
 
 
 class Meters:
-    """Meters of one gate, by request; times are monotonic seconds."""
-
     def __init__(self) -> None:
         self._meters: dict[RequestId, Meter] = {}
         self._ended: deque[tuple[float, RequestId, Meter]] = deque()
@@ -60,9 +58,7 @@ class Meters:
         _resolve(self._awaited.pop(meter, None))
 
     async def used(self, requests: Sequence[RequestId], wait_s: float = 0.0) -> dict[RequestId, Used]:
-        """Return the requests' usage so far; it is final for those that end within ``wait_s``. Unknown requests are
-        left out.
-        """
+        """Final for requests that end within ``wait_s``; unknown ones are left out."""
         if wait_s > 0.0:
             await self._until_here([name for name in requests if name not in self._meters], min(wait_s, LOOK_S))
         known = {name: meter for name in requests if (meter := self._meters.get(name)) is not None}
@@ -74,7 +70,7 @@ class Meters:
         return {name: meter.used for name, meter in known.items()}
 
     async def _until_here(self, unknown: Sequence[RequestId], wait_s: float) -> None:
-        """Wait up to ``wait_s`` for requests that were asked about before they arrived here: their caller had left."""
+        """For requests that were asked about before they arrived: their caller had left."""
         if not unknown:
             return
         loop = asyncio.get_running_loop()
@@ -96,14 +92,13 @@ def _resolve(waiting: asyncio.Future[None] | None) -> None:
 
 
 class UsageQuery(msgspec.Struct):
-    """The requested ids; the answer waits up to ``wait_s`` for running requests."""
+    """The answer waits up to ``wait_s`` for running requests."""
 
     requests: list[str]
     wait_s: float = 0.0
 
 
 async def usage(meters: Meters, body: bytes) -> bytes:
-    """Return known counts by request as JSON; raise ``msgspec.MsgspecError`` for another body."""
     asked = msgspec.json.decode(body, type=UsageQuery)
     names = [RequestId(name) for name in asked.requests[:MOST_KNOWN]]
     return msgspec.json.encode(await meters.used(names, asked.wait_s))

@@ -46,7 +46,7 @@ class _StepOrder(msgspec.Struct):
 
 
 class _Observed(msgspec.Struct):
-    """The agent's reading of the engine; an agent of another release may send fewer or more fields."""
+    """An agent of another release may send fewer or more fields."""
 
     waiting: int = 0
     kv_used_ratio: float = 0.0

@@ -38,10 +38,8 @@ FOR_GOOD = QueueRefusal(None)
 
 
 class AdapterWait:
-    """Measures a request's wait for its adapter: for its load, or for a slot in the batch; any other wait is the
-    queue's.
-
-    The kind is decided on arrival: for an adapter in memory that needs no swap the wait is zero.
+    """For its load, or for a slot in the batch; any other wait is the queue's. The kind is decided on arrival: for an
+    adapter in memory that needs no swap the wait is zero.
     """
 
     __slots__ = ("_adapter", "_came_at", "_met", "_slots")
@@ -86,9 +84,7 @@ class QueueWait:
         return Report(waited=self.waited, adapted=met)
 
     async def until_admitted(self) -> QueueRefusal | None:
-        """Wait; return None when the request may enter, after which the caller must ``leave`` the queue, else the
-        refusal.
-        """
+        """None when the request may enter, after which the caller must ``leave`` the queue, else the refusal."""
         self._queue.arrive(self._work, self._came_at, lambda: self._settle(None), self._reject)
         if self._outcome.done():
             return self._outcome.result()
@@ -129,7 +125,7 @@ class QueueWait:
 
     @property
     def _start_by(self) -> float:
-        """The second until which the request may wait, as known now: its adapter's load extends the time."""
+        """As known now: an adapter's load extends the time."""
         work, now = self._work, self._clock()
         if not work.start_by:
             return math.inf
@@ -137,7 +133,6 @@ class QueueWait:
         return max(by, now + LOOK_S) if self._queue.forecast.waits_for_load(work) else by
 
     def _reason(self) -> str | None:
-        """Return the reason for the wait other than capacity, if any."""
         if self._queue.forecast.waits_for_load(self._work):
             return ADAPTER_LOADING
         return TENANT_QUEUE if self._queue.forecast.waits_for_own(self._work) else None

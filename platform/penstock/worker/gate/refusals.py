@@ -46,7 +46,7 @@ OF_QUEUE = {
 
 
 class Refused(Exception):
-    """The gate refuses the request before its engine has seen it."""
+    """The engine has not seen the request."""
 
     def __init__(
         self, refusal: GateRefusal, detail: str = "", queue: QueueRefusal = FOR_GOOD, report: Report = SILENT
@@ -57,8 +57,6 @@ class Refused(Exception):
 
 
 class RefusalAnswers:
-    """Sends and counts refusals; ``headers`` are added to every answer."""
-
     def __init__(self, metrics: Metrics, version: VersionId, headers: Callable[[Report], Headers]) -> None:
         counter = metrics.counter(names.GATE_REFUSALS)
         self._headers = headers

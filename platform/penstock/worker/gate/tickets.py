@@ -22,7 +22,7 @@ class UsedTickets:
         return len(self._nonces)
 
     def use(self, presented: Presented, now: float) -> bool:
-        """Record the ticket's use at Unix second ``now``; False if it was used before."""
+        """False if the ticket was used before; ``now`` is Unix seconds."""
         while self._by_age and self._by_age[0][0] < now:
             self._nonces.discard(self._by_age.popleft()[1])
         if presented.nonce in self._nonces:
@@ -38,9 +38,7 @@ class TicketCheck:
         self._used = UsedTickets()
 
     def presented(self, header: bytes) -> Presented:
-        """Return a signed, recent ticket, or raise ``Unauthenticated``. Cheap, since it runs before the body is
-        read.
-        """
+        """Raises ``Unauthenticated``. Cheap, since it runs before the body is read."""
         try:
             return unseal(header.decode("ascii"), self._key, self._clock.now())
         except UnicodeDecodeError as error:

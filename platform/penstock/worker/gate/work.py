@@ -20,7 +20,7 @@ from penstock.worker.gate_config import GateConfig
 
 
 def queue_of(config: GateConfig) -> AdmissionQueue:
-    """Return the gate's queue; only slots bound it until the engine has reported its KV blocks."""
+    """Only slots bound it until the engine has reported its KV blocks."""
     size = EngineSize(
         max_seqs=config.max_num_seqs,
         kv_blocks=sys.maxsize,
@@ -35,7 +35,7 @@ def queue_of(config: GateConfig) -> AdmissionQueue:
 
 
 def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apart: float, now: float) -> Work:
-    """Return the ticket's work; ``clocks_apart``: the queue's clock minus the ticket's; ``now`` is the queue's."""
+    """``clocks_apart``: the queue's clock minus the ticket's; ``now`` is the queue's."""
     prompts = max(1, ticket.prompts)
     choices = max(1, -(-ticket.sequences // prompts))
     at_once = min(prompts, max(1, int(size.max_seqs * KEPT_PART) // choices))
@@ -61,7 +61,7 @@ def work_of(ticket: Ticket, request: RequestId, size: EngineSize, *, clocks_apar
 
 
 def excess(ticket: Ticket, work: Work, size: EngineSize) -> str:
-    """Describe for the caller the need that exceeds one request's bounds; empty if the request may run."""
+    """The need that exceeds one request's bounds, in the caller's terms; empty if it may run."""
     if not work.expected_output_tokens:
         return ""
     most = most_sequences(size.max_seqs)

@@ -16,8 +16,7 @@ import pytest
 
 from penstock.apps import slos
 from penstock.connectors.keda.messages import CLASSES, SERVICE, message
-from penstock.connectors.keda.numbers import ToldNumbers
-from penstock.connectors.keda.server import PushScaler, ScalerAddress
+from penstock.connectors.keda.server import PushScaler, ScalerAddress, ToldNumbers
 from penstock.connectors.kubernetes import names
 from penstock.connectors.kubernetes.pools import read
 from penstock.connectors.kubernetes.steps import told_numbers

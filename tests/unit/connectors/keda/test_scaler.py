@@ -19,8 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from grpc_tools import protoc
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.connectors.keda.numbers import ToldNumbers
-from penstock.connectors.keda.server import PushScaler, ScalerAddress
+from penstock.connectors.keda.server import PushScaler, ScalerAddress, ToldNumbers
 from penstock.domain.clock import SystemClock
 from penstock.telemetry.metrics import Metrics
 from penstock.tls.authority import KeyPair

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.connectors.kubernetes.cached import MOST_NODES, CachingNodes
+from penstock.connectors.kubernetes.fleet import MOST_NODES, CachingNodes
 from penstock.domain.ids import VersionId
 
 CHAT = VersionId("chat@0")

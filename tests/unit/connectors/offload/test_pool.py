@@ -14,7 +14,7 @@ from tests.support.gateways.server import on_uvloop
 
 CHILD = """
 import os, sys, time
-from penstock.connectors.offload.frames import serve
+from penstock.connectors.offload.pool import serve
 def answer(frame):
     if frame == b"die":
         os._exit(1)

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 
-from penstock.connectors.prometheus.client import Prometheus, Span
+from penstock.connectors.prometheus.client import Prometheus, QuerySpan
 from penstock.domain.command_error import CommandError
 from penstock.telemetry.series import Sample, Series
 
@@ -59,7 +59,7 @@ def test_a_range_query_gives_series_with_their_points() -> None:
     """A range query sends its span and gives points in order, unknown ones among them."""
     seen: list[httpx.Request] = []
     matrix = [{"metric": {"a": "b"}, "values": [[10, "1"], [15, "NaN"]]}]
-    found = answering("matrix", matrix, seen).range("x", Span(begin=10, end=20, step_s=5))
+    found = answering("matrix", matrix, seen).range("x", QuerySpan(begin=10, end=20, step_s=5))
     assert found == (Series(labels={"a": "b"}, points=((10.0, 1.0), (15.0, None))),)
     assert parse_qs(seen[0].content.decode()) == {
         "query": ["x"],

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from penstock.connectors.prometheus import configuration
-from penstock.connectors.prometheus.configuration import Scraping, Target
+from penstock.connectors.prometheus.configuration import ScrapeTarget, Scraping
 from tests.support.monitoring.prometheus import program
 from tests.support.tree import ROOT
 
 TARGETS = [
-    Target(address="127.0.0.1:9464", labels={"role": "gateway", "instance": "gateway-1"}),
-    Target(address="127.0.0.1:40001", labels={"role": "worker", "instance": "m-1", "version": "m@0123"}),
+    ScrapeTarget(address="127.0.0.1:9464", labels={"role": "gateway", "instance": "gateway-1"}),
+    ScrapeTarget(address="127.0.0.1:40001", labels={"role": "worker", "instance": "m-1", "version": "m@0123"}),
 ]
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.connectors.records.folder import SEGMENT_S, SWEEP_EVERY_S, Bounds, RecordFolder
+from penstock.connectors.records.folder import SEGMENT_S, SWEEP_EVERY_S, FolderBounds, RecordFolder
 from penstock.domain.serving.report import Waited
 from penstock.domain.serving.request_record import Choice, Considered, Refusal, RequestRecord, Tried
 from tests.support.clock import ManualClock
 
 DAY_S = 86_400.0
-BOUNDS = Bounds(most_bytes=1 << 20, keep_s=7 * DAY_S)
+BOUNDS = FolderBounds(most_bytes=1 << 20, keep_s=7 * DAY_S)
 
 
 def record(name: str, **more: object) -> RequestRecord:
@@ -22,7 +22,7 @@ def record(name: str, **more: object) -> RequestRecord:
 class Site:
     """A folder, and processes that come and go over it."""
 
-    def __init__(self, folder: Path, bounds: Bounds = BOUNDS) -> None:
+    def __init__(self, folder: Path, bounds: FolderBounds = BOUNDS) -> None:
         self.folder, self.bounds, self.clock, self.lost = folder, bounds, ManualClock(), 0
 
     def process(self) -> RecordFolder:

@@ -24,6 +24,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
 from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import Usage
+from penstock.filters.intervention import Intervention
 from tests.support.clock import ManualClock
 
 PRICE = Price(prompt_per_mtok=MicroUsd(100_000), cached_per_mtok=MicroUsd(50_000), output_per_mtok=MicroUsd(200_000))
@@ -46,6 +47,10 @@ class Sink:
             if self.is_down and i >= len(rows) // 2:
                 raise StoreUnavailable
             self.rows.setdefault(row.request, row)
+
+    async def record(self, interventions: Sequence[Intervention]) -> None:
+        """Refuse all: no test of rows writes any."""
+        assert not interventions
 
 
 def opening(name: str, prompt: int = 10) -> Opening:

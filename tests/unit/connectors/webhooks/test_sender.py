@@ -10,7 +10,7 @@ from time import monotonic
 
 import pytest
 
-from penstock.connectors.webhooks import resolver, sender
+from penstock.connectors.webhooks import sender
 from penstock.connectors.webhooks.sender import WebhookSender, retry_after_s
 from penstock.domain.jobs.callback_url import Address, networks
 from penstock.domain.jobs.webhook import Answer, SendError
@@ -68,7 +68,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Address]]:
             raise OSError
         return tuple(told[host])
 
-    monkeypatch.setattr(resolver, "_look_up", look_up)
+    monkeypatch.setattr(sender, "_look_up", look_up)
     return told
 
 
@@ -262,8 +262,8 @@ async def test_a_name_server_that_hangs_holds_two_of_its_tenant(monkeypatch: pyt
             ending.wait(30)
         return (ip_address("127.0.0.1"),)
 
-    monkeypatch.setattr(resolver, "_look_up", look_up)
-    names = resolver.Resolver()
+    monkeypatch.setattr(sender, "_look_up", look_up)
+    names = sender.Resolver()
     slow = [asyncio.create_task(names.addresses("slow", f"slow{i}.example")) for i in range(9)]
     async with asyncio.timeout(patient(2.0)):
         assert await names.addresses("quick", "quick.example") == (ip_address("127.0.0.1"),)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.domain.fleet.exit_code import how_it_ended
+from penstock.domain.fleet.worker import how_it_ended
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,8 @@ def test_prices_of_several_places_and_tenants_are_sound() -> None:
         {"empty": 2},
         {"cut": 2},
         {"json_broken": 1},
+        {"filtered": 1},
+        {"shown": HUGE},
         {"ttft": times(bucket=-1)},
         {"ttft": times(bucket=BUCKETS)},
         {"itl": times(count=0)},

@@ -10,7 +10,7 @@ from penstock.domain.tenancy.limits import Measure
 from penstock.domain.tenancy.tenant import KeyRing, Plan, Priority, Tenant
 from penstock.domain.tokens import Usage
 from penstock.gateway.admission.draws import Need, draws
-from penstock.gateway.admission.rebuild import rebuild
+from penstock.gateway.upkeep.accounting import rebuild
 from tests.support.clock import ManualClock
 from tests.twins.ledger import MemoryLedger
 

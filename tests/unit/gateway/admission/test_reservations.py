@@ -18,7 +18,7 @@ from penstock.domain.tenancy.tenant import OverQuota, Plan, Priority
 from penstock.domain.tokens import Usage
 from penstock.gateway.admission.draws import Need, Scope, draws
 from penstock.gateway.admission.expectation import OutputExpectation
-from penstock.gateway.admission.reservations import OVER_QUOTA, Claim, Reservation, Reservations
+from penstock.gateway.admission.reservations import OVER_QUOTA, Reservation, ReservationRequest, Reservations
 from penstock.gateway.calls.lease import Lease, Settlement
 from penstock.gateway.listener.errors import response_of
 from tests.support.clock import ManualClock
@@ -138,7 +138,7 @@ class Till:
         lease = Lease(opened_at=0.0, deadline_at=99.0)
         yields = self.plan.over_quota is OverQuota.YIELD
         cost = Cost(prompt_tokens=prompt, output_tokens=worst_case, sequences=sequences, is_counted=True)
-        claim = Claim(opening=opening, scopes=scopes, cost=cost, stream=True, yields=yields)
+        claim = ReservationRequest(opening=opening, scopes=scopes, cost=cost, stream=True, yields=yields)
         return await self.reservations.open(claim, lease)
 
     async def close(self, reservation: Reservation, output: int, outcome: Outcome = Outcome.OK) -> LedgerRow:

@@ -27,7 +27,7 @@ from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.calls.relay import Source
 from penstock.gateway.holding import Holding, HoldSettings, WakeDemand
-from penstock.gateway.holding.holding import Held
+from penstock.gateway.holding.holding import HeldCall
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples.calls import VERSION, call, principal
@@ -96,7 +96,7 @@ class Site:
         lease = Lease(opened_at=now, deadline_at=now + seconds)
         return replace(call(), principal=principal(tenant=TenantId(tenant)), lease=lease)
 
-    def place(self, tenant: str = "acme", seconds: float = 30.0) -> Held:
+    def place(self, tenant: str = "acme", seconds: float = 30.0) -> HeldCall:
         held = self.holding.place(self.call(tenant, seconds))
         assert held is not None
         return held
@@ -112,7 +112,7 @@ class Site:
         return self.metrics.registry.get_sample_value(f"{names.HOLDS.name}_total", labels) or 0.0
 
 
-def _held(held: Held, relay: StubRelay) -> Coroutine[None, None, None]:
+def _held(held: HeldCall, relay: StubRelay) -> Coroutine[None, None, None]:
     return held.until_awake(relay)  # type: ignore[arg-type]  # as much of a relay as is asked for
 
 
@@ -120,7 +120,7 @@ def _held(held: Held, relay: StubRelay) -> Coroutine[None, None, None]:
 class Waiting:
     """One request that waits."""
 
-    held: Held
+    held: HeldCall
     relay: StubRelay
     task: "asyncio.Task[None]"
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from penstock.apps import slos
-from penstock.connectors.records.folder import Bounds, RecordFolder
+from penstock.connectors.records.folder import FolderBounds, RecordFolder
 from penstock.domain.errors import OverLimit
 from penstock.domain.ids import KeyId, RequestId, TenantId
 from penstock.domain.serving.request import Api
@@ -87,7 +87,7 @@ async def test_a_key_with_another_secret_names_its_tenant() -> None:
 
 async def test_a_flood_is_explained_from_its_first_to_its_last_refusal(tmp_path: Path, clock: ManualClock) -> None:
     """Each of five thousand refusals within a second is found by its id, and the folder stays within its bytes."""
-    bounds = Bounds(most_bytes=8 << 20, keep_s=1e9)
+    bounds = FolderBounds(most_bytes=8 << 20, keep_s=1e9)
     folder, crowd = RecordFolder(tmp_path, bounds, clock), RecordFolder(tmp_path / "refused", bounds, clock)
     records = Records(folder.keep, slos.load(), clock, crowd=crowd.keep)
     asking = RecordLookup(folder, crowd)

@@ -11,6 +11,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, TenantId, WorkerId
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Tenant
+from penstock.filters.book import Book, CurrentPacks
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.routing.current import CurrentTable
@@ -28,15 +29,18 @@ class Asked:
     """A gateway's probes, and what they look at."""
 
     def __init__(self, clock: ManualClock) -> None:
-        self.table, self.drain = CurrentTable(), Drain()
+        self.table, self.packs, self.drain = CurrentTable(), CurrentPacks(), Drain()
         self.keys = Keyring(peppers=(b"p",), salt_key=b"s", now=clock.now)
         breakers = Breakers(random.Random(0))
         self.table.on_change(lambda _, after: breakers.learn(after.table.versions, after.at))
-        self.probes = Probes(table=self.table, keys=self.keys, breakers=breakers, clock=clock, drain=self.drain)
+        self.probes = Probes(
+            table=self.table, keys=self.keys, packs=self.packs, breakers=breakers, clock=clock, drain=self.drain
+        )
 
     def know(self) -> None:
         _, key = mint(TenantId("t"), pepper=b"p", now=0.0)
         self.keys.replace(KeyRing(keys=(key,), tenants=(Tenant(id=key.tenant, name="T"),)))
+        self.packs.replace(Book())
 
     def put(self, *workers: WorkerEntry, routes: tuple[Route, ...] = (ROUTE,)) -> None:
         version = replace(VERSION, workers=workers)
@@ -54,11 +58,14 @@ def gateway(clock: ManualClock) -> Asked:
 
 
 async def test_ready_says_what_is_missing(gateway: Asked) -> None:
-    """Without table or keys nobody could be served; an empty table is one, and whoever drains takes nothing."""
+    """Without table, keys or packs nobody could be served; an empty table is one, and whoever drains takes nothing."""
     assert await gateway.ask(pages.READY) == (503, "no routing table yet")
     gateway.table.swap(RoutingTable(number=1, made_at=0.0), 0.0)
     assert await gateway.ask(pages.READY) == (503, "no API keys yet")
     gateway.know()
+    gateway.probes = replace(gateway.probes, packs=CurrentPacks())
+    assert await gateway.ask(pages.READY) == (503, "no safety packs yet")
+    gateway.probes.packs.replace(Book())
     assert await gateway.ask(pages.READY) == (200, "ready")
     gateway.drain.is_on = True
     assert await gateway.ask(pages.READY) == (503, "draining")

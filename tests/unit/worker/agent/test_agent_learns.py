@@ -21,7 +21,7 @@ from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.engines.plan import LaunchPlan
-from penstock.worker.engines.process import EngineProcess, Files, Launcher
+from penstock.worker.engines.process import EngineFiles, EngineProcess, Launcher
 from tests.support import tree
 from tests.support.engines.logged import seconds
 from tests.support.gateways.dispatch import until
@@ -43,7 +43,7 @@ class Starting:
     def __init__(self, port: int) -> None:
         self._port = port
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
+    async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess:
         del launch
         files.log.touch()
         command = [sys.executable, "-m", "tests.support.engines.logged", str(self._port)]

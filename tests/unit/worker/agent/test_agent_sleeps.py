@@ -27,7 +27,7 @@ from penstock.worker.agent.gate_client import GateClient, GateState
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy, Watch
 from penstock.worker.engines.plan import LaunchPlan
-from penstock.worker.engines.process import EngineProcess, Files, Launcher
+from penstock.worker.engines.process import EngineFiles, EngineProcess, Launcher
 from penstock.worker.engines.translate import EngineNumbers
 from tests.support.gateways.dispatch import until
 from tests.support.samples import control_plane as things
@@ -91,7 +91,7 @@ class StubLauncher:
     def is_warm(self) -> bool:
         return True
 
-    async def start(self, launch: LaunchPlan, files: Files) -> EngineProcess:
+    async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess:
         command = [sys.executable, "-c", "import time; time.sleep(600)"]
         process = subprocess.Popen(command, start_new_session=True)  # noqa: ASYNC220  as the real ones do
         self.started.append(process.pid)

@@ -6,12 +6,12 @@ import pytest
 
 from penstock.domain.errors import InvalidField
 from penstock.domain.models.curves import MOST_DISTURBED, Origin
-from penstock.domain.models.steps import Batch
+from penstock.domain.models.steps import StepBatch
 from penstock.worker.agent.learning import EVERY_S, FIRST_STEPS, GROWN, Learning, curve_of
 from tests.support.clock import ManualClock
 from tests.support.samples.curves import SMOLLM2
 
-BATCHES = [Batch(b, p, b * c, p * p / 2) for b in (1, 4, 16) for p in (0, 64) for c in (50, 500)]
+BATCHES = [StepBatch(b, p, b * c, p * p / 2) for b in (1, 4, 16) for p in (0, 64) for c in (50, 500)]
 
 
 def told(steps: int = 1000, *, factor: float = 1.0, known: int = len(BATCHES), disturbed: int = 0) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def test_a_log_becomes_a_curve() -> None:
     found = curve_of(told(), Origin.SERVED, 5000.0)
     assert (found.hardware, found.origin, found.measured_at, found.points) == ("cpu x1", Origin.SERVED, 5000.0, 12)
     assert found.error_p90 < 1e-3
-    assert found.model.of(Batch(8, 0, 800)) == pytest.approx(SMOLLM2.of(Batch(8, 0, 800)), rel=0.01)
+    assert found.model.of(StepBatch(8, 0, 800)) == pytest.approx(SMOLLM2.of(StepBatch(8, 0, 800)), rel=0.01)
 
 
 def test_a_busy_machine_gives_no_curve() -> None:

@@ -17,9 +17,9 @@ async def page() -> tuple[int, str, bytes]:
     return 200, "text/plain", b"hello"
 
 
-async def get(port: int, path: str, method: str = "GET", timeout_s: float = 2.0) -> wire.Answer:
+async def get(port: int, path: str, method: str = "GET", timeout_s: float = 2.0) -> wire.HttpAnswer:
     return await wire.send(
-        wire.Call(url=f"http://127.0.0.1:{port}{path}", method=method, headers={"x-a": "b"}, timeout_s=timeout_s)
+        wire.HttpCall(url=f"http://127.0.0.1:{port}{path}", method=method, headers={"x-a": "b"}, timeout_s=timeout_s)
     )
 
 
@@ -54,7 +54,7 @@ def test_the_end_closes_who_has_asked_nothing_yet() -> None:
         assert silent.recv(1) == b""
 
 
-async def answering(raw: bytes, *, timeout_s: float = 2.0) -> wire.Answer:
+async def answering(raw: bytes, *, timeout_s: float = 2.0) -> wire.HttpAnswer:
     """Call a peer that answers with these bytes and closes, or, without bytes, stays silent."""
     is_done = asyncio.Event()
 

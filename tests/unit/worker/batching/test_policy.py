@@ -15,11 +15,11 @@ from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.batches import Arrival, Played, play
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
-from penstock.worker.batching.policy import Device, Policy
+from penstock.worker.batching.policy import DeviceState, Policy
 from penstock.worker.batching.settings import BatchSettings, Caps, Prior
 from tests.support.samples.batches import KEY, affine, item
 
-IDLE, BUSY = Device(0, 0.0, 0.0), Device(1, 0.0, 1.0)
+IDLE, BUSY = DeviceState(0, 0.0, 0.0), DeviceState(1, 0.0, 1.0)
 DEVICE = affine()
 SETTINGS = BatchSettings(
     max_items=8,
@@ -106,7 +106,7 @@ def test_a_budget_of_tokens_bounds_a_batch_with_its_padding() -> None:
 def test_the_earliest_deadline_starts_a_batch_in_time() -> None:
     """It starts the predicted compute and the margin before that, and not sooner."""
     policy = a_policy(in_flight=2)
-    busy = Device(1, 0.0, inf)
+    busy = DeviceState(1, 0.0, inf)
     waiting(policy, item(deadline_at=0.08), item())
     decision = policy.decide(0.0, busy)
     assert decision.batch is None
@@ -155,10 +155,10 @@ def test_the_second_batch_in_flight_starts_shortly_before_the_first_ends() -> No
     """Its copy goes beside the first one's compute; sooner it would only keep others out."""
     policy = a_policy(in_flight=2, ahead_s=0.004)
     waiting(policy, item())
-    decision = policy.decide(0.0, Device(1, 0.0, 0.05))
+    decision = policy.decide(0.0, DeviceState(1, 0.0, 0.05))
     assert decision.batch is None
     assert decision.look_at == pytest.approx(0.046)
-    assert policy.decide(0.046 + STEP, Device(1, 0.0, 0.05)).batch is not None
+    assert policy.decide(0.046 + STEP, DeviceState(1, 0.0, 0.05)).batch is not None
 
 
 def test_who_cannot_be_in_time_costs_nobody_else_the_deadline() -> None:

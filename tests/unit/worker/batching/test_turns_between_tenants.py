@@ -8,12 +8,12 @@ from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
-from penstock.worker.batching.policy import BESIDE_PART, Batch, Device, Policy
+from penstock.worker.batching.policy import BESIDE_PART, Batch, DeviceState, Policy
 from penstock.worker.batching.settings import BatchSettings
 from penstock.worker.batching.tenants import ACTIVE_S, Tenants
 from tests.support.samples.batches import KEY, item
 
-IDLE = Device(0, 0.0, 0.0)
+IDLE = DeviceState(0, 0.0, 0.0)
 SHORT, LONG = replace(KEY, bucket=16), replace(KEY, bucket=256)
 SETTINGS = BatchSettings(max_items=32, slo_s=0.2)
 ANN, BOB = TenantId("ann"), TenantId("bob")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from penstock.worker.engines import lifeline
-from penstock.worker.engines.address import short
+from penstock.worker.engines.lifeline import short
 from penstock.worker.engines.plan import LaunchPlan
-from penstock.worker.engines.process import CannotFork, EngineProcess, Files, Forking
+from penstock.worker.engines.process import CannotFork, EngineFiles, EngineProcess, Forking
 from penstock.worker.gate_config import GateConfig
 
 pytestmark = pytest.mark.integration
@@ -105,7 +105,7 @@ async def test_a_parent_that_is_not_there_refuses(tmp_path: Path, is_dead: bool,
     launch = LaunchPlan(argv=(), environment=(), gate=gate)
     began = time.monotonic()
     with pytest.raises(CannotFork):
-        await forking.start(launch, Files(plan=tmp_path / "p", log=tmp_path / "l", pid=tmp_path / "i"))
+        await forking.start(launch, EngineFiles(plan=tmp_path / "p", log=tmp_path / "l", pid=tmp_path / "i"))
     assert time.monotonic() - began < within_s
     assert open_files() == open_before
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.domain.models.steps import Batch
+from penstock.domain.models.steps import StepBatch
 from penstock.steps.log import BELIEVED, StepLog
 from penstock.worker.engines.step_log import ask, batch_of, told, waited_s
 
@@ -21,15 +21,15 @@ class Request:
 @pytest.mark.parametrize(
     ("step", "request_", "batch"),
     [
-        (1, Request(100, 151), Batch(1, 0, 150, 0.0)),
-        (64, Request(100, 64), Batch(0, 64, 0, 2048.0)),
-        (36, Request(100, 100), Batch(0, 36, 0, 36 * (64 + 18))),
-        (1, Request(100, 100), Batch(0, 1, 0, 99.5)),
-        (120, Request(100, 120), Batch(0, 120, 0, 7200.0)),
+        (1, Request(100, 151), StepBatch(1, 0, 150, 0.0)),
+        (64, Request(100, 64), StepBatch(0, 64, 0, 2048.0)),
+        (36, Request(100, 100), StepBatch(0, 36, 0, 36 * (64 + 18))),
+        (1, Request(100, 100), StepBatch(0, 1, 0, 99.5)),
+        (120, Request(100, 120), StepBatch(0, 120, 0, 7200.0)),
     ],
     ids=["decode", "first chunk", "later chunk", "last prompt token", "read again after preemption"],
 )
-def test_a_request_counts_by_what_the_step_does_for_it(step: int, request_: Request, batch: Batch) -> None:
+def test_a_request_counts_by_what_the_step_does_for_it(step: int, request_: Request, batch: StepBatch) -> None:
     """A decode reads its context; prompt tokens attend to those before them."""
     assert batch_of({"a": step}, {"a": request_}) == batch
 
@@ -37,7 +37,7 @@ def test_a_request_counts_by_what_the_step_does_for_it(step: int, request_: Requ
 def test_a_step_is_the_sum_of_its_requests() -> None:
     """Two that decode and a prompt beside them."""
     requests = {"a": Request(10, 31), "b": Request(20, 51), "c": Request(40, 40)}
-    assert batch_of({"a": 1, "b": 1, "c": 40}, requests) == Batch(2, 40, 80, 800.0)
+    assert batch_of({"a": 1, "b": 1, "c": 40}, requests) == StepBatch(2, 40, 80, 800.0)
 
 
 def test_the_first_call_says_that_the_engine_is_warm() -> None:
@@ -46,7 +46,7 @@ def test_the_first_call_says_that_the_engine_is_warm() -> None:
     assert told(log, "cpu x1", forget=False)["points"] == []
     assert log.is_on
     for at in range(BELIEVED):
-        log.planned(Batch(2, 0, 100), float(at), 0.0)
+        log.planned(StepBatch(2, 0, 100), float(at), 0.0)
         log.ended(at + 0.5, 0.0)
     found = json.loads(json.dumps(told(log, "cpu x1", forget=False)))
     assert found == {"hardware": "cpu x1", "steps": 3, "disturbed": 0, "points": [[2, 0, 100, 0.0, 0.5]]}

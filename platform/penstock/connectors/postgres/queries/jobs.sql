@@ -201,4 +201,5 @@ delete from job where batch = $1 and state not in ('queued', 'running') returnin
 -- name: shape
 select (select coalesce(sum(jobs), 0)::bigint from job_enqueued) as jobs,
        (select coalesce(min(since), 0) from job_lane where is_ready) as oldest_at,
-       (select coalesce(min(deadline_at), 0) from job_lane where is_ready) as due_at
+       (select coalesce(min(deadline_at), 0) from job_lane where is_ready) as due_at,
+       oldest_transaction_s() as oldest_transaction_s

@@ -36,6 +36,8 @@ grant insert on arm_second to penstock_gateway, penstock_runner;
 grant execute on function add_alias_requests(text[], bigint[]) to penstock_gateway, penstock_runner;
 grant execute on function add_agreements(jsonb) to penstock_gateway, penstock_runner;
 grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway, penstock_runner;
+grant select on safety_pack, safety_choice, safety_floor to penstock_gateway, penstock_runner;
+grant insert, select (request, number) on intervention to penstock_gateway, penstock_runner;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 grant select, insert, update, delete on webhook_endpoint to penstock_gateway;
 grant select, update, delete on webhook_delivery to penstock_gateway, penstock_runner;
@@ -58,6 +60,11 @@ grant execute on function job_end_queued(double precision, int) to penstock_runn
 grant execute on function job_end_overdue(double precision) to penstock_runner;
 grant execute on function job_recover() to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
+grant execute on function oldest_transaction_s() to penstock_runner;
+
+-- Tenants' keys are made with the first thing that is sealed; controllers rotate, wrap anew and shred them.
+grant select, insert on tenant_key to penstock_gateway, penstock_runner;
+grant insert, update, delete on tenant_key to penstock_controller;
 
 -- Gateways keep and delete files; runners write outputs, and drop rows whose bytes are gone.
 grant select, insert, update on file to penstock_gateway, penstock_runner;
@@ -68,6 +75,8 @@ grant select, insert, delete on stored_response, response_events to penstock_gat
 
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;
+grant insert on safety_pack, safety_choice, safety_floor to penstock_controller;
+grant delete on intervention to penstock_controller;
 grant insert on model_version, alias_route, auto_alias, version_tenants, audit_event to penstock_controller;
 grant insert, update on api_key, tenant, org, deployment, version_curve, platform to penstock_controller;
 grant insert, update, delete on worker_lease to penstock_controller;
@@ -84,5 +93,6 @@ grant execute on function audit_move(bigint) to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.
 grant select on ledger, ledger_sum, outcome_sum, forgiven_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, auto_alias, deployment,
-    routing_table, audit_link, audit_segment, audit_pending to penstock_auditors;
+    routing_table, safety_pack, safety_choice, safety_floor, intervention, audit_link, audit_segment,
+    audit_pending to penstock_auditors;
 grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan, successor) on api_key to penstock_auditors

@@ -23,3 +23,19 @@ select
             from org
         )
     ) as body
+
+-- name: safety_stamp
+select coalesce((select max(number) from safety_choice), 0) + coalesce((select max(number) from safety_floor), 0)
+
+-- name: safety_read
+select
+    coalesce((select max(number) from safety_choice), 0)
+        + coalesce((select max(number) from safety_floor), 0) as stamp,
+    jsonb_build_object(
+        'packs', (
+            select coalesce(jsonb_agg(jsonb_build_object('digest', digest, 'pack', pack) order by id), '[]')
+            from safety_pack
+            where digest in (select distinct on (id) digest from safety_choice order by id, number desc)
+        ),
+        'floor', coalesce((select to_jsonb(packs) from safety_floor order by number desc limit 1), '[]')
+    ) as body

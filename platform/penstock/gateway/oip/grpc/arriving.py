@@ -21,9 +21,8 @@ async def _content() -> None: ...
 
 
 async def arrived(read: Read, client: Client, within_s: float | None, ask: Ask = _content) -> bytes | None:
-    """Return the next message, or None if none will come; raises ``RequestTimedOut``.
-
-    ``ask`` may refuse a large message before it is read.
+    """None if no message will come; raises ``RequestTimedOut``. ``ask`` may refuse a large message before it is
+    read.
     """
     call = _Arriving(ask)
     client.waits(call, within_s)
@@ -58,7 +57,7 @@ class _Arriving:
             self._task.cancel()
 
     def raise_refusal(self) -> None:
-        """Raise the refusal, unless the client's leaving cancelled the task, too."""
+        """Unless the client's leaving cancelled the task, too."""
         if self._error is not None and self._task.uncancel() <= self._cancels:
             raise self._error from None
 

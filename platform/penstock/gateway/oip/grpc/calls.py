@@ -37,17 +37,13 @@ Handler = Any
 
 
 class RpcCaller(NamedTuple):
-    """A call's metadata, the principal if its key is valid, and its connection."""
-
     headers: Headers
     who: Principal | None
     client: Client
 
 
 class Calls(grpc.GenericRpcHandler):
-    """Holds the handlers of one server's methods, and bounds all calls; the limit is that of HTTP connections.
-
-    Handlers of the methods ``inference`` get the ``RpcCaller`` and read messages themselves. Handlers are added here
+    """Handlers of the methods ``inference`` get the ``RpcCaller`` and read messages themselves. Handlers are added here
     and not to the server: an interceptor would cost several coroutines for each call.
     """
 
@@ -68,7 +64,6 @@ class Calls(grpc.GenericRpcHandler):
         """Do nothing: generated code names each handler twice."""
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler:
-        """Return the method's handler within the bounds; None for an unknown method."""
         method = handler_call_details.method
         if method not in self._bounded:
             found = (one.service(handler_call_details) for one in self._handlers)
@@ -120,7 +115,7 @@ class Calls(grpc.GenericRpcHandler):
         return self._strangers, caller.client.address
 
     async def _message(self, caller: RpcCaller, context: Context, decode: Decode) -> object:
-        """Return the message of a call other than inference, bounded like an HTTP head."""
+        """For calls other than inference, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
             message = await arrived(context.read, caller.client, self._edge.limits.header_timeout_s)
@@ -171,7 +166,6 @@ def headers_of(context: Context) -> Headers:
 
 
 async def refuse(edge: Services, context: Context, error: PenstockError) -> None:
-    """Count, log and record a call's refusal, and end the call."""
     request_id = RequestId(f"req-{edge.ids()}")
     claim = head.claim(dict(headers_of(context)), edge.identity.claimed)
     edge.observer.refused(error, request_id, claim)
@@ -180,6 +174,5 @@ async def refuse(edge: Services, context: Context, error: PenstockError) -> None
 
 
 async def abort(context: Context, error: PenstockError, request_id: str, told: Headers) -> None:
-    """End a call with an error; raises grpc's abort exception."""
     trailers = status.trailers_of(error, RequestId(request_id), told)
     await context.abort(status.code_of(error), error.message, trailers)

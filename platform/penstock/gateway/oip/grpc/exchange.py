@@ -110,7 +110,6 @@ class RpcExchange(RequestExchange):
         return Named(model=model, version=self._way_back.version, id=name)
 
     def _answer(self, raw: bytes) -> InferAnswer | None:
-        """Return the API's answer translated; None if the request was refused."""
         assert self._found is not None  # noqa: S101  the request was read; tells mypy
         assert self._asked is not None  # noqa: S101
         try:
@@ -153,7 +152,6 @@ class UnaryExchange(RpcExchange):
 
     @property
     def told(self) -> Headers:
-        """Return facts about a refused request, for the trailers."""
         return self._told()
 
     @property

@@ -106,7 +106,7 @@ class Received:
 
 
 def packed_head(head: bytes) -> tuple[bytes, list[bytes]]:
-    """Return a message without element-wise contents, and these contents in binary form; raises ``BadRequest``."""
+    """Return a message without element-wise contents, and these in binary form; raises ``BadRequest``."""
     received = Received(head, [])
     blobs = [bytes(one.data) for one in received.request().inputs]
     for given in received.message.inputs:
@@ -118,7 +118,7 @@ def packed_head(head: bytes) -> tuple[bytes, list[bytes]]:
 
 
 def check_told(head: bytes) -> None:
-    """Raise ``BodyTooLarge`` if a head has more bytes than names, shapes and parameters may have."""
+    """Bytes that names, shapes and parameters may have; raises ``BodyTooLarge``."""
     if len(head) > MAX_TOLD_BYTES:
         raise BodyTooLarge(f"names, shapes and parameters take more than {MAX_TOLD_BYTES} bytes")
 
@@ -153,7 +153,7 @@ def _parameters(given: Mapping[str, Any]) -> Parameters:
 
 
 def parted(data: bytes) -> tuple[bytes, list[memoryview]]:
-    """Split a request by its outermost fields into message and raw contents; raises ``MalformedBody``."""
+    """By outermost fields, into message and raw contents; raises ``MalformedBody``."""
     view, at, begin = memoryview(data), 0, 0
     kept: list[memoryview] = []
     raw: list[memoryview] = []
@@ -174,7 +174,7 @@ def parted(data: bytes) -> tuple[bytes, list[memoryview]]:
 
 
 def _end(data: bytes, kind: int, at: int) -> int:
-    """Return the end offset of the field with its value at ``at``."""
+    """Return the end of the field with its value at ``at``."""
     if kind == _VARINT:
         return _varint(data, at)[1]
     if kind == _DELIMITED:
@@ -209,14 +209,13 @@ def written(answer: InferAnswer, named: Named) -> bytes:
 
 
 def streamed(answer: InferAnswer, named: Named, error: str = "") -> bytes:
-    """Return one message of a streamed answer: a piece, or an error."""
     pieces = _pieces(answer, named)
     told = CLASSES["ModelStreamInferResponse"](error_message=error).SerializeToString()
     return b"".join((told, _prefix(_STREAMED, sum(map(len, pieces))), *pieces))
 
 
 class Piece:
-    """The messages of one streamed answer: the data of its only ``BYTES`` tensor vary, the rest is encoded once."""
+    """The data of the only ``BYTES`` tensor vary, the rest is encoded once."""
 
     __slots__ = ("_head",)
 

@@ -36,7 +36,6 @@ class RpcReply:
 
     @property
     def started(self) -> bool:
-        """True once a part of the answer was sent, or is about to be."""
         return self._is_started
 
     @property
@@ -73,7 +72,7 @@ class RpcReply:
         self._on_gone = self._on_pause = self._on_resume = _nothing
 
     def part(self) -> None:
-        """Drop references after the end, which avoids a cycle for the garbage collector."""
+        """Drop references, which avoids a cycle for the garbage collector."""
         self._forget()
 
 
@@ -87,7 +86,6 @@ class WholeReply(RpcReply):
         self._pieces.append(data)
 
     def finish(self) -> None:
-        """Deliver the answer, if there is one and the client is connected."""
         if not self._is_over:
             self._is_over = True
             self._forget()
@@ -146,7 +144,7 @@ class Said:
 
 
 class TextReply(RpcReply):
-    """A streamed answer: takes the events of a completion, and gives its text."""
+    """Takes the events of a completion, and gives their text."""
 
     def __init__(self, outbox: Outbox, model: str, caller_id: str, buffer_bytes: int) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ V1 = V1ALPHA.replace("v1alpha", "v1")
 
 
 def reflect(server: Calls, services: Iterable[str], pool: descriptor_pool.DescriptorPool) -> None:
-    """Add reflection for these services, which ``pool`` describes, and for reflection itself."""
+    """``pool`` describes the services; reflection itself is added, too."""
     for file in (reflection_pb2.DESCRIPTOR.serialized_pb, _v1().SerializeToString()):
         pool.AddSerializedFile(file)
     told = reflection.aio.ReflectionServicer((*services, V1, V1ALPHA), pool=pool)
@@ -93,8 +93,6 @@ def _ms(seconds: float) -> int:
 
 
 class RpcServer:
-    """The gRPC server; it serves from ``start`` until ``drain`` has ended."""
-
     def __init__(self, edge: Services, facts: Facts) -> None:
         self._service, self._facts, self._limits = OpenInference(edge, facts), facts, edge.limits
         self._edge = edge
@@ -117,7 +115,7 @@ class RpcServer:
         return await relay.start(host, port)
 
     async def drain(self) -> None:
-        """Refuse new calls, let running ones end within the grace, cut off the rest."""
+        """Running calls end within the grace; the rest is cut off."""
         server, self._server, relay = self._server, None, self._relay
         if server is None or relay is None:
             return

@@ -35,8 +35,6 @@ INFERENCE = frozenset({f"/{SERVICE}/ModelInfer", f"/{SERVICE}/ModelStreamInfer"}
 
 
 class Handler(Protocol):
-    """Answers a call other than inference, from caller and message."""
-
     def __call__(self, who: Principal, asked: Any) -> bytes: ...  # noqa: ANN401  a message of the pool
 
 
@@ -88,14 +86,14 @@ class OpenInference:
 
     @property
     def patience_s(self) -> float:
-        """The seconds that a stream may take for its first request, as on an idle HTTP connection."""
+        """A stream's wait for its first request, as on an idle HTTP connection."""
         return self._edge.limits.keep_alive_s
 
     def exchange(self, headers: Headers, raw: bytes, context: Context, outbox: Outbox) -> StreamedExchange:
         return StreamedExchange(self._edge, headers, raw, context.time_remaining(), outbox)
 
     def begin(self, exchange: RpcExchange) -> "asyncio.Task[None]":
-        """Answer in a separate task: a disconnect ends the request through its reply, not by cancellation."""
+        """In a separate task: a disconnect ends the request through its reply, not by cancellation."""
         task = asyncio.get_running_loop().create_task(exchange.run(self._edge.corridor.serve))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -115,7 +113,7 @@ class OpenInference:
     # -- questions ---------------------------------------------------------------------------
 
     def _plain(self, answer: Handler, *, is_open: bool = False) -> Callable[[str], Callable[..., Awaitable[bytes]]]:
-        """Return a handler for calls other than inference; with ``is_open`` they need no key."""
+        """For calls other than inference; with ``is_open`` they need no key."""
 
         def make(name: str) -> Callable[..., Awaitable[bytes]]:
             kind = CLASSES[f"{name}Request"]
@@ -169,9 +167,8 @@ class OpenInference:
 
 
 class _StreamCall:
-    """One ``ModelStreamInfer``: starts requests as they arrive, and one writer sends messages as they are made.
-
-    ``ask`` may refuse a large request while it still arrives.
+    """Starts requests as they arrive; one writer sends messages. ``ask`` may refuse a large request while it still
+    arrives.
     """
 
     def __init__(
@@ -183,7 +180,6 @@ class _StreamCall:
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def run(self) -> None:
-        """Serve until all requests are answered or the client has left."""
         taking = asyncio.get_running_loop().create_task(self._take())
         last: StreamedExchange | None = None
         client, task = self._caller.client, asyncio.current_task()
@@ -206,7 +202,6 @@ class _StreamCall:
             self._context.set_trailing_metadata(status.metadata(last.trailers))
 
     async def _take(self) -> StreamedExchange | None:
-        """Start requests as they arrive; close the outbox after the last answer."""
         read, last, number = self._context.read, None, 0
         try:
             while True:
@@ -239,13 +234,13 @@ class _StreamCall:
 
 
 def _tell(over: "asyncio.Future[None]", _: "asyncio.Task[None]") -> None:
-    """Set ``over`` when a request's task ends; ``asyncio.shield`` would cost two more futures per call."""
+    """``asyncio.shield`` would cost two more futures per call."""
     if not over.done():
         over.set_result(None)
 
 
 def leave(exchange: RpcExchange, context: Context) -> None:
-    """End the request of a call that has ended, unless its deadline is about to end it."""
+    """Unless the call's deadline is about to end it."""
     left = context.time_remaining()
     if left is None or left > 0:
         exchange.lost()

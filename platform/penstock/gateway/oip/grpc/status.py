@@ -23,7 +23,6 @@ def code_of(error: PenstockError) -> StatusCode:
 
 
 def trailers_of(error: PenstockError, request_id: RequestId, told: Headers) -> Metadata:
-    """Return the trailers; ``told`` are known facts about the request."""
     _, headers, _ = response_of(error, request_id)
     plain = [(b"x-request-id", request_id.encode()), (b"x-penstock-code", error.code.encode()), *headers, *told]
     return (*metadata(plain), (DETAILS, details(error, request_id)))

@@ -59,9 +59,7 @@ class _Table(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, kw_only=True)
 class Kind:
-    """One kind of an object: its fields; ``says`` is the refusal of the whole kind. ``required`` fields may not be
-    null.
-    """
+    """``says`` is the refusal of the whole kind; ``required`` fields may not be null."""
 
     fields: "dict[str, Field]"
     required: tuple[str, ...] = ()
@@ -72,7 +70,7 @@ class Kind:
 
 @dataclass(slots=True, kw_only=True)
 class Field:
-    """One field with its verdict; ``plain`` are the Python types of values that need no further check."""
+    """``plain`` are the Python types of values that need no further check."""
 
     path: str
     verdict: str
@@ -96,7 +94,7 @@ class Field:
         return self.verdict == "served"
 
     def is_plain(self, one: object) -> bool:
-        """Tell whether this is an object of a named kind, as most messages are, and no value needs a further check."""
+        """An object of a named kind, as most messages are, needs no further check."""
         if type(one) is not dict or not self.key or not self.is_served:
             return False
         said = one.get(self.key)

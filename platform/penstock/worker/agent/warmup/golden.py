@@ -18,7 +18,7 @@ _SHOWN_CHARS = 120
 
 
 async def check(manifest: Manifest, ask: Ask) -> str:
-    """Ask all golden prompts; return the fault of the first wrong answer, empty if all are right."""
+    """The first wrong answer's fault, empty if all are right."""
     judge = _JUDGES[manifest.task]
     for number, golden in enumerate(manifest.golden, 1):
         fault = await judge(golden, manifest, ask)
@@ -68,7 +68,7 @@ def _vectors(answer: Mapping[str, object]) -> list[list[float]]:
 
 
 def _cosine(a: Iterable[float], b: Iterable[float]) -> float:
-    """Return the cosine of two vectors; NaN if one has a NaN, which fails every comparison."""
+    """NaN if a vector has one, which fails every comparison."""
     a, b = list(a), list(b)
     lengths = math.hypot(*a) * math.hypot(*b)
     return sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths else math.nan

@@ -22,9 +22,8 @@ _NO_JSON = "JSON compliant"
 
 
 async def fault(manifest: Manifest, ask: Ask) -> str:
-    """Generate a few tokens; return the fault in their log probabilities, empty if they are finite.
-
-    The prompt is the manifest's first golden one. Raises the errors of ``Ask``.
+    """Generates a few tokens; empty if the probabilities are finite. The prompt is the manifest's first golden one.
+    Raises the errors of ``Ask``.
     """
     prompt = manifest.golden[0].prompt if manifest.golden else list(range(1, 1 + PROBE_TOKENS))
     body = {"prompt": prompt, "max_tokens": PROBE_TOKENS, "min_tokens": 1, "logprobs": 1, "temperature": 0}

@@ -33,7 +33,7 @@ CALLERS_ASK: tuple[Body, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """Request bodies to send at once. An engine may refuse ``optional`` ones: not every model supports grammars."""
+    """Bodies to send at once. An engine may refuse ``optional`` ones: not every model supports grammars."""
 
     api: Api
     bodies: tuple[Body, ...]
@@ -63,7 +63,7 @@ def rounds(task: Task, engine: EngineSettings) -> tuple[Round, ...]:
 
 
 def _asked(max_num_seqs: int) -> tuple[Body, ...]:
-    """Return the request options to try; several sequences only if the engine runs them at once."""
+    """Several sequences only if the engine runs them at once."""
     return tuple(asked for asked in CALLERS_ASK if asked.get("n", 1) == 1 or max_num_seqs > 1)
 
 

@@ -15,18 +15,14 @@ class EngineRefused(EngineError):
 
 
 class Ask(Protocol):
-    """Sends a JSON body to an API path of the engine and returns the JSON answer."""
-
-    async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
-        """Send the body and return the answer; raises ``OSError``, ``EngineRefused`` or another ``EngineError``."""
-        ...
+    async def __call__(self, path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]: ...
 
 
 TIMEOUT_S = 120.0
 
 
 async def work_through(task: Task, engine: EngineSettings, ask: Ask) -> None:
-    """Send all rounds; raises errors of ``ask``, except refusals of optional bodies."""
+    """Raises errors of ``ask``, except refusals of optional bodies."""
     for each in rounds(task, engine):
         needed = (ask(each.api, body, TIMEOUT_S) for body in each.bodies)
         await asyncio.gather(*needed, *(_unless_refused(ask, each, body) for body in each.optional))

@@ -144,9 +144,7 @@ class App:
         return answered
 
     def _given(self, body: bodies.Body, scope: Message) -> Sequence[Given]:
-        """Return the request's items. If the model can't take a probe's token ids, return the handler's example
-        instead.
-        """
+        """The handler's example if the model can't take a probe's token ids."""
         if body.is_example:
             return self._service.examples(body.examples)
         given = bodies.items(body)
@@ -185,7 +183,7 @@ def _failed(status: int, error: PenstockError, *headers: tuple[bytes, bytes], re
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """Return the request body, which the gate bounds; None if the client left."""
+    """None if the client left; the gate bounds it."""
     parts: list[bytes] = []
     while True:
         message = await receive()

@@ -43,7 +43,7 @@ class Body(msgspec.Struct, frozen=True):
 
     @property
     def is_example(self) -> bool:
-        """True for a platform probe, which is answered with the handler's own inputs."""
+        """A platform probe is answered with the handler's own inputs."""
         return self.input is None and 0 < self.examples <= MOST_EXAMPLES
 
 
@@ -62,7 +62,6 @@ def read(raw: bytes) -> Body:
 
 
 def items(body: Body) -> Sequence[Given]:
-    """Return the items of a body; raise ``InvalidField`` if it has none."""
     if not body.input:
         raise InvalidField("input is required and must not be empty", param="input")
     if isinstance(body.input, str):
@@ -78,7 +77,7 @@ def _wrong_input() -> InvalidField:
 
 
 def form_of(body: Body) -> Callable[[list[float]], object]:
-    """Return the function that encodes a vector as the body asks; raises ``InvalidField``."""
+    """Encodes a vector as the body asks; raises ``InvalidField``."""
     if body.dimensions is not None:
         raise InvalidField("this model's embeddings have a fixed length: leave dimensions out", param="dimensions")
     if body.encoding_format == "base64":
@@ -89,7 +88,7 @@ def form_of(body: Body) -> Callable[[list[float]], object]:
 
 
 def numbers(row: Features, settings: HandlerSettings) -> list[float]:
-    """Return the first declared output as numbers; raises ``EngineError`` if it is missing or JSON can't encode it."""
+    """The first declared output; raises ``EngineError`` if it is missing or JSON can't encode it."""
     told = row.get(settings.outputs[0].name)
     values: list[float] = [] if told is None else told.float().flatten().tolist()
     if not values or any(value - value != 0.0 for value in values):  # NaN and infinities
@@ -103,7 +102,7 @@ def embeddings(version: str, vectors: Sequence[object], tokens: int) -> bytes:
 
 
 def classes(version: str, scores: Sequence[list[float]], labels: Sequence[str], tokens: int) -> bytes:
-    """Return the body of a ``/v1/classify`` answer; a class without a label is named by its number."""
+    """``/v1/classify``: a class without a label is named by its number."""
     data: list[object] = []
     for i, probs in enumerate(scores):
         best = max(range(len(probs)), key=probs.__getitem__)

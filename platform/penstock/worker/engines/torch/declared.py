@@ -39,7 +39,6 @@ def check_example(row: Features, settings: HandlerSettings) -> None:
 
 
 def check(made: Features, settings: HandlerSettings) -> None:
-    """Raise ``Undeclared`` if an output differs in datatype or shape from its declaration, or none is declared."""
     given = [one for one in settings.outputs if one.name in made]
     if not given:
         raise Undeclared(f"the handler declares output {settings.outputs[0].name} and gives {_names(made)}")

@@ -22,7 +22,7 @@ Given = str | bytes | Sequence[int] | Features
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """The model that a handler serves; ``folder`` holds the version's files, already verified."""
+    """``folder`` holds the version's files, already verified."""
 
     folder: Path
     settings: HandlerSettings
@@ -32,7 +32,7 @@ class Model:
     """The longest accepted text."""
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Return the weights on the device; floats in the serving dtype."""
+        """On the device; floats in the serving dtype."""
         found: dict[str, torch.Tensor] = {}
         for path in sorted(self.folder.glob("*.safetensors")):
             found |= load_file(path, device=str(self.device))
@@ -41,7 +41,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """One item, ready for a batch; a batch has items of equal shapes."""
+    """Ready for a batch of equal shapes."""
 
     features: Features
     tokens: int
@@ -53,29 +53,27 @@ class Prepared:
 
 
 class Handler(ABC):
-    """Interface of a model's code. Methods raise ``BadRequest`` for a bad input; any other error counts as the item's
-    failure.
-    """
+    """Methods raise ``BadRequest`` for a bad input; any other error counts as the item's failure."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
 
     @abstractmethod
     def preprocess(self, given: Given) -> Prepared:
-        """Return the item's tensors on the CPU; raises ``BadRequest`` naming the fault."""
+        """Tensors on the CPU; raises ``BadRequest`` naming the fault."""
 
     def is_quick(self, given: Given) -> bool:
-        """Tell whether preprocessing takes less than half a millisecond: it then runs on the event loop."""
+        """Less than half a millisecond: it then runs on the event loop."""
         del given
         return False
 
     @abstractmethod
     def forward(self, batch: Features) -> Features:
-        """Compute a batch; return each output by its declared name, one row per item."""
+        """Each output by its declared name, one row per item."""
 
     @abstractmethod
     def example(self) -> Given:
-        """Return a small typical input for warm-up and probes."""
+        """A small typical input for warm-up and probes."""
 
     def postprocess(self, row: Features) -> Features:
         return row

@@ -51,7 +51,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 def read(body: bytes, head_length: int, settings: HandlerSettings) -> Request:
-    """Parse a request's tensors; raise ``BadRequest`` that names the faulty one."""
+    """Raises ``BadRequest`` that names the faulty tensor."""
     whole = memoryview(body)
     head, rest = whole[:head_length], whole[head_length:]
     try:
@@ -85,9 +85,7 @@ class Form:
 
 
 def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, int]:
-    """Return the response body and the length of its JSON header; raises ``EngineError`` for rows that cannot be
-    encoded.
-    """
+    """The body and the length of its JSON header; raises ``EngineError`` for rows that cannot be encoded."""
     described, parts = [], []
     for name in form.outputs:
         stacked = _stacked([row.get(name) for row in rows])
@@ -107,7 +105,7 @@ def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, in
 
 
 def _stacked(rows: Sequence[torch.Tensor | None]) -> torch.Tensor:
-    """Stack the items' outputs; raise ``EngineError`` if an item lacks the output or differs in kind."""
+    """``EngineError`` if an item lacks the output or differs in kind."""
     found = [row for row in rows if row is not None]
     kinds = {(row.dtype, row.shape) for row in found}
     if len(found) != len(rows) or len(kinds) != 1 or found[0].dtype not in DATATYPES:
@@ -150,7 +148,7 @@ def _check(tensors: Mapping[str, Tensor], settings: HandlerSettings) -> None:
 
 
 def _items(tensors: Mapping[str, Tensor]) -> list[Given]:
-    """Return one item per row: a bytes element if that is the only input, else tensors by name."""
+    """A bytes element per row if that is the only input, else tensors by name."""
     if len(tensors) == 1:
         (tensor,) = tensors.values()
         if tensor.spec.datatype is Datatype.BYTES:
@@ -168,11 +166,9 @@ def _as_torch(tensor: Tensor) -> torch.Tensor:
 
 
 def ranked(rows: torch.Tensor, classes: int, labels: Sequence[str]) -> tuple[bytes, list[int]]:
-    """Return the classification texts as elements of ``BYTES``, and their shape: ``value:index[:label]``, highest
-    first.
-
-    As in Triton's classification extension; of equal values the first is listed first. ``rows`` holds one item per row.
-    Labels are used only if each value has one.
+    """Elements of ``BYTES`` and their shape: ``value:index[:label]``, highest first, as in Triton's classification
+    extension; of equal values the first listed. ``rows`` has one item per row. Labels are used only if each value
+    has one.
     """
     is_float = rows.is_floating_point()
     flat = rows.reshape(len(rows), -1).to(torch.float64 if is_float else torch.int64)

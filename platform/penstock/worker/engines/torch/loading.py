@@ -21,7 +21,7 @@ def manifest_of(folder: Path) -> Manifest:
 
 
 def load(folder: Path, manifest: Manifest, device: str) -> Handler:
-    """Load the version's handler; raises ``ArtifactRefused`` if its manifest names none."""
+    """Raises ``ArtifactRefused`` if the manifest names none."""
     settings = manifest.handler
     if settings is None:
         raise ArtifactRefused("the version names no handler, so the engine for classic models can't run it")
@@ -36,7 +36,6 @@ def load(folder: Path, manifest: Manifest, device: str) -> Handler:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """Return the torch dtype of this name; raise ``ArtifactRefused`` if it is no float dtype."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise ArtifactRefused(f"{name!r} is no dtype to serve in; name float32 or bfloat16")

@@ -98,10 +98,7 @@ async def _serve(serving: Serving) -> None:
 
 
 def batch_settings(manifest: Manifest, settings: HandlerSettings, slo_s: float) -> BatchSettings:
-    """Return the batching settings; offline items may fill half of a batch's remaining room.
-
-    The tokens of a batch are bounded by the manifest's step.
-    """
+    """Offline items may fill half of a batch's remaining room; its tokens are bounded by the manifest's step."""
     offline = Caps(max_items=max(1, settings.max_batch // 2), max_wait_s=1.0)
     tokens = 0 if settings.item_tokens else manifest.engine.max_num_batched_tokens
     return BatchSettings(max_items=settings.max_batch, max_cost=tokens, slo_s=slo_s, offline=offline)
@@ -114,10 +111,8 @@ def _gated(app: App, *pages: Callable[[], bytes]) -> Any:  # noqa: ANN401  the g
 
 
 def _listening(serving: Serving) -> socket.socket:
-    """Listen at the address that the agent has reserved for the engine.
-
-    The socket is made with its protocol number: otherwise asyncio does not set TCP_NODELAY, and an answer's second part
-    waits 40 ms for an acknowledgement.
+    """The socket is made with its protocol number: otherwise asyncio does not set TCP_NODELAY, and an answer's second
+    part waits 40 ms for an acknowledgement.
     """
     family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -19,5 +19,5 @@ def place_of(error: BaseException) -> str:
 
 
 def log(words: str, *told: object) -> None:
-    """Write a log line outside of the request's context, because in it the text would be removed."""
+    """Outside of the request's context, because in it the text would be removed."""
     Context().run(logging.getLogger(__name__).warning, words, *told)

@@ -9,7 +9,7 @@ from penstock.domain.ids import VersionId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """The torch engine's settings; ``slo_s`` is the answer time promised by the tier, 0 without one."""
+    """``slo_s`` is the answer time promised by the tier, 0 without one."""
 
     version: VersionId
     folder: Path
@@ -38,5 +38,5 @@ def of_arguments(argv: Sequence[str]) -> Serving:
 
 
 def preprocessing_threads(threads: int) -> int:
-    """Return the number of preprocessing threads: Pillow, the tokenizer and torch release the interpreter lock."""
+    """Pillow, the tokenizer and torch release the interpreter lock."""
     return 2 * max(1, threads)

@@ -31,7 +31,7 @@ def _to_nobody(_waited_s: float, _held_s: float) -> None: ...
 
 
 class Preparing:
-    """Runs preprocessing on a pool of threads; one tenant holds at most ``most`` of them at a time."""
+    """One tenant holds at most ``most`` threads at a time."""
 
     def __init__(self, pool: Executor, most: int, clock: Clock, note: Note = _to_nobody) -> None:
         self.pool = pool
@@ -41,10 +41,8 @@ class Preparing:
         return len(self._turns)
 
     async def prepared(self, work: Callable[[], Prepared], ticket: Ticket) -> Prepared:
-        """Return the work's result from a thread, or raise its error; ``DeadlineInQueue`` if no thread became free in
-        time.
-
-        A cancelled caller leaves the queue; running work keeps its thread until it ends.
+        """``DeadlineInQueue`` if no thread became free in time. A cancelled caller leaves the queue; running work keeps
+        its thread until it ends.
         """
         made: Made = asyncio.get_running_loop().create_future()
         asked = _Asked(work, ticket.deadline_at, self._clock.monotonic(), made)
@@ -58,7 +56,7 @@ class Preparing:
             raise
 
     def at_once(self, work: Callable[[], Prepared]) -> Prepared:
-        """Run quick work on the event loop: handing it to a thread and back would cost more."""
+        """Handing quick work to a thread and back would cost more."""
         began_at = self._clock.monotonic()
         made = work()
         self._note(0.0, self._clock.monotonic() - began_at)

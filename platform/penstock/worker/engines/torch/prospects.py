@@ -48,11 +48,10 @@ class Prospect:
         self.engine_s += seconds
 
     def most(self, part: float = 1.0) -> int:
-        """Return the items that this part of the device computes before the deadline; at least one."""
         return max(1, int(part * self.whole_s * self.done / self.engine_s)) if self.engine_s else self.items
 
     def check(self, now: float) -> None:
-        """Raise ``ExceedsEngine`` if the request can't meet its deadline even alone on the device."""
+        """``ExceedsEngine`` if the request can't meet its deadline even alone on the device."""
         passed = (now - self.came_at) / self.whole_s
         if passed >= SURE_PART and self.most(1.0 + DOUBT * (1.0 - passed)) < self.items:
             raise self.too_large()
@@ -82,7 +81,7 @@ class Prospects:
                 del self._items[prospect.tenant]
 
     def ran_out(self, prospect: Prospect) -> PenstockError:
-        """Return the error of a request that missed its deadline: caused by its own tenant, or by the platform."""
+        """A missed deadline was caused by the tenant itself, or by the platform."""
         tenants = len(self._items)
         if prospect.done and prospect.most(1.0 / tenants) < prospect.items:
             return prospect.too_large(tenants)
@@ -91,6 +90,6 @@ class Prospects:
         return kind(reason=TENANT_QUEUE if is_own else None)
 
     def _is_shared_with_own(self, tenant: TenantId, *, but: int = 0) -> bool:
-        """Tell whether a tenant has at least an even share of the running items, even without ``but`` of its own."""
+        """At least an even share of the running items, even without ``but`` of its own."""
         own = self._items[tenant] - but
         return own > 0 and own * len(self._items) >= self._items.total() - but

@@ -34,9 +34,7 @@ from penstock.worker.share import Share
 
 
 class Sharing:
-    """Bounds the concurrent items of lists: two full batches in all if one tenant is present, else each list's own
-    share.
-    """
+    """Two full batches in all if one tenant is present, else each list's own share."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -45,7 +43,7 @@ class Sharing:
 
     @contextmanager
     def of(self, tenant: TenantId, share: Share | None) -> Iterator[None]:
-        """Count the tenant as present, and bound its list's ``share`` meanwhile. The platform itself does not count."""
+        """Bounds the list's ``share``; the platform itself does not count."""
         if tenant == PLATFORM:
             yield
             return
@@ -67,16 +65,15 @@ class Sharing:
             share.widen(self._most // len(self._lists) if is_alone else 0)
 
 
-class Counts:
-    """Caps the token counts that a handler reports; the first count out of bounds is logged."""
+class TokenCaps:
+    """The first count out of bounds is logged."""
 
     def __init__(self, item_tokens: int) -> None:
         self._most, self._is_said = item_tokens, False
 
     def billed(self, prepared: Prepared, given: Given) -> Prepared:
-        """Return the item with its billed tokens: the handler's capped count, and those of decoding its pictures.
-
-        The gateway has reserved the same number, from the same image headers.
+        """The handler's capped count, and tokens of decoding its pictures. The gateway has reserved the same number,
+        from the same image headers.
         """
         within = self._within(prepared)
         decoded = pictures.tokens_of_item(given) if self._most else 0
@@ -158,7 +155,7 @@ class Compute:
 
 
 class Service:
-    """Serves the requests of one torch engine; all methods run on one event loop."""
+    """One engine; all methods run on one event loop."""
 
     def __init__(
         self, version: VersionId, handler: Handler, batcher: Batcher, preparing: Preparing, numbers: Numbers
@@ -166,15 +163,12 @@ class Service:
         self._version, self._handler = version, handler
         self._batcher, self._preparing, self._numbers = batcher, preparing, numbers
         self._clock, self._prospects = SystemClock(), Prospects()
-        self._counts = Counts(handler.model.settings.item_tokens)
+        self._counts = TokenCaps(handler.model.settings.item_tokens)
         self._sharing = Sharing(BATCHES * handler.model.settings.max_batch)
         self._dtype = str(handler.model.dtype).removeprefix("torch.")
 
     async def answer(self, given: Sequence[Given], ticket: Ticket) -> Answered:
-        """Return the results of all items in order.
-
-        Raises the first item's error, ``BadRequest`` or a batcher's; the other items are cancelled.
-        """
+        """In order. Raises the first item's error, ``BadRequest`` or a batcher's; the other items are cancelled."""
         meter = current.get() or Meter()
         asked = _Asked(ticket, meter, self._prospect(given, ticket, meter))
         with self._sharing.of(ticket.tenant, meter.share), self._prospects.of(asked.prospect):
@@ -276,7 +270,7 @@ class Service:
         )
 
     async def _prepared(self, given: Given, asked: _Asked) -> Prepared:
-        """Preprocess on a thread; a quick item that is its request's only one is done on the event loop."""
+        """A quick item that is its request's only one is done on the event loop."""
         work = partial(self._handler.preprocess, given)
         try:
             if asked.prospect.items == 1 and self._handler.is_quick(given):

@@ -79,7 +79,7 @@ def _segment(data: bytes, begin: int, param: str) -> tuple[int, int, int]:
 
 
 def _scans(data: bytes, begin: int, param: str) -> bytes:
-    """Return the scans of the file's first picture; further pictures (depth, brightness) are dropped."""
+    """The first picture's; further pictures (depth, brightness) are dropped."""
     end = data.find(_END, begin)
     end = len(data) if end < 0 else end + 2
     if data.count(_SCAN, begin, end) > MAX_SCANS:

@@ -32,7 +32,7 @@ class _Tenant:
 
 
 class ThreadTurns:
-    """Waiting inputs by tenant. One tenant may hold ``most`` threads, all together one more."""
+    """One tenant may hold ``most`` threads, all together one more."""
 
     def __init__(self, most: int) -> None:
         self._most, self._running = most, 0

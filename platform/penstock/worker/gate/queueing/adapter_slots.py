@@ -26,7 +26,7 @@ class _Slot:
 
 
 class AdapterSlots:
-    """One engine's slots, polled by the queue. Times are the queue's seconds."""
+    """Polled by the queue, in its seconds."""
 
     def __init__(self, size: int, residents: Residents) -> None:
         self.size, self.residents = size, residents
@@ -47,7 +47,7 @@ class AdapterSlots:
         return adapter in self._slots
 
     def since(self, adapter: VersionId, now: float) -> float:
-        """Return the second at which the adapter got its slot; ``now`` if it has none, or a closing one."""
+        """When the adapter got its slot; ``now`` if it has none, or a closing one."""
         slot = self._slots.get(adapter)
         return slot.since if slot is not None and not slot.goes_to else now
 
@@ -56,17 +56,15 @@ class AdapterSlots:
         return slot.running if slot is not None else 0
 
     def is_open(self, adapter: VersionId) -> bool:
-        """Tell whether the adapter takes requests without a swap; true for requests without an adapter."""
+        """Without a swap; true for requests without an adapter."""
         if not adapter:
             return True
         slot = self._slots.get(adapter)
         return slot is not None and not slot.goes_to and self.residents.has(adapter)
 
     def ask(self, adapter: VersionId, now: float, *, checks: bool = False) -> bool:
-        """Tell whether an adapter's request may enter now; if the adapter has waited its bound, close another's slot
-        for it.
-
-        ``checks``: the request tests the adapter, and may enter before the adapter is ready.
+        """If the adapter has waited its bound, close another's slot for it. ``checks``: the request tests the adapter,
+        and may enter before it is ready.
         """
         if not (self.residents.holds(adapter) if checks else self.residents.has(adapter)):
             return False
@@ -90,13 +88,13 @@ class AdapterSlots:
         self.residents.uses.use(adapter, now)
 
     def leave(self, adapter: VersionId) -> None:
-        """Count a request's end; an abandoned check may end after its adapter was dropped."""
+        """An abandoned check may end after its adapter was dropped."""
         slot = self._slots.get(adapter)
         if slot is not None and slot.running:
             slot.running -= 1
 
     def gave_up(self, adapter: VersionId) -> None:
-        """Cancel the adapter's promised slot, since none of its requests waits any more."""
+        """None of the adapter's requests waits any more: cancel its promised slot."""
         promised = self._promised.pop(adapter, None)
         if promised is not None:
             self._slots[promised].goes_to = NO_VERSION
@@ -129,7 +127,7 @@ class AdapterSlots:
         return now - slot.since >= BOUND_S / 2 or not self.residents.waits(name)
 
     def _promise(self, adapter: VersionId, now: float) -> bool:
-        """Close the least used slot for an adapter that has waited its bound, unless it is the last open one; tell
+        """Close the least used slot, unless it is the last open one, for an adapter that has waited its bound; tell
         whether it is free already.
         """
         due_at = self._due_at(adapter, now)

@@ -30,7 +30,7 @@ from penstock.worker.gate.queueing.yielding import PROMISED, BatchHeld, Yielding
 
 
 class Shed(StrEnum):
-    """The reason of a queue's refusal; the request never started, so another worker may be tried."""
+    """The request never started, so another worker may be tried."""
 
     FULL = "full"
     LATE = "late"
@@ -57,7 +57,7 @@ class _Entry:
 
 
 class AdmissionQueue:
-    """Single-threaded: calls never overlap. ``pace`` is the initial estimate in tokens of service per second."""
+    """Calls never overlap. ``pace`` is the initial estimate in tokens of service per second."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class AdmissionQueue:
     # -- coming and leaving ------------------------------------------------------------------
 
     def arrive(self, work: Work, now: float, admit: Admit, reject: Reject) -> None:
-        """Take a request: exactly one callback is called, now or later, unless the request leaves before."""
+        """Exactly one callback is called, now or later, unless the request leaves before."""
         self._see(work, now)
         forecast = self.forecast
         if not work.kv_waits and self.rules.is_over_kv(work, sum(map(self._blocks_of, self.fair.waiting_beside(work)))):
@@ -122,7 +122,7 @@ class AdmissionQueue:
         self._open(now)
 
     def give_up(self, request: RequestId, now: float) -> float:
-        """End a request's wait; return the seconds until its caller should retry."""
+        """Return the seconds until its caller should retry."""
         again_s = self.forecast.again_s(self._entries[request].work, now)
         self.leave(request, now)
         return again_s
@@ -156,7 +156,7 @@ class AdmissionQueue:
             self._send_away(entry.work.request, Shed.CLOSING, 0.0)
 
     def turn_away(self, adapter: VersionId, now: float, for_s: float = 0.0) -> None:
-        """Reject all waiting requests for an adapter; their callers may retry after ``for_s`` seconds."""
+        """All waiting requests for an adapter; ``for_s`` until their retry."""
         for work in [one.work for one in self._entries.values() if one.entered_at is None]:
             if work.adapter == adapter:
                 self._take_out(work.request)
@@ -166,7 +166,7 @@ class AdmissionQueue:
     # -- what the engine has done ------------------------------------------------------------
 
     def progressed(self, request: RequestId, tokens: int, now: float) -> None:
-        """Count output tokens; the first ones also mean that the prompt is prefilled."""
+        """The first output tokens also mean that the prompt is prefilled."""
         entry = self._entries[request]
         done = PROMPT_WEIGHT * entry.prompt_left + OUTPUT_WEIGHT * tokens
         entry.output_tokens += tokens
@@ -182,11 +182,11 @@ class AdmissionQueue:
             self._open(now)
 
     def first_token(self, promise: TimedPromise, took_s: float, now: float) -> None:
-        """Take a promised request's seconds to its first token, as evidence about batch work beside it."""
+        """Evidence about batch work beside a promised request."""
         self.yielding.first_token(promise, took_s, now, self._batch)
 
     def stepped(self, promise: TimedPromise, took_s: float, at: float) -> None:
-        """Take a step that gave a request a further token; a batch request has no promise."""
+        """One further token of a request; batch work has no promise."""
         self.yielding.step(promise, took_s, at, self._batch)
 
     @property
@@ -194,7 +194,7 @@ class AdmissionQueue:
         return BatchHeld(self.slots.held_up_to(Standing.BATCH).slots - self._stops, self.slots.whole.slots)
 
     def counted(self, request: RequestId, prompt_tokens: int) -> None:
-        """Lower the prompt's tokens to the engine's count: excess charge and blocks are released."""
+        """By the engine's count, excess charge and blocks are released."""
         entry = self._entries.get(request)
         if entry is None or entry.entered_at is None or prompt_tokens >= entry.work.prompt_tokens:
             return
@@ -254,9 +254,7 @@ class AdmissionQueue:
         return self.slots.is_full and not (size.preempts or size.time_shares)
 
     def _choose(self, now: float) -> Work | None:
-        """Take the next request: first one that its tenant's reserved slots cover, else the next in fair order that
-        fits.
-        """
+        """First one that its tenant's reserved slots cover, else the next in fair order that fits."""
         self.look_at = None
         if not len(self.fair) or self._is_full:
             return None
@@ -289,7 +287,7 @@ class AdmissionQueue:
         return fit if until is None else Fit.AFTER_YOU
 
     def _may_join(self, adapter: VersionId, tenant: TenantId, now: float) -> bool:
-        """Tell whether an adapter may join the batch; before it is ready only the platform's tests may use it."""
+        """Before the adapter is ready only the platform's tests may use it."""
         return self.adapters is None or not adapter or self.adapters.ask(adapter, now, checks=tenant == PLATFORM)
 
     def _share_anew(self) -> None:
@@ -313,7 +311,7 @@ class AdmissionQueue:
         self._anticipation.came(work.tenant, now)
 
     def _push(self, work: Work, now: float) -> Sequence[Work] | None:
-        """Queue the request, and return the evicted ones; None, without a change, if there is no room."""
+        """Return the evicted requests; None, without a change, if there is no room."""
         evicted = self.fair.make_room(work)
         if evicted is None:
             return None

@@ -33,9 +33,7 @@ class _Habit:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A tenant without requests here: its last standing, when its last request ended, and its usual pause between
-    requests.
-    """
+    """Its last standing, when its last request ended, and its usual pause."""
 
     tenant: TenantId
     standing: Standing
@@ -69,20 +67,20 @@ class Expected:
         habit.pause_s = usual_s + LEARNING * (pause_s - usual_s)
 
     def soon(self, most_s: float, now: float) -> Iterator[Absent]:
-        """Yield the absent tenants with a short usual pause, until ``most_s`` after their last request ended."""
+        """Absent tenants with a short usual pause, until ``most_s`` after their last request."""
         for one in self._away.values():
             if now < one.left_at + most_s and one.pause_s <= ANTICIPATION_PART * most_s:
                 yield one
 
 
 class Patience:
-    """The time left for delays: it shrinks during a delay and grows otherwise, so half of all time is the most."""
+    """Shrinks during a delay and grows otherwise, so half of all time is the most."""
 
     def __init__(self) -> None:
         self._spent_s, self._at, self._waits = 0.0, 0.0, False
 
     def lasts_until(self, most_s: float, now: float) -> float | None:
-        """Begin or go on with a delay, and return its end; None if the time for delays is used up."""
+        """The delay's end; None if the time for delays is used up."""
         self._pass(now)
         self._waits = self._spent_s < most_s
         return now + most_s - self._spent_s if self._waits else None
@@ -110,7 +108,7 @@ class Anticipation:
         self._patience.rest(now)
 
     def until(self, head: Work, fair: FairQueue, stay_s: float, now: float) -> float | None:
-        """Return the second at which a delayed prompt is considered again; None if it may go now."""
+        """When a delayed prompt is considered again; None if it may go now."""
         if not fair.is_flood(head):
             return None
         most_s = min(MOST_ANTICIPATION_S, ANTICIPATION_PART * stay_s)

@@ -51,7 +51,6 @@ class Entered:
             del self._tenants[work.tenant]
 
     def since(self, mark: Mark, tenant: TenantId) -> tuple[Ahead, ...]:
-        """Return the counts of requests that entered since the mark, by standing, best first."""
         own = self._tenants.get(tenant)
         ours = own.entered if own is not None else mark.own
         return tuple(

@@ -11,7 +11,7 @@ from penstock.worker.gate.queueing.constants import AS_PREDICTED_S, LOOK_S, REME
 
 
 class ServiceRate:
-    """A full engine's tokens of service per second: the predicted rate times the measured part of it, averaged with a
+    """Tokens of service per second of a full engine: the predicted rate times the measured part of it, averaged with a
     half-life.
     """
 
@@ -28,7 +28,7 @@ class ServiceRate:
         return max(self._ratio * self._predicted(), 1.0)
 
     def predict(self, predicted: Callable[[], float]) -> None:
-        """Replace the first guess by the step model's prediction; past measurements against that guess are dropped."""
+        """Measurements against the first guess are dropped."""
         self._predicted, self._ratio = predicted, 1.0
 
     def busy(self, now: float) -> None:
@@ -36,7 +36,7 @@ class ServiceRate:
             self._since, self._done, self._is_full = now, 0.0, True
 
     def idle(self, now: float) -> None:
-        """Record an empty engine: idle time must not count as slowness."""
+        """Idle time must not count as slowness."""
         self._fold(now)
         self._since = None
 
@@ -59,9 +59,8 @@ class ServiceRate:
 
 
 class Slowness:
-    """Measured over predicted seconds of recent first tokens; 1.0 without evidence, and never below.
-
-    Routing alone reads it: a prompt in the cache is quicker than predicted, and the engine no faster.
+    """Measured over predicted seconds of recent first tokens, at least 1.0. Routing alone reads it: a prompt in the
+    cache is quicker than predicted, and the engine no faster.
     """
 
     def __init__(self) -> None:
@@ -80,7 +79,7 @@ class Slowness:
 
 
 class Stay:
-    """A request's seconds in the engine, by expected cost; 0 until one was measured."""
+    """By expected cost; 0 until one was measured."""
 
     def __init__(self) -> None:
         self._seconds = self._cost = 0.0

@@ -29,7 +29,7 @@ def oldest(flow: Flow) -> Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds on waiting work: per tenant and standing, and in all, in requests and tokens of service."""
+    """Per tenant and standing, and in all, in requests and tokens of service."""
 
     tenant_requests: int = 256
     tenant_cost: float = 400_000.0
@@ -38,7 +38,7 @@ class Bounds:
 
 
 class FairQueue:
-    """One worker's queue. Every operation is O(log tenants), without waiting."""
+    """Every operation is O(log tenants), without waiting."""
 
     def __init__(self, bounds: Bounds | None = None) -> None:
         self.bounds = bounds or Bounds()
@@ -68,10 +68,7 @@ class FairQueue:
     # -- coming and going ----------------------------------------------------------------
 
     def make_room(self, work: Work) -> list[Work] | None:
-        """Remove the requests that this one evicts; None if eviction would not make room.
-
-        A tenant at its own bound evicts none.
-        """
+        """Evict; None if eviction would not make room. A tenant at its own bound evicts none."""
         flow = self._levels[work.standing].flows.get(work.tenant)
         if flow is not None and not self._has_room_of_its_own(flow, work):
             return None
@@ -87,7 +84,7 @@ class FairQueue:
         return evicted
 
     def push(self, work: Work, share: float = 0.0) -> None:
-        """Queue a request after ``make_room``; ``share`` is its tenant's share of the slots."""
+        """After ``make_room``; ``share`` is its tenant's share of the slots."""
         level = self._levels[work.standing]
         if not level.waiting:
             self._times.resume(work.standing)
@@ -118,10 +115,7 @@ class FairQueue:
     # -- who is next -----------------------------------------------------------------------
 
     def pop(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work] = oldest) -> Work | None:
-        """Take and charge the next request that ``fits``; None if none may start.
-
-        ``pick`` selects a tenant's request.
-        """
+        """Charged; None if none that ``fits`` may start. ``pick`` selects a tenant's request."""
         shared = [one for one in self._levels if self._levels[one].waiting and not one.is_spare]
         spare = [one for one in self._levels if self._levels[one].waiting and one.is_spare]
         overtaken: list[PriorityLevel] = []
@@ -142,44 +136,40 @@ class FairQueue:
         return None
 
     def head_of(self, tenant: TenantId, pick: Callable[[Flow], Work] = oldest) -> Work | None:
-        """Return a tenant's next request in its best level, without spare levels; None without one."""
+        """In the tenant's best level, without spare levels."""
         flows = (level.flows.get(tenant) for level in self._shared if level.waiting)
         return next((pick(flow) for flow in flows if flow is not None and flow.queue), None)
 
     def pop_apart(self, work: Work) -> Work:
-        """Start a tenant's first request on its own reserved slots: its level is not charged, so others lose no
-        service.
-        """
+        """On the tenant's own reserved slots: its level is not charged, so others lose no service."""
         level = self._levels[work.standing]
         self._apart.add(work.request)
         return self._dispatch(level, work)
 
     def is_flood(self, head: Work) -> bool:
-        """Tell whether at least as many requests of this tenant wait as run."""
+        """At least as many requests of this tenant wait as run."""
         flow = self._levels[head.standing].flows[head.tenant]
         return len(flow.queue) >= flow.running > 0
 
     def is_owed(self, work: Work) -> bool:
-        """Tell whether the request's tenant was served no more than others of its standing, not counting running
-        requests.
-        """
+        """Served no more than others of its standing, not counting running requests."""
         return self._levels[work.standing].is_owed(work)
 
     def would_go_first(self, tenant: TenantId, standing: Standing, head: Work) -> bool:
-        """Tell whether an absent tenant would go before a waiting request if it arrived now."""
+        """Before a waiting request, if the absent tenant arrived now."""
         if standing is not head.standing:
             return standing > head.standing
         return self._levels[standing].would_go_first(tenant, head)
 
     def correct(self, work: Work, delta_cost: float) -> None:
-        """Charge (or return, if negative) a dispatched request's cost beyond its expectation."""
+        """Cost beyond the expectation, negative to return it."""
         level = self._levels[work.standing]
         if work.request not in self._apart:
             self._times.charge(work.standing, delta_cost / level.weight)
         level.correct(work, delta_cost)
 
     def ahead_of(self, work: Work) -> float:
-        """Return the tokens of service probably done before the request; an estimate in O(1)."""
+        """Tokens of service probably done before the request; an estimate in O(1)."""
         level = self._levels[work.standing]
         ahead = level.ahead_of(work)
         if work.standing.is_spare:
@@ -197,9 +187,8 @@ class FairQueue:
         return flow.cost if flow is not None else 0.0
 
     def waiting_without(self, work: Work) -> float | None:
-        """Return the waiting cost without the request's own tenant; None if the queue would be full even then.
-
-        A tenant beyond its own bounds waits only for itself.
+        """None if the queue would be full even without the request's own tenant. A tenant beyond its own bounds waits
+        only for itself.
         """
         flows = [level.flows[work.tenant] for level in self._levels.values() if work.tenant in level.flows]
         own = self._levels[work.standing].flows.get(work.tenant)
@@ -210,7 +199,7 @@ class FairQueue:
         return others if self._has_room_in_all(work, requests, others) else None
 
     def until_room(self, work: Work) -> float:
-        """Return the tokens of service that the engine probably does before the full queue has room for the request."""
+        """Tokens of service that the engine probably does until then."""
         flow, bounds = self._levels[work.standing].flows.get(work.tenant), self.bounds
         if flow is not None and not self._has_room_of_its_own(flow, work):
             over = max(flow.cost / len(flow.queue), flow.cost + work.cost - bounds.tenant_cost)

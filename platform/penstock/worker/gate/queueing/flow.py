@@ -19,11 +19,9 @@ Place = tuple[float, int, int, TenantId]
 
 @dataclass(slots=True)
 class Flow:
-    """One tenant's queue and virtual time.
-
-    ``last`` is its last request's part of the virtual time, ``inside`` that of running ones; ``fresh`` its first
-    request's cost until it is served again, ``noted`` its load as last recorded. ``share`` is its share of the slots,
-    counted in requests like its own.
+    """``last`` is its last request's part of the virtual time, ``inside`` that of running ones; ``fresh`` its first
+    request's cost until it is served again, ``noted`` its load as last recorded. ``share`` of the slots counts in
+    requests like its own.
     """
 
     tenant: TenantId
@@ -49,11 +47,9 @@ class Flow:
 
     @property
     def rank(self) -> float:
-        """The flow's virtual time for ordering, least first; less its running part while it is within its share of
-        slots.
-
-        A flow with nothing running is moved ahead by its last request, since it waited for that answer. Both
-        corrections are bounded: in the long run service follows weights.
+        """Virtual time, less its running part while it is within its share of slots. A flow with nothing running is
+        moved ahead by its last request, since it waited for that answer. Both corrections are bounded: in the long
+        run service follows weights.
         """
         if not self.running:
             return self.virtual - self.last
@@ -61,9 +57,7 @@ class Flow:
 
     @property
     def place(self) -> Place:
-        """The flow's entry in its level's order: least rank first, then fewest running slots. Any other entry is
-        outdated.
-        """
+        """Least rank first, then fewest running slots. Any other entry is outdated."""
         return round(self.rank, 6), self.slots, self.arrival, self.tenant
 
     def push(self, work: Work) -> None:
@@ -86,7 +80,7 @@ class Flow:
             del self.lines[work.adapter]
 
     def oldest(self, may: Callable[[VersionId], bool]) -> Work:
-        """Return the oldest request with an adapter that ``may`` be in the batch; without one, the oldest of all."""
+        """With an adapter that ``may`` be in the batch; without one, the oldest of all."""
         if len(self.lines) == 1:
             return self.head
         heads = [next(iter(line.items())) for adapter, line in self.lines.items() if may(adapter)]
@@ -109,7 +103,7 @@ class Flow:
 
     @property
     def head(self) -> Work:
-        """The next request: of batch work the one with the nearest deadline, else the oldest."""
+        """Of batch work the one with the nearest deadline, else the oldest."""
         while self.due:
             if (request := self.due[0][-1]) in self.queue:
                 return self.queue[request]
@@ -117,7 +111,6 @@ class Flow:
         return next(iter(self.queue.values()))
 
     def before(self, work: Work) -> float:
-        """Return the cost of its waiting requests that go before this one."""
         if not self.due or not work.deadline_at:
             return self.cost
         return sum(one.cost for one in self.queue.values() if (one.deadline_at or math.inf) <= work.deadline_at)
@@ -140,7 +133,7 @@ class LongestFlows:
             heapq.heappush(self._heap, (flow.noted, -flow.arrival, flow.tenant))
 
     def longest(self, flows: Mapping[TenantId, Flow]) -> Flow:
-        """Return the longest flow, of equal ones the newest; at least one must wait."""
+        """Of equal ones the newest; at least one must wait."""
         while True:
             noted, arrival, tenant = self._heap[0]
             flow = flows.get(tenant)

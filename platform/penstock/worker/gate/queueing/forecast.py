@@ -33,17 +33,16 @@ class Forecast:
         self.pace.predict(self._steps.pace_per_s)
 
     def reading_s(self, work: Work) -> float | None:
-        """Return the seconds from a request's entry to its first token; None before a model was learned."""
+        """From entry to first token; None before a model was learned."""
         return None if self._steps is None else self._steps.reading_s(work)
 
     def wait_s(self, work: Work, now: float) -> float:
         return max(self._ahead_of(work) / self.pace.per_s, self._adapter_s(work, now))
 
     def _ahead_of(self, work: Work) -> float:
-        """Return the work until the request's turn and until a slot becomes free; 0 if it could enter now.
-
-        On its tenant's reserved slot only its own work is before it. Beyond its tenant's part of the KV blocks it waits
-        for its own work, which gets the part of the pace that its slots are of all.
+        """Until its turn and a free slot; 0 if it could enter now. On its tenant's reserved slot only its own work is
+        before it. Beyond its tenant's part of the KV blocks it waits for its own work, which gets the part of the
+        pace that its slots are of all.
         """
         rules, fair = self._rules, self._fair
         if rules.enters_past_full(work) or (not len(fair) and rules.fits(work) is Fit.YES):
@@ -64,14 +63,11 @@ class Forecast:
     # -- too long ----------------------------------------------------------------------------
 
     def retries_s(self, work: Work, now: float) -> float:
-        """Return the seconds of work of its tenant's expected retries, which go first."""
+        """Work of its tenant's expected retries, which go first."""
         return self.retries.before(work, self._rules.active.share_of(work) or 1.0, now) / self.pace.per_s
 
     def late_s(self, work: Work, now: float, wait_s: float | None = None, retries_s: float = 0.0) -> float | None:
-        """Return the predicted seconds past the request's deadline; None if it may wait.
-
-        A request that can enter at once may always try.
-        """
+        """Past the deadline; None if it may wait. A request that can enter at once may always try."""
         if not work.deadline_at:
             return None
         run_s = STAY_HEADROOM * self.stay.of(work.cost)
@@ -79,13 +75,13 @@ class Forecast:
         return _over_s(work.deadline_at - now - run_s, wait_s, retries_s)
 
     def timed_out_s(self, work: Work, now: float, wait_s: float, retries_s: float) -> float | None:
-        """Return the predicted wait beyond the request's queue timeout, which pauses while its adapter loads."""
+        """Beyond the queue timeout, which pauses while its adapter loads."""
         if not work.start_by:
             return None
         return _over_s(work.start_by - now, max(0.0, wait_s - self._load_s(work, now)), retries_s)
 
     def is_hopeless(self, work: Work, now: float) -> bool:
-        """Tell whether a request has waited too long to meet its deadline, while others still could."""
+        """Too late for its deadline, while others still could meet theirs."""
         if not work.deadline_at or not len(self._fair):
             return False
         return now + STAY_HEADROOM * self.stay.of(work.cost) > work.deadline_at
@@ -93,7 +89,7 @@ class Forecast:
     # -- because of what ---------------------------------------------------------------------
 
     def is_own(self, work: Work, now: float) -> bool:
-        """Tell whether the request would be in time without its tenant's waiting requests and expected retries."""
+        """In time without its tenant's waiting requests and expected retries."""
         ahead = self._fair.waiting_without(work)
         if ahead is None:
             return False
@@ -101,8 +97,8 @@ class Forecast:
         return self.late_s(work, now, wait_s) is self.timed_out_s(work, now, wait_s, 0.0) is None
 
     def waits_for_own(self, work: Work) -> bool:
-        """Tell whether the request waits only for its own tenant's running ones: they hold its part of the KV blocks,
-        or this engine shares time, so others don't keep it out.
+        """Its own tenant's running requests hold its part of the KV blocks, or this engine shares time, so others don't
+        keep it out.
         """
         slots = self._slots
         return self._rules.is_over_kv(work) or (
@@ -116,7 +112,7 @@ class Forecast:
         return self.waits_for_load(work) and self._ahead_of(work) / self.pace.per_s <= self._load_s(work, now)
 
     def held_s(self, work: Work, since: float, now: float) -> float:
-        """Return the seconds since ``since`` that the request waited for its adapter's load, not in a queue."""
+        """Since ``since``, for its adapter's load and not in a queue."""
         if self._adapters is None or not work.adapter:
             return 0.0
         return self._adapters.residents.held_s(work.adapter, since, now)
@@ -135,7 +131,7 @@ class Forecast:
         return self.retry_s(work, self.wait_s(work, now) + self.retries_s(work, now), now)
 
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
-        """Return the seconds after which the refused caller should retry, and reserve a place for that retry."""
+        """Also reserve a place for that retry."""
         retry_s = max(SHORTEST_WAIT_S, HEADROOM * wait_s)
         if retry_s <= LONGEST_WAIT_S:
             self.retries.expect(work, now + retry_s, now)
@@ -143,10 +139,8 @@ class Forecast:
 
 
 def _over_s(may_s: float, wait_s: float, retries_s: float) -> float | None:
-    """Return the seconds until a request would wait no longer than allowed; None if it may wait now.
-
-    While retries are expected, a new request may wait for only part of its time: that leaves room for them, and keeps
-    the engine busy if none arrives.
+    """None if the request may wait now. While retries are expected, it may wait for only part of its time: that leaves
+    room for them, and keeps the engine busy if none arrives.
     """
     may_wait_s = may_s / HEADROOM
     if not wait_s or wait_s <= (NEW_PART if retries_s else 1.0) * may_wait_s:

@@ -30,9 +30,8 @@ class PriorityLevel:
         self._crowded: list[Flow] = []
 
     def push(self, work: Work, share: float = 0.0) -> None:
-        """Queue a request; ``share`` is its tenant's share of the slots.
-
-        An idle flow resumes at the present virtual time: idling earns nothing.
+        """``share`` is its tenant's share of the slots. An idle flow resumes at the present virtual time: idling earns
+        nothing.
         """
         flow = self.flows.get(work.tenant)
         if flow is None:
@@ -57,7 +56,7 @@ class PriorityLevel:
             self._queue_up(flow)
 
     def take_out(self, work: Work) -> Flow:
-        """Remove a waiting request from queue and sums; exact zeros prevent float drift."""
+        """Exact zeros in the sums prevent float drift."""
         flow = self.flows[work.tenant]
         flow.take_out(work)
         self.waiting -= 1
@@ -69,10 +68,9 @@ class PriorityLevel:
         return flow
 
     def choose(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work]) -> Work | None:
-        """Return the first fitting request of the least served flow, and advance the level's virtual time to it.
-
-        First requests without room are overtaken a bounded number of times, those beyond their share or part freely.
-        One that will fit in a step or two is never overtaken.
+        """The first fitting request of the least served flow; advances the virtual time to it. First requests without
+        room are overtaken a bounded number of times, those beyond their share or part freely. One that will fit in a
+        step or two is never overtaken.
         """
         passed: list[Flow] = []
         crowded: list[Flow] = []
@@ -102,7 +100,7 @@ class PriorityLevel:
         return chosen
 
     def _kept_back(self, flow: Flow, fit: Fit) -> Flow | None:
-        """Return the flow if others keep it back; one that its own part binds counts as idle, which earns nothing."""
+        """None if its own part binds the flow: it counts as idle, which earns nothing."""
         if fit is not Fit.OVER_KV:
             return flow
         flow.virtual = max(flow.virtual, self._now)
@@ -133,7 +131,7 @@ class PriorityLevel:
         self._queue_up(flow)
 
     def is_owed(self, work: Work) -> bool:
-        """Tell whether the request's tenant leads others by one request at most, not counting running ones."""
+        """Ahead of others by one request at most, not counting running ones."""
         flow = self.flows.get(work.tenant)
         if flow is None:
             return True
@@ -147,7 +145,6 @@ class PriorityLevel:
         return self._crowd.longest(self.flows).newest
 
     def ahead_of(self, work: Work) -> float:
-        """Return the level's tokens of service probably done before the request."""
         flow = self.flows.get(work.tenant)
         own = flow.before(work) if flow is not None else 0.0
         fresh = self._fresh - (flow.fresh if flow is not None else 0.0)
@@ -170,14 +167,14 @@ class PriorityLevel:
         heapq.heappush(self._next, flow.place)
 
     def _age(self, flow: Flow) -> None:
-        """Reset the flow's ``fresh`` cost, once its first request after idling is no longer waiting."""
+        """Once its first request after idling is no longer waiting, ``fresh`` is reset."""
         self._fresh -= flow.fresh
         flow.fresh = 0.0
         if not self.waiting:
             self._fresh = 0.0
 
     def _queue_up(self, flow: Flow) -> None:
-        """Add a waiting flow to the order; an old entry is recognised by its outdated rank."""
+        """An old entry is recognised by its outdated rank."""
         if not flow.queue:
             return
         if len(self._next) > 2 * self._busy + MOST_KNOWN:

@@ -52,7 +52,7 @@ class MayEnter:
         self.reserved.forget(now)
 
     def fits(self, work: Work, *, is_owed: bool = True) -> Fit:
-        """Tell whether the request may enter; ``is_owed``: its tenant was served no more than others."""
+        """``is_owed``: its tenant was served no more than others."""
         if self.is_over_kv(work):
             return Fit.OVER_KV
         if self.enters_past_full(work):
@@ -63,9 +63,8 @@ class MayEnter:
         return Fit.YES if fit in _FULL and is_owed and self._preempts(work) else fit
 
     def is_over_kv(self, work: Work, waiting: float = 0.0) -> bool:
-        """Tell whether the request would exceed its tenant's part of the KV blocks; alone it may.
-
-        ``waiting``: blocks of its tenant's queue that count as held.
+        """Beyond its tenant's part of the KV blocks; alone it may. ``waiting``: blocks of its tenant's queue that count
+        as held.
         """
         if not work.kv_part:
             return False
@@ -73,9 +72,7 @@ class MayEnter:
         return bool(held.slots or waiting) and held.blocks + waiting + self.slots.need(work).blocks > most
 
     def enters_past_full(self, work: Work) -> bool:
-        """Tell whether the request may enter although all slots are full: up to its tenant's share, if tenants share by
-        time.
-        """
+        """Up to its tenant's share, if tenants share by time."""
         slots = self.slots
         if not slots.size.time_shares or work.standing.is_spare:
             return False
@@ -97,14 +94,12 @@ class MayEnter:
 
     @property
     def may_leave_free(self) -> bool:
-        """True while the free slots do not exceed the reserve: then anticipation may delay a flooding tenant."""
+        """Anticipation may delay a flooding tenant within the reserve."""
         whole = self.slots.whole
         return whole.slots - self.slots.held.slots <= RESERVE_PART * whole.slots
 
     def _preempts(self, work: Work) -> bool:
-        """Tell whether the engine would preempt others for the request: its tenant has none inside, and another is
-        above its share.
-        """
+        """Its tenant has none inside, and another is above its share."""
         slots, need = self.slots, self.slots.need(work)
         if not slots.size.preempts or work.standing.is_spare or slots.held_by(work.tenant).slots:
             return False
@@ -117,9 +112,7 @@ class MayEnter:
         return held.slots > max(1.0, self.active.part_of(tenant) * self.slots.held.slots)
 
     def _kept_for_others(self, work: Work, *, is_owed: bool) -> Room:
-        """Return the room that the request must leave to active tenants below their share; none if its own tenant is
-        below.
-        """
+        """For active tenants below their share; none if its own tenant is below."""
         whole, held = self.slots.whole, self.slots.held_by(work.tenant)
         share = whole.times(self.active.share_of(work))
         if is_owed and held.slots < share.slots and held.blocks <= share.blocks:
@@ -134,9 +127,8 @@ class MayEnter:
         return PREFILL_PART if self.slots.held_by(work.tenant).slots else FIRST_PREFILL_PART
 
     def _left(self, work: Work, kept: Room) -> Room:
-        """Return the request's remaining room in the engine and in each part that bounds it.
-
-        Each part keeps ``kept`` for the other active tenants that it bounds, of the request's standing or better.
+        """In the engine and in each part that bounds the request. Each part keeps ``kept`` for the other active tenants
+        that it bounds, of the request's standing or better.
         """
         holds, active = self.slots, self.active
         left = holds.whole.minus(holds.held).minus(self.reserved.kept)
@@ -149,7 +141,7 @@ class MayEnter:
         return self._beside_others(left) if work.standing <= Standing.BATCH else left
 
     def _beside_others(self, left: Room) -> Room:
-        """Bound the slots of batch work by what ``yielding`` has learned."""
+        """By what ``yielding`` has learned of batch work."""
         slots = self.slots
         if slots.batch_slots is None:
             return left

@@ -105,7 +105,7 @@ class Residents:
         waiting.tenants[tenant] += 1
 
     def gone(self, adapter: VersionId, tenant: TenantId) -> bool:
-        """End one request's wait for the adapter; tell whether it was the last."""
+        """Tell whether it was the last request that waits for the adapter."""
         waiting = self._waiting[adapter]
         waiting.tenants[tenant] -= 1
         if not waiting.tenants[tenant]:
@@ -123,7 +123,7 @@ class Residents:
         return waiting.since if waiting is not None else None
 
     def waits_from(self, adapter: VersionId, now: float) -> None:
-        """Restart the wait of an adapter's requests at ``now``, since one was just served."""
+        """One of the adapter's requests was just served."""
         waiting = self._waiting.get(adapter)
         if waiting is not None:
             waiting.since = now
@@ -141,7 +141,7 @@ class Residents:
         return min(coming, key=lambda one: self._turn(one, had, now), default=None)
 
     def look_at(self, now: float) -> float | None:
-        """Return the second at which ``wanted`` may change by time alone; None if only an event can change it."""
+        """When ``wanted`` may change by time alone; None if only an event can change it."""
         self._forget(now)
         if len(self._loads) >= LOADS_PER_MINUTE:
             return self._loads[0][0] + MINUTE_S
@@ -155,9 +155,8 @@ class Residents:
         self._loads.append((now, frozenset(tenants)))
 
     def gives_way(self, busy: frozenset[VersionId], now: float) -> VersionId | None:
-        """Return the adapter to evict for the next one: the least used, first those without waiting requests.
-
-        ``busy`` are in the batch. None if there is room, or if none may leave now (``is_full``).
+        """The least used, first those without waiting requests; ``busy`` are in the batch. None if there is room, or if
+        none may leave now (``is_full``).
         """
         if not self.is_full:
             return None
@@ -186,7 +185,7 @@ class Residents:
             self.loading = None
 
     def refuse(self, adapter: VersionId, why: str, now: float, for_s: float) -> None:
-        """Refuse the adapter for ``for_s``; a pin is retried at growing intervals."""
+        """For ``for_s``; a pin is retried at growing intervals."""
         if len(self._refused) >= MOST_KNOWN:
             del self._refused[next(iter(self._refused))]
         self._refused[adapter] = AdapterRefusal(why, now + for_s)
@@ -197,7 +196,7 @@ class Residents:
         self.loading = None if self.loading == adapter else self.loading
 
     def gave_up(self, adapter: VersionId) -> None:
-        """Record that the adapter's load was abandoned without its fault; it may be requested again at once."""
+        """Abandoned without its fault: it may be requested again at once."""
         self.loading = None if self.loading == adapter else self.loading
 
     def dropped(self, adapter: VersionId) -> None:
@@ -205,7 +204,7 @@ class Residents:
         self._checked.pop(adapter, None)
 
     def refusal(self, adapter: VersionId, now: float) -> AdapterRefusal | None:
-        """Return the reason and duration for which the adapter isn't served here; None if it may be."""
+        """Reason and duration; None if the adapter may be served."""
         refused = self._refused.get(adapter)
         if refused is not None and refused.until <= now:
             del self._refused[adapter]
@@ -213,11 +212,10 @@ class Residents:
         return refused
 
     def held_s(self, adapter: VersionId, since: float, now: float) -> float:
-        """Return the seconds from ``since`` until the adapter was ready: the part of a wait that is no queueing."""
+        """From ``since`` until the adapter was ready: the part of a wait that is no queueing."""
         return max(0.0, self._checked.get(adapter, now) - since)
 
     def wait_s(self, adapter: VersionId, now: float) -> float:
-        """Return the seconds until the adapter is loaded, after those requested earlier."""
         since = self.waits_since(adapter)
         before = sum(
             one not in self._at and (since is None or waiting.since < since) for one, waiting in self._waiting.items()

@@ -42,7 +42,7 @@ class Retries:
         return len(self._lines)
 
     def takes(self, work: Work, now: float) -> bool:
-        """Use up the request's place, if it has one that is due; False without one."""
+        """False without a place that is due."""
         line = self._living(work, now)
         for at, place in enumerate(line.places if line is not None else ()):
             if place.due_at > now:
@@ -53,7 +53,7 @@ class Retries:
         return False
 
     def before(self, work: Work, share: float, now: float) -> float:
-        """Return the work that the tenant's expected retries put before a new request, for a tenant with this share."""
+        """Work before a new request, for a tenant with this share."""
         line = self._living(work, now)
         if line is None:
             return 0.0
@@ -61,7 +61,7 @@ class Retries:
         return self._kept_ratio * really * min(line.cost / share, self._cost)
 
     def expect(self, work: Work, due_at: float, now: float) -> None:
-        """Reserve a place for a retry at this time, if its tenant's line has room."""
+        """Reserve a place for a retry, if its tenant's line has room."""
         self._forget(now)
         line = self._lines.setdefault((work.standing, work.tenant), _Line())
         self._lines.move_to_end((work.standing, work.tenant))

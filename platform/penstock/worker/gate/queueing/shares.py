@@ -26,7 +26,7 @@ class _Tenant(NamedTuple):
 
 
 class Active:
-    """Active tenants, least recently seen first; spare requests don't make a tenant active."""
+    """Least recently seen first; spare requests don't make a tenant active."""
 
     def __init__(self) -> None:
         self.changes = 0
@@ -37,22 +37,22 @@ class Active:
         self._weight = 0.0
 
     def others(self, work: Work, up_to: Standing) -> int:
-        """Return the number of other active tenants with a standing from the request's up to ``up_to``."""
+        """Of a standing from the request's up to ``up_to``."""
         own = self._tenants.get(work.tenant)
         return sum(self._many[work.standing : up_to + 1]) - (own is not None and work.standing <= own.standing <= up_to)
 
     def share_of(self, work: Work) -> float:
-        """Return the tenant's part (0..1] of the engine, by its weight there; a spare request has none."""
+        """(0..1] of the engine, by its weight there; a spare request has none."""
         own = in_engine(work.standing, work.weight)
         return 0.0 if work.standing.is_spare else own / max(self._weight, own)
 
     def part_of(self, tenant: TenantId) -> float:
-        """Return an active tenant's part of the engine's steps, by its weight there; 0 for others."""
+        """Of the engine's steps, by its weight there; 0 for others."""
         known = self._tenants.get(tenant)
         return in_engine(known.standing, known.weight) / self._weight if known is not None else 0.0
 
     def seen(self, work: Work, now: float) -> None:
-        """Record a tenant's request; its latest request that is not spare gives the tenant's standing."""
+        """The latest request that is not spare gives the tenant's standing."""
         known = before = self._drop(work.tenant)
         if not work.standing.is_spare:
             known = _Tenant(now, work.standing, work.weight)
@@ -79,7 +79,7 @@ class Active:
         return len(self._tenants) <= 1
 
     def forget(self, now: float) -> None:
-        """Remove tenants without recent requests; one with requests here counts as seen now."""
+        """A tenant with requests here counts as seen now."""
         while self._tenants:
             name, tenant = next(iter(self._tenants.items()))
             if tenant.seen >= now - ACTIVE_S:

@@ -43,7 +43,7 @@ class EngineSize:
         return -(-tokens // self.block_size)
 
     def blocks_of(self, work: Work, output_tokens: int) -> int:
-        """Return a request's blocks with these output tokens in all: prompts count once."""
+        """With these output tokens in all: prompts count once."""
         if work.part < 1.0:
             output_tokens = math.ceil(output_tokens * work.part)
         if work.sequences == 1:
@@ -57,7 +57,7 @@ class EngineSize:
 
 
 class Room(NamedTuple):
-    """Slots and KV blocks. A tuple, since several are made per request."""
+    """A tuple, since several are made per request."""
 
     slots: float = 0
     blocks: float = 0
@@ -139,7 +139,7 @@ class Slots:
 
     @property
     def saturation(self) -> float:
-        """The scarcer of slots and blocks, as a ratio; 1.0 means full."""
+        """The scarcer of slots and blocks; 1.0 means full."""
         return max(self.held.slots / self.size.max_seqs, self.held.blocks / self.size.usable)
 
     @property
@@ -149,14 +149,14 @@ class Slots:
 
     @property
     def mean_cost(self) -> float:
-        """Mean expected tokens of service of running requests: about that much work frees a slot."""
+        """Of running requests: about that much work frees a slot."""
         return self._cost / len(self._slots) if self._slots else 0.0
 
     def need(self, work: Work) -> Room:
         return Room(work.sequences, self.size.blocks_of(work, work.expected_output_tokens))
 
     def places_for(self, work: Work) -> float:
-        """Return the number of requests like this one that an empty engine holds, by slots or KV blocks."""
+        """Requests like this one in an empty engine, by slots or KV blocks."""
         need = self.need(work)
         return min(self.whole.slots, self.whole.blocks / max(1.0, need.blocks) * need.slots)
 
@@ -170,9 +170,8 @@ class Slots:
         return self._up_to[standing]
 
     def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
-        """Tell whether slots, blocks and the prefill part of a step have room for the request.
-
-        A request above every bound still fits into an empty engine.
+        """In slots, blocks and the prefill part of a step. A request above every bound still fits into an empty
+        engine.
         """
         if not self._slots:
             return Fit.YES
@@ -183,7 +182,7 @@ class Slots:
         return Fit.SOON if self._prefilling and crowded else Fit.YES
 
     def take(self, work: Work) -> None:
-        """Book the request's slots and blocks; its prompt prefills until ``prefilled``."""
+        """Book the slots and blocks; the prompt prefills until ``prefilled``."""
         tokens = self.size.in_a_step(work.prompt_at_once)
         self._prefilling[work.request] = tokens
         self.prefill_tokens += tokens
@@ -203,7 +202,7 @@ class Slots:
             slot.blocks = blocks
 
     def recount(self, work: Work, output_tokens: int) -> None:
-        """Correct a running request by its counted prompt, and its expected output or the longer real one."""
+        """By its counted prompt, and its expected output or the longer real one."""
         slot = self._slots[work.request]
         blocks = self.size.blocks_of(work, max(work.expected_output_tokens, output_tokens))
         self._count(work, Room(0, blocks - slot.blocks))

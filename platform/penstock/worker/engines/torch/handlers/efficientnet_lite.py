@@ -41,7 +41,7 @@ class _Convolution(nn.Conv2d):
         super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return feature maps; a side of n pixels becomes n / stride, rounded up."""
+        """A side of n pixels becomes n / stride, rounded up."""
         sides = []
         for size in (x.shape[-1], x.shape[-2]):
             missing = max(0, (-(-size // self.stride[0]) - 1) * self.stride[0] + self.kernel_size[0] - size)
@@ -96,7 +96,7 @@ class EfficientNetLite(nn.Module):
 
 
 class ImageClassifier(Handler):
-    """Classifies an encoded image (input ``image``) or normalised colour planes (input ``pixels``)."""
+    """Input ``image`` (encoded) or ``pixels`` (normalised colour planes)."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)

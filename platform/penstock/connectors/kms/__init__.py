@@ -1,0 +1,1 @@
+"""The key-encryption key in AWS KMS."""

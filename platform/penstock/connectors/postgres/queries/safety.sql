@@ -1,0 +1,65 @@
+-- name: lock
+select pg_advisory_xact_lock(7305)
+
+-- name: add_pack
+insert into safety_pack (digest, id, version, pack, created_at) values ($1, $2, $3, $4, $5)
+on conflict do nothing
+returning digest
+
+-- name: choose
+insert into safety_choice (id, digest, who, put_at) values ($1, $2, $3, $4)
+
+-- name: put_floor
+insert into safety_floor (packs, who, put_at) values ($1::text[], $2, $3)
+
+-- name: version
+select digest from safety_pack where id = $1 and version = $2
+
+-- name: before
+-- The version that was served before the present one.
+select digest from safety_choice
+where id = $1 and digest <> (select digest from safety_choice where id = $1 order by number desc limit 1)
+order by number desc
+limit 1
+
+-- name: packs
+select pack.digest, pack.id, pack.version, pack.pack, pack.created_at, pack.digest = current.digest as is_current
+from safety_pack as pack
+left join lateral (
+    select digest from safety_choice where id = pack.id order by number desc limit 1
+) as current on true
+order by pack.id, pack.version desc
+
+-- name: floor
+select packs from safety_floor order by number desc limit 1
+
+-- name: append
+insert into intervention (request, number, tenant, version, pack, digest, rule, stage, action, wanted, position, at)
+select * from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+                     $9::text[], $10::text[], $11::bigint[], $12::double precision[])
+on conflict (request, number) do nothing
+
+-- name: events
+select request, number, tenant, version, pack, digest, rule, stage, action, wanted, position, at
+from intervention
+where at >= $1 and ($2::double precision = 0 or at < $2) and ($3 = '' or tenant = $3)
+  and ($4 = '' or pack = $4 or split_part(pack, '@', 1) = $4) and ($5 = '' or rule = $5) and ($6 = '' or request = $6)
+order by at desc, request, number
+limit $7
+
+-- name: counts
+select tenant, pack, rule, stage, action, wanted, count(*) as interventions, count(distinct request) as requests
+from intervention
+where at >= $1 and ($2::double precision = 0 or at < $2) and ($3 = '' or tenant = $3)
+  and ($4 = '' or pack = $4 or split_part(pack, '@', 1) = $4) and ($5 = '' or rule = $5) and ($6 = '' or request = $6)
+group by tenant, pack, rule, stage, action, wanted
+order by interventions desc, tenant, pack, rule
+limit 1000
+
+-- name: served
+select tenant, count(*) as requests from ledger
+where closed_at >= $1 and ($2::double precision = 0 or closed_at < $2) and ($3 = '' or tenant = $3)
+group by tenant
+
+-- name: forget
+delete from intervention where at < $1

@@ -1,0 +1,171 @@
+"""Policy packs as values: rules, bounds of what is held back, and the strictest of several packs. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
+from typing import Literal
+
+import msgspec
+
+
+class Action(StrEnum):
+    OBSERVE = "observe"
+    MASK = "mask"
+    """Each matched character becomes ``*``; in a tool call's arguments it blocks, since altered arguments act."""
+    BLOCK = "block"
+
+    @property
+    def severity(self) -> int:
+        return _BY_SEVERITY.index(self)
+
+
+_BY_SEVERITY = (Action.OBSERVE, Action.MASK, Action.BLOCK)
+
+
+class Mode(StrEnum):
+    OBSERVE = "observe"
+    """No rule acts; each match is recorded."""
+    ENFORCE = "enforce"
+
+
+class AtBound(StrEnum):
+    """What happens to held text if a bound is met before it is judged."""
+
+    BLOCK = "block"
+    RELEASE = "release"
+
+
+class Where(StrEnum):
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+class Check(StrEnum):
+    """A check of what a regex found; the match is what passes."""
+
+    LUHN = "luhn"
+    IBAN = "iban"
+
+
+Span = Literal["word", "digits"] | int
+"""What a match may extend over: no white space; a run of digits and their separators; a number of characters."""
+EVERYWHERE = frozenset(Where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Either ``regex`` with its ``span``, or ``phrases``: whole words, in any case."""
+
+    name: str
+    action: Action
+    category: str
+    regex: str = ""
+    span: Span = "word"
+    phrases: tuple[str, ...] = ()
+    check: Check | None = None
+    stages: frozenset[Where] = EVERYWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """The most that may be held back, in each choice; ``side`` decides when a bound is met."""
+
+    characters: int = 512
+    tokens: int = 128
+    seconds: float = 10.0
+    side: AtBound = AtBound.BLOCK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    text: str
+    rule: str = ""
+    """The rule that must match; any, if empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examples:
+    match: tuple[Example, ...] = ()
+    not_match: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pack:
+    id: str
+    version: int
+    mode: Mode = Mode.ENFORCE
+    rules: tuple[Rule, ...] = ()
+    hold: Hold = Hold()
+    examples: Examples = Examples()
+
+    @cached_property
+    def digest(self) -> str:
+        return sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+
+    @property
+    def name(self) -> str:
+        return f"{self.id}@{self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """A rule as a policy applies it, and its pack; ``wanted`` is its own action, also if the pack only observes."""
+
+    rule: Rule
+    wanted: Action
+    pack: str
+    digest: str
+
+    @property
+    def _what(self) -> tuple[object, ...]:
+        return self.rule.regex, self.rule.phrases, self.rule.check
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What holds for one request: rules of all its packs, and the hold bounds that let the least pass."""
+
+    rules: tuple[Applied, ...] = ()
+    hold: Hold = Hold()
+
+    @cached_property
+    def digest(self) -> str:
+        return sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+
+    def on(self, where: Where) -> tuple[Applied, ...]:
+        return tuple(one for one in self.rules if where in one.rule.stages)
+
+
+def strictest(packs: Iterable[Pack]) -> Policy:
+    """Return the union of the packs' rules: of equal rules the strictest, at each stage that one of them names."""
+    found: dict[tuple[object, ...], Applied] = {}
+    holds = []
+    for pack in packs:
+        if pack.rules:
+            holds.append(pack.hold)
+        for rule in pack.rules:
+            one = Applied(rule=_in_mode(rule, pack.mode), wanted=rule.action, pack=pack.name, digest=pack.digest)
+            found[one._what] = _stricter(found.get(one._what, one), one)  # noqa: SLF001 - its own module's
+    return Policy(rules=tuple(found.values()), hold=_longest(holds))
+
+
+def _in_mode(rule: Rule, mode: Mode) -> Rule:
+    return rule if mode is Mode.ENFORCE else replace(rule, action=Action.OBSERVE)
+
+
+def _stricter(one: Applied, other: Applied) -> Applied:
+    lead = max(one, other, key=lambda applied: applied.rule.action.severity)
+    return replace(lead, rule=replace(lead.rule, stages=one.rule.stages | other.rule.stages))
+
+
+def _longest(holds: list[Hold]) -> Hold:
+    if not holds:
+        return Hold()
+    return Hold(
+        characters=max(hold.characters for hold in holds),
+        tokens=max(hold.tokens for hold in holds),
+        seconds=max(hold.seconds for hold in holds),
+        side=AtBound.BLOCK if any(hold.side is AtBound.BLOCK for hold in holds) else AtBound.RELEASE,
+    )

@@ -1,0 +1,176 @@
+"""Reads a pack from YAML and refuses what can't be judged in bounded time and memory, before it is used.
+
+Trade-off: a rule outside the bounds is refused, not served slowly.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+import re2
+import yaml
+
+from penstock.domain.errors import InvalidField
+from penstock.filters import shape
+from penstock.filters.judge import options
+from penstock.filters.pack import Action, Check, Examples, Hold, Pack, Rule, Where
+from penstock.filters.whole import matched
+
+MOST_BYTES = 1 << 20
+"""Bytes of a pack: read and checked within two seconds."""
+MOST_RULES = 200
+MOST_PHRASES = 5_000
+"""Phrases of a pack: they compile within a second."""
+MOST_CHARACTERS = 1_024
+"""Characters that a match may extend over: they may all be held back."""
+MOST_REGEX = 2_000
+MOST_HELD = {"characters": 4_096, "tokens": 1_024, "seconds": 60.0}
+_DEPTH = 6
+RUN = frozenset("+0123456789() .-/")
+"""Characters of numbers as people write them: span ``digits``."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_NAMED = "has to be 1 to 64 lower-case letters, digits and hyphens"
+_SPACE = frozenset(" \t\n\r\f\v")
+
+
+def parse(text: bytes) -> Pack:
+    """Return the pack, or raise ``InvalidField`` with the field at fault and the remedy."""
+    if len(text) > MOST_BYTES:
+        raise InvalidField(f"a pack has at most {MOST_BYTES:,} bytes: split it into several packs", param="pack")
+    try:
+        _bounded(text)
+        raw = yaml.load(text, yaml.CSafeLoader)
+        pack = msgspec.convert(raw, Pack)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        where = getattr(error, "problem_mark", None)
+        raise InvalidField(f"is no YAML{'' if where is None else f': line {where.line + 1}'}", param="pack") from error
+    except msgspec.ValidationError as error:
+        raise InvalidField(str(error), param="pack") from error
+    for field in _unknown(raw):
+        raise InvalidField(f"{field} is no field of a pack", param=field)
+    check(pack)
+    return pack
+
+
+def _bounded(text: bytes) -> None:
+    """Refuse aliases and deep nesting: the loader itself would run out of stack."""
+    depth = 0
+    for event in yaml.parse(text, yaml.CSafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEPTH or isinstance(event, yaml.AliasEvent):
+            raise InvalidField(f"has an alias, or more than {_DEPTH} levels", param="pack")
+
+
+def _unknown(raw: dict[str, Any]) -> Iterator[str]:
+    parts: list[tuple[str, dict[str, Any], type]] = [
+        ("", raw, Pack),
+        ("hold.", raw.get("hold", {}), Hold),
+        ("examples.", raw.get("examples", {}), Examples),
+        *((f"rules[{at}].", rule, Rule) for at, rule in enumerate(raw.get("rules", []))),
+    ]
+    for prefix, part, kind in parts:
+        yield from (f"{prefix}{name}" for name in part.keys() - {field.name for field in fields(kind)})
+
+
+def check(pack: Pack) -> None:
+    """Raise ``InvalidField`` unless every rule is bounded and linear and the pack's own examples hold."""
+    for field, fault in _faults(pack):
+        raise InvalidField(f"{field} {fault}", param=field)
+
+
+def _faults(pack: Pack) -> Iterator[tuple[str, str]]:
+    if not _NAME.fullmatch(pack.id):
+        yield "id", _NAMED
+    if pack.version < 1:
+        yield "version", "has to be 1 or more"
+    for name, most in MOST_HELD.items():
+        if not 0 < getattr(pack.hold, name) <= most:
+            yield f"hold.{name}", f"has to be above 0, at most {most:,}"
+    yield from _in_rules(pack.rules)
+    for at, rule in enumerate(pack.rules):
+        for field, fault in _in_rule(rule, pack.hold.characters):
+            yield f"rules[{at}].{field}", fault
+    yield from _in_examples(pack)
+
+
+def _in_rules(rules: Sequence[Rule]) -> Iterator[tuple[str, str]]:
+    if len(rules) > MOST_RULES:
+        yield "rules", f"are more than {MOST_RULES}: join phrases of one category into one rule"
+    if sum(len(rule.phrases) for rule in rules) > MOST_PHRASES:
+        yield "rules", f"have more than {MOST_PHRASES:,} phrases: split the pack"
+    if len({rule.name for rule in rules}) < len(rules):
+        yield "rules", "have a name twice"
+
+
+def _in_rule(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
+    if not _NAME.fullmatch(rule.name):
+        yield "name", _NAMED
+    if not _NAME.fullmatch(rule.category):
+        yield "category", _NAMED
+    if not rule.stages:
+        yield "stages", "is empty: name input, output or both"
+    if rule.action is Action.MASK and Where.INPUT in rule.stages:
+        yield "action", "mask is for output alone, since a prompt is never rewritten: set stages: [output]"
+    if bool(rule.regex) == bool(rule.phrases):
+        yield "regex", "or phrases is needed: one of them"
+    elif rule.phrases:
+        yield from _in_phrases(rule, held)
+    else:
+        yield from _in_regex(rule, held)
+
+
+def _in_phrases(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
+    if rule.check is not None:
+        yield "check", "is for a regex"
+    for at, phrase in enumerate(rule.phrases):
+        if not phrase or phrase != " ".join(unicodedata.normalize("NFKC", phrase).split()):
+            yield f"phrases[{at}]", "has to be NFKC text without blanks at its ends or two in a row"
+        elif len(phrase) > held:
+            yield f"phrases[{at}]", f"is longer than hold.characters ({held})"
+
+
+def _in_regex(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
+    if len(rule.regex) > MOST_REGEX:
+        yield "regex", f"has more than {MOST_REGEX:,} characters"
+        return
+    try:
+        found = shape.of(rule.regex)
+    except ValueError as error:
+        yield "regex", str(error)
+        return
+    if not found.least:
+        yield "regex", "matches the empty text"
+    yield from _in_span(rule, found, held)
+    try:
+        re2.compile(rule.regex.encode(), options())
+    except re2.error as error:
+        yield "regex", f"is refused by RE2: {error}"
+
+
+def _in_span(rule: Rule, found: shape.Shape, held: int) -> Iterator[tuple[str, str]]:
+    most = rule.span if isinstance(rule.span, int) else MOST_CHARACTERS
+    if not 0 < most <= MOST_CHARACTERS:
+        yield "span", f"has to be word, digits, or 1 to {MOST_CHARACTERS:,} characters"
+    elif found.most > most:
+        yield "regex", f"matches up to {found.most:,} characters: more than its span, {most:,}"
+    elif found.most > held:
+        yield "regex", f"matches up to {found.most:,} characters: more than hold.characters ({held})"
+    if rule.span == "word" and found.alphabet & _SPACE:
+        yield "span", "word has no white space, which the regex may match: give a number of characters"
+    if rule.span == "digits" and found.alphabet - RUN:
+        yield "span", f"digits has the characters {''.join(sorted(RUN))} alone: give a number of characters"
+    if rule.check is Check.LUHN and rule.span != "digits":
+        yield "span", "of a Luhn check is digits"
+
+
+def _in_examples(pack: Pack) -> Iterator[tuple[str, str]]:
+    wanted = pack.examples.match
+    for at, (example, rules) in enumerate(zip(wanted, matched(pack, [one.text for one in wanted]), strict=True)):
+        if not rules or (example.rule and example.rule not in rules):
+            yield f"examples.match[{at}]", f"is not matched by {example.rule or 'any rule'}"
+    for at, rules in enumerate(matched(pack, pack.examples.not_match)):
+        if rules:
+            yield f"examples.not_match[{at}]", f"is matched by {', '.join(sorted(rules))}"

@@ -1,0 +1,126 @@
+"""What every store of safety packs promises, held against memory and a real Postgres."""
+
+import asyncio
+
+import pytest
+
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.connectors.postgres.safety import PostgresPacks
+from penstock.control.registry import packs as registry
+from penstock.domain.errors import Conflict
+from penstock.domain.ids import TenantId
+from penstock.domain.tenancy.audit import Act
+from penstock.filters import shipped
+from penstock.filters.intervention import Events
+from penstock.filters.pack import Action, Mode, Pack, Where
+from tests.support.clock import ManualClock
+from tests.support.samples.interventions import intervention
+from tests.twins.audit import MemoryAudit
+from tests.twins.packs import MemoryPacks
+
+ACT = Act(who="k1", what="safety.push", target="own", at=5.0)
+
+
+Store = MemoryPacks | PostgresPacks
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.integration)])
+def store(request: pytest.FixtureRequest) -> Store:
+    if request.param == "memory":
+        return MemoryPacks(MemoryAudit())
+    return PostgresPacks(request.getfixturevalue("database"))
+
+
+def version(number: int, mode: Mode = Mode.ENFORCE) -> Pack:
+    return Pack(id="own", version=number, mode=mode)
+
+
+async def test_old_interventions_go(clock: ManualClock) -> None:
+    """Those of a quarter ago, in the first round of the controller."""
+    store = MemoryPacks(MemoryAudit())
+    clock.advance(2 * registry.KEEP_S)
+    now = clock.now()
+    store.interventions += [intervention("old", at=now - registry.KEEP_S - 1.0), intervention("new", at=now)]
+    task = asyncio.create_task(registry.forget_old(store, clock))
+    await asyncio.sleep(0)
+    task.cancel()
+    assert [one.request for one in store.interventions] == ["new"]
+
+
+async def current(store: Store) -> list[int]:
+    return [one.pack.version for one in await store.packs() if one.is_current]
+
+
+async def test_the_last_pushed_version_is_current_and_all_stay(store: Store) -> None:
+    """A version that is pushed again is current again, and is stored once."""
+    for number in (1, 2, 1):
+        await store.push(version(number), ACT)
+    assert [(one.pack, one.digest) for one in await store.packs()] == [
+        (version(number), version(number).digest) for number in (2, 1)
+    ]
+    assert await current(store) == [1]
+
+
+async def test_a_version_never_changes(store: Store) -> None:
+    """Other rules under a stored version are refused, and the stored one stays current."""
+    await store.push(version(1), ACT)
+    with pytest.raises(Conflict, match="raise its version"):
+        await store.push(version(1, Mode.OBSERVE), ACT)
+    assert [one.pack.mode for one in await store.packs()] == [Mode.ENFORCE]
+
+
+async def test_a_roll_back_returns_to_the_version_before_or_to_a_named_one(store: Store) -> None:
+    """There and back again; without another version there is nothing to return to."""
+    await store.push(version(1), ACT)
+    assert not await store.choose("own", None, ACT)
+    await store.push(version(2), ACT)
+    await store.push(version(3), ACT)
+    assert await store.choose("own", None, ACT)
+    assert await current(store) == [2]
+    assert await store.choose("own", 1, ACT)
+    assert await current(store) == [1]
+    assert not await store.choose("own", 9, ACT)
+
+
+async def test_the_floor_is_the_last_one_put(store: Store) -> None:
+    """None at first, and none again."""
+    assert await store.floor() == ()
+    for packs in (("a", "b"), ()):
+        await store.put_floor(packs, ACT)
+        assert await store.floor() == packs
+
+
+async def test_shipped_packs_are_seeded_once(store: Store) -> None:
+    """A pack that a platform has under that name stays as it is."""
+    own = Pack(id="secrets", version=7)
+    await store.push(own, ACT)
+    for _ in range(2):
+        await registry.seed(store, 6.0)
+    assert {one.pack.id for one in await store.packs()} == set(shipped.NAMES)
+    assert [one.pack for one in await store.packs() if one.pack.id == "secrets"] == [own]
+
+
+@pytest.mark.integration
+async def test_interventions_are_counted_by_rule_and_asked_for_by_each_field(database: Database) -> None:
+    """Stored once, newest first; a tenant's, a pack's with or without its version, a rule's, a time's."""
+    ledger, store = PostgresLedger(database), PostgresPacks(database)
+    told = [intervention("r1", 0), intervention("r1", 1), intervention("r2", tenant="beta", rule="aws-key", at=9.0)]
+    for _ in range(2):
+        await ledger.record(told)
+    assert await store.events(Events(), 10) == (told[2], told[0], told[1])
+    for which, requests in (
+        (Events(tenant=TenantId("beta")), ["r2"]),
+        (Events(rule="jwt"), ["r1", "r1"]),
+        (Events(pack="secrets"), ["r2", "r1", "r1"]),
+        (Events(pack="secrets@2"), []),
+        (Events(since=6.0), ["r2"]),
+        (Events(until=9.0), ["r1", "r1"]),
+        (Events(request="r2"), ["r2"]),
+    ):
+        assert [one.request for one in await store.events(which, 10)] == requests, which
+    counts = await store.counts(Events())
+    assert [(one.rule, one.interventions, one.requests) for one in counts] == [("jwt", 2, 1), ("aws-key", 1, 1)]
+    assert (counts[0].stage, counts[0].wanted) == (Where.OUTPUT, Action.BLOCK)
+    await store.forget(9.0)
+    assert [one.request for one in await store.events(Events(), 10)] == ["r2"]

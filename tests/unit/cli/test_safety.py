@@ -1,0 +1,83 @@
+"""`penstock safety`: what a pack would do, and what is asked of the operators' API."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli import app, safety
+from penstock.domain.command_error import CommandError
+from penstock.views import safety as views
+
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0"
+RULE = "{name: key, category: secrets, action: mask, stages: [output], regex: 'key-[0-9]{4}'}"
+
+
+class Api:
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, object]] = []
+
+    def put(self, path: str, body: object) -> None:
+        self.sent.append((path, body))
+
+    patch = put
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Api:
+    found = Api()
+    monkeypatch.setattr(safety, "operator", lambda _: found)
+    return found
+
+
+def run(*arguments: str, text: str = "") -> Any:  # noqa: ANN401  a result of click
+    return CliRunner().invoke(app, ["safety", *arguments], input=text)
+
+
+def test_a_shipped_pack_is_tried_on_standard_input() -> None:
+    """A text that it would block ends with 1, and each match has its place; a harmless one ends with 0."""
+    tried = run("try", "secrets", "--json", text=f"my token is {TOKEN} so")
+    assert tried.exit_code == 1
+    (found,) = json.loads(tried.stdout)["found"]
+    assert (found["rule"], found["action"], found["at"], found["characters"]) == ("jwt", "block", 12, len(TOKEN))
+    assert run("try", "secrets", text="nothing to hide").exit_code == 0
+
+
+def test_an_observing_pack_of_a_file_would_do_nothing(tmp_path: Path) -> None:
+    """Its mode counts, as it would at a gateway."""
+    pack, text = tmp_path / "own.yaml", tmp_path / "answer.txt"
+    text.write_text("key-1234 and key-5678")
+    for mode, action in (("observe", "observe"), ("enforce", "mask")):
+        pack.write_text(f"id: own\nversion: 1\nmode: {mode}\nrules: [{RULE}]\n")
+        tried = run("try", str(pack), str(text), "--json")
+        assert [(one["action"], one["at"]) for one in json.loads(tried.stdout)["found"]] == [(action, 0), (action, 13)]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """With what could be given instead."""
+    with pytest.raises(CommandError, match="can't be read"):
+        safety.try_pack(str(tmp_path / "none.yaml"))
+
+
+def test_packs_go_to_a_tenants_plan_or_to_the_floor(api: Api) -> None:
+    """None takes all away."""
+    for arguments in (("secrets,pii", "--tenant", "shop"), ("secrets",), ("none",)):
+        assert run("assign", *arguments).exit_code == 0
+    assert api.sent == [
+        ("/tenants/shop/plan", {"safety": "secrets,pii"}),
+        ("/safety/floor", {"packs": ["secrets"]}),
+        ("/safety/floor", {"packs": []}),
+    ]
+
+
+def test_stats_tell_the_part_of_a_tenants_requests() -> None:
+    """Also of a rule that only observes: what it would have done."""
+    rule = {"tenant": "shop", "pack": "own@1", "rule": "key", "stage": "output", "action": "observe", "wanted": "block"}
+    found = {
+        "rules": [{**rule, "interventions": 9, "requests": 5}],
+        "served": [{"tenant": "shop", "requests": 200}],
+    }
+    (row,) = views.stats(found).rows
+    assert row[-4:] == ("block", "9", "5", "2.50%")

@@ -1,0 +1,81 @@
+"""Safety packs by the operators' API: pushed, refused with reason, rolled back, assigned; each act audited."""
+
+import pytest
+
+from penstock.domain.tenancy.tenant import Role
+from tests.support.controllers.in_memory import Room
+from tests.support.samples.interventions import intervention
+
+SAFETY = "/admin/v1/safety"
+RULE = "rules: [{name: key, category: secrets, action: block, regex: '%s'}]"
+
+
+def yaml(version: int, regex: str = "key-[0-9]{4}") -> dict[str, str]:
+    return {"pack": f"id: own\nversion: {version}\n{RULE % regex}\n"}
+
+
+async def test_a_pack_is_pushed_and_rolled_back(room: Room) -> None:
+    """The list tells which version is current; the audit log names pack and digest."""
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        for version in (1, 2):
+            made = await operator.post(f"{SAFETY}/packs", json=yaml(version))
+            assert (made.status_code, made.json()["version"]) == (201, version)
+        back = (await operator.post(f"{SAFETY}/packs/own/rollback", json={})).json()
+        assert (back["version"], back["is_current"], back["rules"]) == (1, True, ["key"])
+        again = await operator.post(f"{SAFETY}/packs/own/rollback", json={"version": 2})
+        assert again.json()["version"] == 2
+        listed = (await operator.get(f"{SAFETY}/packs")).json()
+        assert [(one["version"], one["is_current"]) for one in listed["packs"]] == [(2, True), (1, False)]
+        assert '"key-[0-9]{4}"' in (await operator.get(f"{SAFETY}/packs/own")).json()["pack"]
+    acts = [(act.what, act.target, act.detail) for act in await room.audit.newest(10)]
+    assert ("safety.rollback", "own", back["digest"][:12]) in acts
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "status", "param", "words"),
+    [
+        ("POST /packs", yaml(2, "a*"), 400, "rules[0].regex", "without a bound"),
+        ("POST /packs", {"pack": "id: [own"}, 400, "pack", "no YAML"),
+        ("POST /packs", yaml(1, "other"), 409, None, "raise its version"),
+        ("POST /packs/own/rollback", {}, 409, None, "the only version"),
+        ("POST /packs/own/rollback", {"version": 9}, 400, "version", "no version 9"),
+        ("POST /packs/none/rollback", {}, 400, "pack", "there are: own"),
+        ("PUT /floor", {"packs": ["none"]}, 400, "packs", "there are: own"),
+    ],
+)
+async def test_what_is_not_valid_is_refused_and_the_pack_stays(
+    room: Room, route: str, body: dict[str, object], status: int, param: str | None, words: str
+) -> None:
+    """With the field, the reason and what there is; the last good version filters on."""
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        await operator.post(f"{SAFETY}/packs", json=yaml(1))
+        method, path = route.split()
+        refused = await operator.request(method, f"{SAFETY}{path}", json=body)
+        error = refused.json()["error"]
+        assert (refused.status_code, error["param"]) == (status, param), error
+        assert words in error["message"]
+        listed = (await operator.get(f"{SAFETY}/packs")).json()
+        assert [(one["version"], one["is_current"]) for one in listed["packs"]] == [(1, True)]
+    assert [act.what for act in await room.audit.newest(10)].count("safety.push") == 1
+
+
+async def test_packs_are_assigned_to_a_tenant_and_to_the_platform(room: Room) -> None:
+    """A tenant's by its plan, the platform's by the floor; a pack that does not exist is refused by name."""
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        await operator.post(f"{SAFETY}/packs", json=yaml(1))
+        assert (await operator.put(f"{SAFETY}/floor", json={"packs": ["own"]})).json() == {"packs": ["own"]}
+        plan = "/admin/v1/tenants/acme/plan"
+        assert (await operator.patch(plan, json={"safety": "own"})).json()["safety"] == "own"
+        refused = await operator.patch(plan, json={"safety": "own,none"})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "safety")
+
+
+async def test_a_tenant_sees_its_own_interventions_alone(room: Room) -> None:
+    """An auditor of a tenant asks for no other's; operators see all."""
+    room.packs.interventions += [intervention("r1"), intervention("r2", tenant="beta", at=9.0)]
+    async with room.client(await room.key(Role.AUDITOR, tenant="acme")) as own:
+        assert [one["request"] for one in (await own.get(f"{SAFETY}/events")).json()["events"]] == ["r1"]
+        assert (await own.get(f"{SAFETY}/events?tenant=beta")).status_code == 403
+        assert (await own.get(f"{SAFETY}/packs")).status_code == 403
+    async with room.client(await room.key(Role.AUDITOR)) as overseer:
+        assert len((await overseer.get(f"{SAFETY}/events")).json()["events"]) == 2

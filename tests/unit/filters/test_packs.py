@@ -1,0 +1,127 @@
+"""Packs: what is read, what is refused in words, and the strictest of several."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from penstock.domain.errors import InvalidField
+from penstock.filters import reading, shipped
+from penstock.filters.pack import Action, AtBound, Hold, Mode, Pack, Rule, Where, strictest
+
+RULE: Mapping[str, object] = {"name": "key", "category": "secrets", "action": "block", "regex": r"\bkey-[0-9]{4}\b"}
+
+
+def pack_of(rule: Mapping[str, object] | None = None, fields: Mapping[str, object] | None = None) -> bytes:
+    return json.dumps({"id": "own", "version": 1, "rules": [{**RULE, **(rule or {})}], **(fields or {})}).encode()
+
+
+@pytest.mark.parametrize("name", shipped.NAMES)
+def test_shipped_packs_are_valid(name: str) -> None:
+    """Each pack that ships passes its own examples and has the name of its file."""
+    assert shipped.pack(name).id == name
+
+
+def test_a_digest_changes_with_the_rules_alone() -> None:
+    """Two texts of one pack have one digest, a changed rule another."""
+    read = reading.parse(pack_of())
+    same, other = reading.parse(b"# a comment\n" + pack_of()), reading.parse(pack_of({"action": "observe"}))
+    assert read.digest == same.digest != other.digest
+
+
+@pytest.mark.parametrize(
+    ("rule", "field", "words"),
+    [
+        ({"regex": "a*"}, "rules[0].regex", "without a bound"),
+        ({"regex": "(a{1,9}){1,999}"}, "rules[0].regex", "more than its span"),
+        ({"regex": r"(a)\1"}, "rules[0].regex", "linear time"),
+        ({"regex": "a(?=b)"}, "rules[0].regex", "linear time"),
+        ({"regex": "a{0,3}"}, "rules[0].regex", "empty text"),
+        ({"regex": "[^a]b"}, "rules[0].regex", "negated class"),
+        ({"regex": "(a"}, "rules[0].regex", "no regular expression"),
+        ({"regex": "ä"}, "rules[0].regex", "write it as a phrase"),
+        ({"regex": "a" * 2_001}, "rules[0].regex", "characters"),
+        ({"regex": "a b"}, "rules[0].span", "white space"),
+        ({"span": "digits"}, "rules[0].span", "alone"),
+        ({"span": 10_000_000}, "rules[0].span", "1,024"),
+        ({"regex": "", "phrases": ["a  b"]}, "rules[0].phrases[0]", "two in a row"),
+        ({"regex": "", "phrases": [""]}, "rules[0].phrases[0]", "NFKC"),
+        ({"phrases": ["both"]}, "rules[0].regex", "one of them"),
+        ({"action": "mask"}, "rules[0].action", "never rewritten"),
+        ({"check": "luhn"}, "rules[0].span", "digits"),
+        ({"name": "A key"}, "rules[0].name", "lower-case"),
+        ({"actoin": "block"}, "rules[0].actoin", "no field"),
+        ({"action": "delete"}, "pack", "$.rules[0].action"),
+    ],
+)
+def test_a_rule_outside_the_bounds_is_refused(rule: Mapping[str, object], field: str, words: str) -> None:
+    """A rule that can't be judged in bounded time names its field and the remedy."""
+    with pytest.raises(InvalidField) as refused:
+        reading.parse(pack_of(rule))
+    assert refused.value.param == field
+    assert words in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"id": "Own!"}, "lower-case"),
+        ({"version": 0}, "1 or more"),
+        ({"hold": {"seconds": 1e9}}, "at most 60"),
+        ({"hold": {"characters": 6}}, "hold.characters"),
+        ({"rules": [RULE, RULE]}, "twice"),
+        ({"rules": [{**RULE, "regex": "", "phrases": [f"phrase {n}" for n in range(5_001)]}]}, "split the pack"),
+        ({"examples": {"match": [{"text": "key-12"}]}}, "not matched"),
+        ({"examples": {"not_match": ["key-1234"]}}, "matched by key"),
+    ],
+)
+def test_a_pack_outside_the_bounds_is_refused(fields: Mapping[str, object], words: str) -> None:
+    """A pack whose bounds or own examples fail is refused as a whole."""
+    with pytest.raises(InvalidField, match=words):
+        reading.parse(pack_of(fields=fields))
+
+
+@pytest.mark.parametrize(
+    "text", [b"a: [", b"\xff\xfe\x00", b"x" * (1 << 20 | 1), b"- a\n", b"[" * 100_000, b"a: &a 1\nb: *a"]
+)
+def test_what_is_no_pack_is_refused(text: bytes) -> None:
+    """Bytes that are no YAML mapping, or too many, are a refusal and no crash."""
+    with pytest.raises(InvalidField):
+        reading.parse(text)
+
+
+def test_a_hundred_thousand_phrases_are_refused_before_they_are_compiled() -> None:
+    """A pack of 100,000 phrases names the remedy."""
+    phrases = [f"p{n}" for n in range(100_000)]
+    with pytest.raises(InvalidField, match="split"):
+        reading.parse(pack_of({"regex": "", "phrases": phrases}))
+
+
+FLOOR = Pack(
+    id="floor",
+    version=1,
+    rules=(Rule(name="floor", action=Action.BLOCK, category="c", regex="a", stages=frozenset({Where.OUTPUT})),),
+    hold=Hold(seconds=5.0, side=AtBound.RELEASE),
+)
+
+
+def test_a_tenant_cannot_go_below_the_floor() -> None:
+    """Of equal rules the strictest action stays, at each stage that one of the packs names."""
+    lax = replace(FLOOR, id="lax", mode=Mode.OBSERVE, rules=(replace(FLOOR.rules[0], stages=frozenset({Where.INPUT})),))
+    policy = strictest([FLOOR, lax, shipped.pack("off")])
+    assert [(one.rule.action, one.pack, one.rule.stages) for one in policy.rules] == [
+        (Action.BLOCK, "floor@1", frozenset(Where))
+    ]
+
+
+def test_the_longest_hold_and_the_blocking_side_win() -> None:
+    """Bounds of several packs are those that let the least pass unjudged."""
+    other = replace(FLOOR, id="other", hold=Hold(seconds=1.0, side=AtBound.BLOCK))
+    assert strictest([FLOOR, other]).hold == Hold(seconds=5.0, side=AtBound.BLOCK)
+
+
+def test_a_pack_that_observes_never_acts() -> None:
+    """In mode observe each rule only records."""
+    (one,) = strictest([replace(FLOOR, mode=Mode.OBSERVE)]).rules
+    assert one.rule.action is Action.OBSERVE
