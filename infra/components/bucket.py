@@ -11,6 +11,8 @@ from infra.config.kinds import DataClass, Purpose
 from infra.config.model import Environment
 
 ABORT_MULTIPART_DAYS = 7
+SEGMENTS = "platform"
+"""The folder of the audit bucket for the platform's own record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,16 @@ def bucket_name(site: Site, part: str) -> str:
 def payloads(environment: Environment, region: str) -> str:
     """The ARN of the bucket of sealed requests and results, the one in which objects are deleted."""
     return f"arn:aws:s3:::{bucket_name(Site(environment=environment, region=region), Purpose.PAYLOADS)}"
+
+
+def audit(environment: Environment) -> str:
+    """The name of the write-once bucket, of which there is one for all regions."""
+    return bucket_name(Site(environment=environment, region=environment.primary), "audit")
+
+
+def audit_segments(environment: Environment, region: str) -> str:
+    """The ARN of a region's segments of the platform's audit chain."""
+    return f"arn:aws:s3:::{audit(environment)}/{SEGMENTS}/{region}/*"
 
 
 class Bucket(Component):

@@ -3,7 +3,7 @@
 import pulumi
 import pulumi_aws as aws
 
-from infra.components.bucket import payloads
+from infra.components.bucket import audit_segments, payloads
 from infra.components.iam import Statement, document
 from infra.components.network import Network
 from infra.components.site import Component, Site
@@ -112,6 +112,13 @@ class Endpoints(Component):
                 actions=("s3:DeleteObject",),
                 resources=(f"{payloads(environment, self.site.region)}/*",),
                 principals="*",
+            ),
+            Statement(
+                sid="SegmentsAreLocked",
+                actions=("s3:PutObjectRetention",),
+                resources=(audit_segments(environment, self.site.region),),
+                principals="*",
+                conditions={"StringEquals": {"s3:object-lock-mode": "COMPLIANCE"}},
             ),
             Statement(sid="ContainerLayers", actions=("s3:GetObject",), resources=(layers,), principals="*"),
         )

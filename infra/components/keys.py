@@ -12,9 +12,16 @@ from infra.config.kinds import LINKED_ROLES, DataClass, Purpose
 
 ROTATION_DAYS = 365
 DELETION_DAYS = 30
-MULTI_REGION = (Purpose.ARTIFACTS, Purpose.DATA, Purpose.REGISTRY, Purpose.SIGNING, Purpose.MODELS)
+MULTI_REGION = (
+    Purpose.ARTIFACTS,
+    Purpose.DATA,
+    Purpose.REGISTRY,
+    Purpose.SIGNING,
+    Purpose.MODELS,
+    Purpose.CHAIN,
+)
 """Purposes whose ciphertext or signatures travel between regions; their keys are originals with replicas."""
-SIGNS = (Purpose.SIGNING, Purpose.MODELS)
+SIGNS = (Purpose.SIGNING, Purpose.MODELS, Purpose.CHAIN)
 
 _USE = (
     "kms:Encrypt",
@@ -108,8 +115,12 @@ def _grant(sid: str, service: str, conditions: Mapping[str, Mapping[str, object]
 
 
 def _alias(purpose: Purpose, site: Site) -> str:
-    """Signing keys have one name in all regions: images and versions are signed in one and checked in all."""
-    named = {Purpose.SIGNING: site.environment.signing_alias, Purpose.MODELS: site.environment.model_signing_alias}
+    """Signing keys have one name in all regions: what is signed in one is checked in all."""
+    named = {
+        Purpose.SIGNING: site.environment.signing_alias,
+        Purpose.MODELS: site.environment.model_signing_alias,
+        Purpose.CHAIN: site.environment.chain_signing_alias,
+    }
     return named.get(purpose, f"alias/{site.named(purpose.value)}")
 
 

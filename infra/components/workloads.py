@@ -50,8 +50,12 @@ def addon_identities(site: Site, nodes_key_arn: pulumi.Input[str]) -> tuple[Iden
 
 
 def identities(site: Site, granted: Granted) -> tuple[Identity, ...]:
-    """Every other pod identity of a region. Of our processes those have one that read versions or keep payloads."""
-    rights = {"artifacts": serving.reads_artifacts(granted), "payloads": serving.keeps_payloads(granted)}
+    """Every other pod identity of a region. Of our processes those have one that call a bucket."""
+    rights = {
+        "artifacts": serving.reads_artifacts(granted),
+        "payloads": serving.keeps_payloads(granted),
+        "audit": serving.ships_audit(granted),
+    }
     ours = {
         (SERVING, name): tuple(one for store in rights if store in process.calls for one in rights[store])
         for name, process in processes().items()

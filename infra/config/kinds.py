@@ -83,6 +83,7 @@ class Purpose(StrEnum):
     REGISTRY = "registry"
     SIGNING = "signing"
     MODELS = "models"
+    CHAIN = "chain"
 
 
 class StackKind(StrEnum):

@@ -160,6 +160,11 @@ class Environment:
         return f"alias/{self.organization}-{self.name}-model-signing"
 
     @property
+    def chain_signing_alias(self) -> str:
+        """The key that heads of the platform's audit chain are signed with, under one alias in every region."""
+        return f"alias/{self.organization}-{self.name}-audit-signing"
+
+    @property
     def state_bucket(self) -> str:
         """Pulumi's own bucket, made by hand; named as ours are, so that the network's endpoint lets it through."""
         return f"{self.organization}-{self.name}-{self.account_id}-state"

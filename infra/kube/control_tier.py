@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pulumi
 
+from infra.components.bucket import SEGMENTS, audit
 from infra.components.labels import ROLE
 from infra.components.load_balancer import IDLE_S
 from infra.components.site import Site
@@ -116,6 +117,9 @@ def controller(site: Site, pools: str, pools_digest: pulumi.Input[str], budgets:
             pods.plain("PENSTOCK_POOLS_FILE", pools),
             pods.plain("PENSTOCK_BUDGETS_URL", budgets),
             pods.plain("PENSTOCK_SCALE_FILE", scaling.PATH),
+            pods.plain("PENSTOCK_AUDIT_URL", f"s3://{audit(site.environment)}/{SEGMENTS}"),
+            pods.plain("PENSTOCK_AUDIT_SIGNING_KEY", f"awskms:///{site.environment.chain_signing_alias}"),
+            pods.plain("PENSTOCK_AUDIT_LOCK_DAYS", str(site.environment.retention.audit_days)),
         ),
         configs={folder: POOLS, scaling.PATH.rpartition("/")[0]: scaling.BOUNDS},
         pod_annotations={"penstock.io/pools": pools_digest, "penstock.io/scale": scaling.digest(bounds)},

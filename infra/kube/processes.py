@@ -93,7 +93,7 @@ class Run:
         for name in self.process.needed:
             if self.process.setting(name).kind == "secret":
                 yield pods.from_secret(name, self.process.name, secret_name(name))
-        if "artifacts" in self.process.calls:
+        if {"artifacts", "audit"} & self.process.calls.keys():
             yield pods.plain("AWS_REGION", self.site.region)
 
     def _path(self, folder: Folder) -> str:

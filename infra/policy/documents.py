@@ -143,7 +143,8 @@ def no_object_deletion(view: View) -> Iterator[Breach]:
     forbidden = ("s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObjectRetention", "s3:BypassGovernanceRetention")
     for node, statement in view.statements():
         held = [action for action in allowed_actions(statement) if action in forbidden]
-        if held and not _lets_locks_go(view, node, statement) and not _ends_payloads(view, held, statement):
+        known = _ends_payloads(view, held, statement) or _locks_segments(view, held, statement)
+        if held and not known and not _lets_locks_go(view, node, statement):
             yield node, f"remove {', '.join(held)} from {text(statement, 'Sid')}"
 
 
@@ -160,6 +161,16 @@ def _ends_payloads(view: View, held: list[str], statement: Json) -> bool:
     resources = items(statement, "Resource")
     named = bool(resources) and all(str(item).startswith(buckets) for item in resources)
     return named and held == ["s3:DeleteObject"]
+
+
+def _locks_segments(view: View, held: list[str], statement: Json) -> bool:
+    """Whether segments of the audit chain alone get a retention, and only one that nobody can shorten."""
+    one = view.fleet.environment
+    folder = f"arn:aws:s3:::{one.organization}-{one.name}-{one.account_id}-{Purpose.AUDIT}-{one.primary}/platform/"
+    resources = items(statement, "Resource")
+    mode = items(statement, "Condition.StringEquals.s3:object-lock-mode")
+    named = bool(resources) and all(str(item).startswith(folder) for item in resources)
+    return named and held == ["s3:PutObjectRetention"] and mode == ["COMPLIANCE"]
 
 
 @book.rule("keys-closed", "No key policy names everybody, and services use a key only under a condition")

@@ -7,7 +7,7 @@ import pulumi_aws as aws
 
 from infra.components.addons import Addons, AddonSpec, ContainerLogs
 from infra.components.addresses import Plan
-from infra.components.bucket import Bucket, BucketSpec
+from infra.components.bucket import Bucket, BucketSpec, audit_segments
 from infra.components.bucket import payloads as arn_of_payloads
 from infra.components.cache import PORT as CACHE_PORT
 from infra.components.cache import Cache, CacheSpec
@@ -196,6 +196,9 @@ def _granted(base: _Region, artifacts: Bucket, signals: Signals, balancer: LoadB
         payload_bucket_arn=arn_of_payloads(base.site.environment, base.site.region),
         payload_key_arn=base.key(Purpose.PAYLOADS),
         model_signing_key_arn=base.key(Purpose.MODELS),
+        audit_segments_arn=audit_segments(base.site.environment, base.site.region),
+        audit_key_arn=base.shared.key_arns.apply(lambda arns: arns[base.site.environment.primary][Purpose.AUDIT]),
+        chain_key_arn=base.key(Purpose.CHAIN),
         data_key_arn=base.key(Purpose.DATA),
         nodes_key_arn=base.key(Purpose.NODES),
         messages_key_arn=base.key(Purpose.MESSAGES),

@@ -39,14 +39,14 @@ def test_every_pod_identity_has_cases() -> None:
 
 
 def test_only_who_calls_aws_has_rights(captures: tuple[Capture, ...]) -> None:
-    """A process that the contract sends to no service of AWS has no identity there: the controller has none."""
-    namespace, services = "penstock", {"artifacts"}
+    """A process that the contract sends to no service of AWS has no identity there: the first start has none."""
+    namespace, services = "penstock", {"artifacts", "audit"}
     told = json.loads((ROOT / "infra" / "contract.json").read_text(encoding="utf-8"))["processes"]
     calling = {name for name, one in told.items() if services & {call["to"] for call in one["calls"]}}
     for item in captures:
         nodes = [node for node in item.graph.of(ASSOCIATION) if text(node.inputs, "namespace") == namespace]
         assert not nodes or {text(node.inputs, "serviceAccount") for node in nodes} == calling
-    assert "controller" in set(told) - calling
+    assert "init" in set(told) - calling
 
 
 def test_every_role_is_asked_about(captures: tuple[Capture, ...], worlds: dict[str, World]) -> None:

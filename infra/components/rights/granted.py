@@ -14,6 +14,9 @@ class Granted:
     payload_bucket_arn: pulumi.Input[str]
     payload_key_arn: pulumi.Input[str]
     model_signing_key_arn: pulumi.Input[str]
+    audit_segments_arn: str
+    audit_key_arn: pulumi.Input[str]
+    chain_key_arn: pulumi.Input[str]
     data_key_arn: pulumi.Input[str]
     nodes_key_arn: pulumi.Input[str]
     interruption_queue_arn: pulumi.Input[str]

@@ -1,5 +1,5 @@
-"""The rights in AWS of Penstock's own processes: callers of the artifact store read versions, and callers of the
-payload store keep sealed requests and results there.
+"""The rights in AWS of Penstock's own processes: callers of the artifact store read versions, callers of the payload
+store keep sealed requests and results there, and the controller ships the audit chain.
 
 Databases and stores are entered with passwords, so a process that calls nothing else has no rights here at all.
 """
@@ -30,4 +30,18 @@ def keeps_payloads(granted: Granted) -> tuple[Statement, ...]:
         Statement(
             sid="SealPayloads", actions=("kms:GenerateDataKey", "kms:Decrypt"), resources=(granted.payload_key_arn,)
         ),
+    )
+
+
+def ships_audit(granted: Granted) -> tuple[Statement, ...]:
+    """It puts signed segments under its region's folder of the audit bucket, locked, and reads and deletes nothing."""
+    return (
+        Statement(
+            sid="LockSegments",
+            actions=("s3:PutObject", "s3:PutObjectRetention"),
+            resources=(granted.audit_segments_arn,),
+            conditions={"StringEquals": {"s3:object-lock-mode": "COMPLIANCE"}},
+        ),
+        Statement(sid="SealSegments", actions=("kms:GenerateDataKey",), resources=(granted.audit_key_arn,)),
+        Statement(sid="SignHeads", actions=("kms:Sign", "kms:GetPublicKey"), resources=(granted.chain_key_arn,)),
     )

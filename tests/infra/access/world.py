@@ -67,7 +67,7 @@ class World:
         plain |= {"cluster": f"{self.prefix}-serving-{self.region}", "prefix": self.prefix, "other": self.other}
         for key, value in plain.items():
             template = template.replace(f"{{{key}}}", value)
-        for purpose in ("Artifacts", "Data", "Signing", "Models"):
+        for purpose in ("Artifacts", "Data", "Signing", "Models", "Chain"):
             template = template.replace(f"{{{purpose}Key}}", f"{{TravellingKey:{purpose.lower()}-{self.region}}}")
             template = template.replace(f"{{{purpose}Key:other}}", f"{{TravellingKey:{purpose.lower()}-{self.other}}}")
         return NAMED.sub(lambda found: text(self._named(*found.groups()).outputs, "arn"), template)
