@@ -11,6 +11,7 @@ from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
+from penstock.apps.stores import StoreKeys
 from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.redis.answers import RedisAnswers
@@ -53,6 +54,7 @@ class Front:
     rpc: Rpc
     database: Database
     """Of deferred work: to be open while the server serves."""
+    keys: StoreKeys
 
 
 def front(settings: GatewaySettings, parts: Parts) -> Front:
@@ -102,7 +104,7 @@ def front(settings: GatewaySettings, parts: Parts) -> Front:
     )
     config = configure(edge, limits, edge.intake, answer=partial(_answer, ledger), ids=_new_id, drain=probes.drain)
     rpc = Rpc(edge, facts)
-    return Front(server=EdgeServer(config, rpc.drain), rpc=rpc, database=later.database)
+    return Front(server=EdgeServer(config, rpc.drain), rpc=rpc, database=later.database, keys=later.keys)
 
 
 def _answer(ledger: RequestLedger, error: PenstockError, request_id: RequestId) -> Refusal:

@@ -12,7 +12,6 @@ from penstock.connectors.postgres.batches import PostgresBatches
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.jobs import PostgresJobs
-from penstock.connectors.postgres.tenant_keys import follow
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
 from penstock.domain.jobs import callback_url
 from penstock.domain.jobs.callback_url import Network
@@ -60,7 +59,6 @@ def offered(
     database = Database(database_dsn(settings), max_connections=CONNECTIONS)
     shared = parts.shared
     keys = open_keys(settings, database, lambda: shared.ticket_keys.platform, shared.clock)
-    parts.background.keep("tenant_keys", lambda: follow(database_dsn(settings), keys.tenants))
     if not settings.job_runners:
         return Offered(database=database, keys=keys)
     endpoints, submits = (

@@ -19,6 +19,8 @@ from penstock.apps.gateway.parts import BILLS_WITHIN_S, Parts, compose
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
+from penstock.apps.stores import database_dsn
+from penstock.connectors.postgres.tenant_keys import follow
 from penstock.intake.server import EdgeServer
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
@@ -50,6 +52,7 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
     owner = asyncio.create_task(ownership.known(settings, found))
     parts.keep()
     parts.background.keep("revoked", parts.news.end_revoked)
+    parts.background.keep("tenant_keys", partial(follow, database_dsn(settings), served.keys.tenants))
     try:
         await known(parts, owner)
         owner.add_done_callback(partial(ownership.if_foreign, partial(_end, served.server)))
