@@ -16,7 +16,8 @@ _LEAD = """`penstock COMMAND --help` prints the same. Commands that speak to a r
 | --- | --- | --- |
 | `--key` | the operators' of this home | An admin's API key; an auditor's is enough if nothing is changed. `PENSTOCK_KEY` says the same. |
 | `--url` | that of this home, else `http://127.0.0.1:8079` | The controller's address. `PENSTOCK_URL` says the same. |"""
-_REMOTE = frozenset({"key", "url"})
+_REMOTE = frozenset({"PENSTOCK_KEY", "PENSTOCK_URL"})
+"""What tells these two options from others of their name, by the variables that say the same."""
 
 
 def page() -> str:
@@ -40,10 +41,15 @@ def _command(path: str, command: Any) -> str:
     arguments = [one for one in command.params if one.param_type_name == "argument" and not one.hidden]
     options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
     usage = [path, *(_argument(one) for one in arguments), *(["[OPTIONS]"] if options else [])]
-    remote = "" if not any(one.name in _REMOTE for one in options) else "\nTakes `--key` and `--url`.\n"
+    is_operators = any(one.envvar == "PENSTOCK_URL" for one in options)
+    remote = "\nTakes `--key` and `--url`.\n" if is_operators else ""
     parts.append(f"\n```\n{' '.join(usage)}\n```\n{remote}")
     rows = [(code(one.name.upper()), "", _text(one.help)) for one in arguments if one.help]
-    rows += [(_names(one), _default(one), _text(one.help)) for one in options if one.name not in {"help", *_REMOTE}]
+    rows += [
+        (_names(one), _default(one), _text(one.help))
+        for one in options
+        if not (one.name == "help" or (is_operators and one.envvar in _REMOTE))
+    ]
     if rows:
         parts.append("\n" + table(("argument or option", "default", "what it says"), rows))
     return "".join(parts)

@@ -146,6 +146,17 @@ async def test_a_job_that_takes_its_runners_down_ends_as_a_dead_letter(world: Wo
     assert [one.attempt for one in await world.store.attempts(found.id)] == [1, 2, 3]
 
 
+async def test_a_failed_end_is_an_attempt_as_well(world: World) -> None:
+    """An attempt that the runner itself ends is listed with those that went back, and stays after a replay."""
+    submitted = await world.store.submit(new("job_1", max_attempts=2), FREE)
+    runner = await world.runner()
+    (job,) = await world.store.claim(runner, quota(1), 1.0)
+    assert await world.store.put_back([back(job, at=2.0, error="engine_error")]) == {job.id: JobState.QUEUED}
+    (job,) = await world.store.claim(runner, quota(1), 22.0)
+    assert await world.store.finish([ended(job, JobState.FAILED)]) == {job.id}
+    assert [one.attempt for one in await world.store.attempts(submitted.job.id)] == [1, 2]
+
+
 async def test_what_never_ran_is_no_attempt(world: World) -> None:
     """It goes back with its attempt and waits; what may have run counts."""
     submitted = await world.store.submit(new("job_1", max_attempts=2), FREE)

@@ -318,27 +318,32 @@ class MemoryJobs:
             job, status=end.status, error=end.error, request=end.request, output=end.output,
             prompt_tokens=end.prompt_tokens, output_tokens=end.output_tokens,
         )  # fmt: skip
+        if end.state is JobState.FAILED and end.request:
+            self._note(job, end)
         self._end(told, end.state, end.reason, end.at)
         used = end.prompt_tokens + end.output_tokens
         if end.state is JobState.SUCCEEDED or end.reason is Reason.REFUSED or used:
             self._refund(job, used - job.cost_tokens)
         return True
 
+    def _note(self, job: Job, end: End | PutBack) -> None:
+        assert job.runner is not None
+        self._attempts.setdefault(job.id, []).append(
+            Attempt(
+                attempt=job.attempt,
+                runner=job.runner,
+                request=end.request,
+                began_at=job.started_at,
+                ended_at=end.at,
+                error=end.error,
+            )
+        )
+
     def _put_back(self, end: PutBack) -> JobState:
         job = replace(self._jobs[end.id], error=end.error, request=end.request)
         state, reason = next_state(job, may_have_run=end.may_have_run)
         if end.may_have_run:
-            assert job.runner is not None
-            self._attempts.setdefault(job.id, []).append(
-                Attempt(
-                    attempt=job.attempt,
-                    runner=job.runner,
-                    request=end.request,
-                    began_at=job.started_at,
-                    ended_at=end.at,
-                    error=end.error,
-                )
-            )
+            self._note(job, end)
         job = replace(job, attempt=job.attempt - (not end.may_have_run), runner=None)
         if state is JobState.QUEUED:
             if not end.may_have_run:

@@ -82,7 +82,16 @@ def run_batch(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines, one request each, as OpenAI's batches.")],
     window: Window = "24h",
     to: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The folder for its files.", show_default="that of FILE")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            exists=True,
+            file_okay=False,
+            writable=True,
+            help="The folder for its files; it must be there.",
+            show_default="that of FILE",
+        ),
     ] = None,
     *,
     key: Key = "",

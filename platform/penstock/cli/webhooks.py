@@ -6,6 +6,7 @@ import typer
 
 from penstock.apps.settings import load
 from penstock.cli import screen
+from penstock.cli.deferred import Gateway, Key
 from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local import connections
@@ -16,17 +17,20 @@ app = typer.Typer(
     help="Webhooks: events of jobs, batches, responses and budgets, sent to a tenant's own receivers.",
 )
 Id = Annotated[str, typer.Argument(metavar="WEBHOOK", help="A webhook's id: we_….", show_default=False)]
-Key = Annotated[str, typer.Option(help="An API key of the tenant; default: the demo tenant's.", show_default=False)]
 Events = Annotated[
     list[str] | None,
-    typer.Option("--event", help="A type of event; may be repeated. Default: all. none: only jobs that name it."),
+    typer.Option(
+        "--event",
+        help="A type of event; may be repeated. none: only jobs that name it.",
+        show_default="all; update: as they are",
+    ),
 ]
 
 
-def _ask(key: str, method: str, path: str = "", body: object = None, **query: object) -> Any:  # noqa: ANN401
+def _ask(at: tuple[str, str], method: str, path: str = "", body: object = None, **query: object) -> Any:  # noqa: ANN401
     from penstock.clients.deferred import ask
 
-    with connections.gateway(load(), key) as http:
+    with connections.gateway(load(), *at) as http:
         return ask(http, method, path, body, query or None)
 
 
@@ -40,6 +44,7 @@ def create_webhook(
     events: Events = None,
     key: Key = "",
     *,
+    gateway: Gateway = "",
     as_json: AsJson = False,
 ) -> None:
     """Add a receiver and show its signing secret, this one time.
@@ -50,27 +55,28 @@ def create_webhook(
 
     * `penstock webhooks create https://example.com/hooks --event batch.completed --event batch.failed`
     """
-    made = _ask(key, "POST", "", {"url": url} | ({"events": _types(events)} if events else {}))
+    made = _ask((key, gateway), "POST", "", {"url": url} | ({"events": _types(events)} if events else {}))
     screen.tell(made, lambda: views.made(made), as_json=as_json)
 
 
 @app.command("list")
-def list_webhooks(key: Key = "", *, as_json: AsJson = False) -> None:
+def list_webhooks(key: Key = "", gateway: Gateway = "", *, as_json: AsJson = False) -> None:
     """Show the tenant's webhooks: state, events, since when one fails.
 
     For example: `penstock webhooks list`.
     """
-    found = _ask(key, "GET")
+    found = _ask((key, gateway), "GET")
     screen.tell(found, lambda: views.endpoints(found["data"]), as_json=as_json)
 
 
 @app.command("update")
-def update_webhook(
+def update_webhook(  # noqa: PLR0913  the command's options
     webhook: Id,
     url: Annotated[str, typer.Option(help="Another receiver.", show_default="as it is")] = "",
     events: Events = None,
     key: Key = "",
     *,
+    gateway: Gateway = "",
     enabled: Annotated[bool | None, typer.Option("--on/--off", help="Whether events are sent to it.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,14 +88,14 @@ def update_webhook(
     body = {name: value for name, value in given.items() if value is not None}
     if not body:
         raise CommandError("There is nothing to change.", do="Give --url, --event, --on or --off.")
-    changed = _ask(key, "POST", f"/{webhook}", body)
+    changed = _ask((key, gateway), "POST", f"/{webhook}", body)
     screen.tell(changed, lambda: views.made(changed), as_json=as_json)
 
 
 @app.command("delete")
-def delete_webhook(webhook: Id, key: Key = "") -> None:
+def delete_webhook(webhook: Id, key: Key = "", gateway: Gateway = "") -> None:
     """Remove a webhook with its deliveries."""
-    _ask(key, "DELETE", f"/{webhook}")
+    _ask((key, gateway), "DELETE", f"/{webhook}")
     out.print(f"{webhook} is deleted.", highlight=False)
 
 
@@ -99,20 +105,21 @@ def rotate_secret(
     overlap_s: Annotated[float, typer.Option(help="Seconds for which the former secret signs, too.")] = 86_400.0,
     key: Key = "",
     *,
+    gateway: Gateway = "",
     as_json: AsJson = False,
 ) -> None:
     """Exchange a webhook's signing secret and show the new one, this one time.
 
     For example: `penstock webhooks rotate we_0123456789abcdef0123456789abcdef --overlap-s 3600`.
     """
-    made = _ask(key, "POST", f"/{webhook}/rotate", {"overlap_s": overlap_s})
+    made = _ask((key, gateway), "POST", f"/{webhook}/rotate", {"overlap_s": overlap_s})
     screen.tell(made, lambda: views.made(made), as_json=as_json)
 
 
 @app.command("test")
-def send_test(webhook: Id, key: Key = "") -> None:
+def send_test(webhook: Id, key: Key = "", gateway: Gateway = "") -> None:
     """Send a `webhook.test` event to a webhook; `deliveries` shows what came of it."""
-    _ask(key, "POST", f"/{webhook}/test")
+    _ask((key, gateway), "POST", f"/{webhook}/test")
     out.print(f"A test event is sent; see `penstock webhooks deliveries {webhook}`.", highlight=False)
 
 
@@ -123,6 +130,7 @@ def show_deliveries(
     limit: Annotated[int, typer.Option(help="The most deliveries shown.", min=1, max=100)] = 20,
     key: Key = "",
     *,
+    gateway: Gateway = "",
     as_json: AsJson = False,
 ) -> None:
     """Show a webhook's deliveries, the newest first.
@@ -130,7 +138,7 @@ def show_deliveries(
     For example: `penstock webhooks deliveries we_0123456789abcdef0123456789abcdef --state failed`.
     """
     query: dict[str, object] = {"limit": limit} | ({"state": state} if state else {})
-    found = _ask(key, "GET", f"/{webhook}/deliveries", None, **query)
+    found = _ask((key, gateway), "GET", f"/{webhook}/deliveries", None, **query)
     screen.tell(found, lambda: views.deliveries(found["data"]), as_json=as_json)
 
 
@@ -140,6 +148,7 @@ def replay_deliveries(
     delivery: Annotated[str, typer.Option(help="This delivery alone: whd_….", show_default="all failed")] = "",
     since: Annotated[float, typer.Option(help="Of the failed ones, those since this Unix second.")] = 0.0,
     key: Key = "",
+    gateway: Gateway = "",
 ) -> None:
     """Send failed deliveries again, or one delivery whatever came of it, under the same webhook-id.
 
@@ -150,5 +159,5 @@ def replay_deliveries(
     * `penstock webhooks replay we_0123456789abcdef0123456789abcdef --delivery whd_0000002a`
     """
     path = f"/{webhook}/deliveries/{delivery}/replay" if delivery else f"/{webhook}/replay"
-    replayed = _ask(key, "POST", path, None if delivery else {"since": since})
+    replayed = _ask((key, gateway), "POST", path, None if delivery else {"since": since})
     out.print(f"{replayed['deliveries']} deliveries are sent again.", highlight=False)

@@ -6,10 +6,12 @@ Each attempt is a task of its own, so that a receiver that hangs holds its own c
 import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from penstock.domain.clock import Clock
+from penstock.domain.errors import StoreUnavailable
 from penstock.domain.jobs.ids import EndpointId, RunnerId
 from penstock.domain.jobs.webhook import (
     Answer,
@@ -109,17 +111,22 @@ class Deliveries:
         return len(claimed)
 
     async def end(self) -> None:
-        """Let open attempts end for a moment; what is left is due for other runners, the same attempt again."""
+        """Let open attempts end for a moment; what is left is due for other runners, the same attempt again.
+
+        While the database is away they find it by this runner's end instead.
+        """
         self._is_ending = True
         tasks = [one.task for one in self._open.values() if one.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=END_WITHIN_S)
-        await self._note_ends()
+        with suppress(StoreUnavailable):
+            await self._note_ends()
         left = list(self._open.values())
         for one in left:
             if one.task is not None:
                 one.task.cancel()
-        await self.store.give_back([one.delivery for one in left])
+        with suppress(StoreUnavailable):
+            await self.store.give_back([one.delivery for one in left])
 
     def _begin(self, delivery: ClaimedDelivery, *, is_failing: bool) -> None:
         held = _Open(delivery, self.clock.monotonic(), is_failing)

@@ -50,12 +50,12 @@ def files(found: Sequence[Record]) -> Listing:
 
 def batches(found: Sequence[Record]) -> Listing:
     counts = {name: _count(name) for name in ("total", "completed", "failed")}
-    columns = {"id": "id", "state": "status", "endpoint": "endpoint", **counts}
+    columns = {"id": "id", "state": _stands, "endpoint": "endpoint", **counts}
     return table("Batches", found, {**columns, "created (UTC)": of(_when, "created_at")}, note=_errors)
 
 
 def batch(found: Record) -> Iterator[Line]:
-    yield line((found["id"], Style.STRONG), " is ", (found["status"], _style(found["status"])))
+    yield line((found["id"], Style.STRONG), " is ", (_stands(found), _style(found["status"])))
     yield line(f"{'input':>10}  {found['input_file_id']} to {found['endpoint']} within {found['completion_window']}")
     for name in ("output", "error"):
         if file := found.get(f"{name}_file_id"):
@@ -68,11 +68,16 @@ def batch(found: Record) -> Iterator[Line]:
         yield line((told, Style.BAD))
 
 
+def _stands(found: Record) -> str:
+    is_paused = found.get("paused_at") and found["status"] == "in_progress"
+    return "paused" if is_paused else str(found["status"])
+
+
 def progress(found: Record, rate_s: float = 0.0) -> Line:
     """Return a batch's counts; with a rate of lines a second, the time that the rest takes."""
     counts = found["request_counts"]
     done = counts["completed"] + counts["failed"]
-    text = f"{found['status']}: {done:,} of {counts['total']:,} lines"
+    text = f"{_stands(found)}: {done:,} of {counts['total']:,} lines"
     if counts["failed"]:
         text += f", {counts['failed']:,} failed"
     left = counts["total"] - done

@@ -25,6 +25,8 @@ from tests.support.patience import patient
 from tests.support.samples.calls import VERSION
 
 PLATFORM_KEY = bytes(range(32))
+NO_PACKS = b'{"packs": [], "floor": []}'
+"""The last good safety packs of a platform that has none: without a first set a gateway is not ready."""
 TEMPLATE = (
     "{% for tool in tools or [] %}{{ tool.function.name }} {% endfor %}"
     "{% for m in messages %}{{ m.content }} {% if m.tool_calls %}{{ m.tool_calls | tojson }} {% endif %}{% endfor %}"
@@ -74,6 +76,7 @@ def prepare(
         f"artifacts/blobs/{sha256}": blob,
         "run/gateway/table.json": msgspec.json.encode(table),
         "run/gateway/keys.json": msgspec.json.encode(ring),
+        "run/gateway/packs.json": NO_PACKS,
     }
     for name, data in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

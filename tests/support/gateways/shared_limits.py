@@ -23,7 +23,7 @@ from penstock.domain.ids import Alias, TenantId, WorkerId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
-from tests.support.gateways.process import PLATFORM_KEY, TEMPLATE, GatewayProcess, Home, started
+from tests.support.gateways.process import NO_PACKS, PLATFORM_KEY, TEMPLATE, GatewayProcess, Home, started
 from tests.support.models import tokenizers
 from tests.support.patience import patient
 from tests.support.samples.calls import VERSION
@@ -186,6 +186,7 @@ def _write(root: Path, engine_url: str, plans: Mapping[str, Plan]) -> dict[str, 
             RoutingTable(number=3, made_at=0.0, routes=(route,), versions=(version,))
         ),
         "run/gateway/keys.json": msgspec.json.encode(ring),
+        "run/gateway/packs.json": NO_PACKS,
     }
     for name, data in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -186,7 +186,7 @@ class Staged:
             state=row["state"],
             attempt=row["attempt"],
             request=row["request"],
-            lost=[one["request"] for one in lost],
+            lost=[one["request"] for one in lost if one["request"] != row["request"]],
         )
 
     def _bills(self) -> list[Bill]:

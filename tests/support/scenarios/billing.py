@@ -25,7 +25,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
-from tests.support.gateways.process import PLATFORM_KEY, TEMPLATE, GatewayProcess, Home, started
+from tests.support.gateways.process import NO_PACKS, PLATFORM_KEY, TEMPLATE, GatewayProcess, Home, started
 from tests.support.models import tokenizers
 from tests.support.patience import patient
 from tests.support.samples.calls import VERSION
@@ -111,6 +111,7 @@ def _write(root: Path, addresses: dict[str, str]) -> dict[str, str]:
         f"artifacts/blobs/{sha256}": blob,
         "run/gateway/table.json": msgspec.json.encode(table),
         "run/gateway/keys.json": msgspec.json.encode(ring),
+        "run/gateway/packs.json": NO_PACKS,
     }
     for name, data in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

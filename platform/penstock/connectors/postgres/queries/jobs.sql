@@ -57,19 +57,26 @@ with told as materialized (
         as told (id, epoch, state, at, reason, status, error, request, output_object, output_at, output_bytes,
                  prompt_tokens, output_tokens)
 ), held as materialized (
-    select job.id from job join told on job.id = told.id
+    select job.id, job.attempt, job.runner, job.started_at from job join told on job.id = told.id
     where job.id = any($1::bigint[]) and job.state = 'running' and job.epoch = told.epoch
     order by job.id
     for update of job
+), ended as (
+    update job
+    set state = told.state, reason = told.reason, ended_at = told.at, status = told.status, error = told.error,
+        request = told.request, output_object = told.output_object, output_at = told.output_at,
+        output_bytes = told.output_bytes, prompt_tokens = told.prompt_tokens, output_tokens = told.output_tokens,
+        expires_at = case job.batch when '' then told.at + job.keep_s else 0 end
+    from told join held on held.id = told.id
+    where job.id = held.id and job.id = any($1::bigint[])
+    returning job.id
+), noted as (
+    insert into job_attempt (job, attempt, runner, request, began_at, ended_at, error)
+    select held.id, held.attempt, held.runner, told.request, held.started_at, told.at, told.error
+    from held join told on held.id = told.id
+    where told.state = 'failed' and told.request <> ''
 )
-update job
-set state = told.state, reason = told.reason, ended_at = told.at, status = told.status, error = told.error,
-    request = told.request, output_object = told.output_object, output_at = told.output_at,
-    output_bytes = told.output_bytes, prompt_tokens = told.prompt_tokens, output_tokens = told.output_tokens,
-    expires_at = case job.batch when '' then told.at + job.keep_s else 0 end
-from told join held on held.id = told.id
-where job.id = held.id and job.id = any($1::bigint[])
-returning job.id
+select id from ended
 
 -- name: put_back
 with told as materialized (

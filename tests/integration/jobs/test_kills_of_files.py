@@ -1,0 +1,131 @@
+"""Killed with bytes of tenants in their hands: a gateway in the middle of an upload, a runner in retention."""
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.jobs.stages import locked, patiently
+from tests.support.patience import until
+from tests.support.platforms.jobs import Jobs
+from tests.support.platforms.tenants import key_of
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
+PIECE = b"x" * 262_144
+"""A block is written to the disk once a mebibyte of it came."""
+ORPHANED_S = 3600
+"""Seconds by which what was left is aged: longer than an upload may take."""
+
+
+def drafts(jobs: Jobs) -> list[Path]:
+    return list((jobs.platform.home / "payloads").glob("*/.*"))
+
+
+def objects(jobs: Jobs) -> list[str]:
+    return sorted(path.name for path in (jobs.platform.home / "payloads").glob("*/*") if path.name[0] != ".")
+
+
+@contextmanager
+def uploading(jobs: Jobs, key: str) -> Iterator[None]:
+    """Upload a file whose last byte never comes; yield once bytes are on the disk."""
+    host, port = jobs.platform.url.removeprefix("http://").split(":")
+    part = b'--x\r\ncontent-disposition: form-data; name="file"; filename="in.jsonl"\r\n\r\n'
+    head = (
+        f"POST /v1/files HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n"
+        f"content-type: multipart/form-data; boundary=x\r\ncontent-length: {64 * len(PIECE)}\r\n\r\n"
+    )
+    before = set(drafts(jobs))
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(head.encode() + part + 8 * PIECE)
+        ended = threading.Event()
+
+        def send() -> None:
+            while not ended.wait(0.5):
+                try:
+                    connection.sendall(PIECE[:1024])
+                except OSError:
+                    return
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        try:
+            until("bytes are on the disk", lambda: any(one.stat().st_size for one in {*drafts(jobs)} - before))
+            yield
+        finally:
+            ended.set()
+            sending.join()
+
+
+def upload(jobs: Jobs, key: str) -> httpx.Response:
+    with jobs.platform.http(key) as http:
+        return http.post("/v1/files", files={"file": ("in.jsonl", b"{}")}, data={"purpose": "batch"})
+
+
+def restarted(jobs: Jobs) -> None:
+    """Kill all runners: new ones sweep at once."""
+    for pid in jobs.platform.kill("runner"):
+        until(f"{pid} is gone", lambda pid=pid: pid not in jobs.platform.pids("runner"))  # type: ignore[misc]
+
+
+def test_a_gateway_killed_in_an_upload_leaves_nothing(jobs: Jobs) -> None:
+    """Its room is held while the upload may still live, then free; its draft is swept, and no row stays."""
+    key = key_of(jobs.platform, "uploader", files=1)
+    with uploading(jobs, key):
+        jobs.platform.kill("gateway")
+    left = drafts(jobs)
+    assert left
+    (row,) = jobs.rows("select id, state, expires_at from file where tenant = 'uploader'")
+    assert (row["state"], 0 < row["expires_at"] - time.time() <= 120) == ("uploading", True)
+    refused = until_answered(jobs, key)
+    assert (refused.status_code, refused.headers["x-penstock-reason"]) == (429, "tenant_files")
+    jobs.rows("update file set expires_at = extract(epoch from now()) where tenant = 'uploader'")
+    until(
+        "its room is free", lambda: upload(jobs, key).status_code == httpx.codes.CREATED or is_made(jobs), within_s=10
+    )
+    for draft in left:
+        os.utime(draft, (time.time() - ORPHANED_S,) * 2)
+    restarted(jobs)
+    until("nothing is left", lambda: not {*drafts(jobs)} & {*left} and not is_known(jobs, row["id"]), within_s=120)
+    assert not [name for name in objects(jobs) if row["id"] in name]
+
+
+def until_answered(jobs: Jobs, key: str) -> httpx.Response:
+    """Return the gateway's answer to an upload, once it is back."""
+
+    def ask() -> httpx.Response:
+        answer = upload(jobs, key)
+        return answer if answer.status_code == httpx.codes.TOO_MANY_REQUESTS else answer.raise_for_status()
+
+    return patiently(ask)
+
+
+def is_made(jobs: Jobs) -> bool:
+    return bool(jobs.rows("select from file where tenant = 'uploader' and state = 'ready'"))
+
+
+def is_known(jobs: Jobs, file: str) -> bool:
+    return bool(jobs.rows("select from file where id = $1", file))
+
+
+def test_a_runner_killed_in_retention_is_followed(jobs: Jobs) -> None:
+    """Killed between a file's bytes and its row: the next one drops the row, and what is kept stays readable."""
+    key = key_of(jobs.platform, "keeper")
+    gone, kept = (upload(jobs, key).raise_for_status().json()["id"] for _ in range(2))
+    with jobs.platform.http(key) as http:
+        http.delete(f"/v1/files/{gone}").raise_for_status()
+    with locked(jobs.dsn, "file"):
+        restarted(jobs)
+        until("its bytes are gone", lambda: not any(gone in name for name in objects(jobs)), within_s=120)
+        assert is_known(jobs, gone)
+        for pid in jobs.platform.pids("runner"):
+            os.kill(pid, signal.SIGKILL)
+    until("its row is gone, too", lambda: not is_known(jobs, gone), within_s=120)
+    with jobs.platform.http(key) as http:
+        assert http.get(f"/v1/files/{kept}/content").content == b"{}"
