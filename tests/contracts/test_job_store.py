@@ -153,7 +153,7 @@ async def test_a_failed_end_is_an_attempt_as_well(world: World) -> None:
     (job,) = await world.store.claim(runner, quota(1), 1.0)
     assert await world.store.put_back([back(job, at=2.0, error="engine_error")]) == {job.id: JobState.QUEUED}
     (job,) = await world.store.claim(runner, quota(1), 22.0)
-    assert await world.store.finish([ended(job, JobState.FAILED)]) == {job.id}
+    assert await world.store.finish([ended(job, JobState.FAILED, request="req_1")]) == {job.id}
     assert [one.attempt for one in await world.store.attempts(submitted.job.id)] == [1, 2]
 
 
