@@ -328,16 +328,11 @@ class MemoryJobs:
 
     def _note(self, job: Job, end: End | PutBack) -> None:
         assert job.runner is not None
-        self._attempts.setdefault(job.id, []).append(
-            Attempt(
-                attempt=job.attempt,
-                runner=job.runner,
-                request=end.request,
-                began_at=job.started_at,
-                ended_at=end.at,
-                error=end.error,
-            )
-        )
+        told = Attempt(
+            attempt=job.attempt, runner=job.runner, request=end.request,
+            began_at=job.started_at, ended_at=end.at, error=end.error,
+        )  # fmt: skip
+        self._attempts.setdefault(job.id, []).append(told)
 
     def _put_back(self, end: PutBack) -> JobState:
         job = replace(self._jobs[end.id], error=end.error, request=end.request)

@@ -56,8 +56,8 @@ async def deliver_spool(settings: DatabaseSettings, folder: Path, clock: Clock) 
 
     async with Database(database_dsn(settings), max_connections=1) as database:
         act = Act(who=PLATFORM, what="spool.deliver", target=str(folder), at=clock.now())
-        await PostgresAudit(database).note(act)
-        return await deliver(folder, PostgresLedger(database), clock)
+        audit = PostgresAudit(database)
+        return await deliver(folder, PostgresLedger(database), clock, lambda: audit.note(act))
 
 
 def open_store(settings: ArtifactSettings) -> ArtifactStore:

@@ -55,7 +55,7 @@ class Accepting:
         bounds = self.bounds(who)
         if len(raw) > (most := bounds.body_bytes(api)):
             raise BodyTooLarge(f"the request is larger than {most} bytes")
-        parsed, _ = await self.reader.read(who.tenant, api, raw, bounds)
+        parsed, digest = await self.reader.read(who.tenant, api, raw, bounds)
         check(who, api, parsed, self.region)
         now = self.clock.monotonic()
         request = InferenceRequest(
@@ -67,6 +67,7 @@ class Accepting:
             include_usage=False,
             cost=parsed.cost,
             arrived_at=now,
+            digest=digest,
         )
         call = Call(request=request, principal=who, timings=Timings(self.clock.monotonic, now))
         chosen = await self.chooser.choose(Progress(call))

@@ -76,6 +76,12 @@ def test_every_api_answers_later(http: httpx.Client, api: str, request_: dict[st
     assert job["response"]["body"].keys() == http.post(api, json=request_).json().keys()
 
 
+def test_a_request_of_many_kilobytes_is_a_job_as_well(http: httpx.Client) -> None:
+    """Large bodies are read in another process, as those of callers that wait are."""
+    job = ended(http, submitted(http, chat("hi" + " " * 20_000, 2))["id"])
+    assert job["state"] == "succeeded", job
+
+
 def test_a_running_job_is_cancelled_over_http(http: httpx.Client) -> None:
     """Its end comes within seconds; a second cancel is answered with the cancelled job."""
     name = submitted(http, chat("Tell all.", LONG))["id"]

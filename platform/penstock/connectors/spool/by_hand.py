@@ -3,6 +3,7 @@ folder delivers it itself.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,8 @@ class Delivered:
     left: tuple[Path, ...] = ()
 
 
-async def deliver(folder: Path, ledger: Sink, clock: Clock) -> Delivered:
+async def deliver(folder: Path, ledger: Sink, clock: Clock, audit: Callable[[], Awaitable[None]]) -> Delivered:
+    """``audit`` writes the act's audit row, once the folder is known to be a spool and before any row is delivered."""
     if not await asyncio.to_thread(folder.is_dir):
         raise CommandError(f"There is no spool in {folder}.", do="Name the folder `spool` of a gateway's home.")
     done = Delivered()
@@ -33,6 +35,7 @@ async def deliver(folder: Path, ledger: Sink, clock: Clock) -> Delivered:
         done.refused[row.request] = why
 
     try:
+        await audit()
         spool = Spool(folder, clock, note)
         try:
             done.rows = await spool.deliver(ledger) - len(done.refused)
