@@ -43,8 +43,6 @@ class Answered:
     error: PenstockError | None = None
     prompt_tokens: int = 0
     output_tokens: int = 0
-    is_published: bool = False
-    """Whether the tenant may have read a part of it before the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +72,7 @@ class Asking:
             asked = await self.ask(request, who, reply=held.reply)
         finally:
             body = await reply.close()
-        return replace(_answered(asked, _whole(job, request, asked, body)), is_published=reply.is_published)
+        return _answered(asked, _whole(job, request, asked, body))
 
     def _principal(self, job: Job) -> Principal:
         holder = self.holder(job.key)

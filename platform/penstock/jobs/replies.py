@@ -14,11 +14,6 @@ class AnswerReply(Reply, Protocol):
         """Tell whether this attempt was found to hold its job no longer."""
         ...
 
-    @property
-    def is_published(self) -> bool:
-        """Tell whether the tenant may have read a part of the answer already."""
-        ...
-
     async def close(self) -> bytes:
         """Return the answer's body; empty if this attempt has none."""
         ...
@@ -31,7 +26,7 @@ class Answers(Protocol):
 
 
 class WholeReply(BodyReply):
-    is_fenced = is_published = False
+    is_fenced = False
 
     async def close(self) -> bytes:
         return self.body

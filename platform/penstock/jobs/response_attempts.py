@@ -90,7 +90,7 @@ class AttemptReply:
     """The pipeline's ``Reply`` of a background response; ``close`` must be awaited."""
 
     def __init__(self, own: Object, begun: Begun, pieces: _Pieces | None, clock: Clock) -> None:
-        self.started = self.is_fenced = self.is_published = self._is_unformed = False
+        self.started = self.is_fenced = self._is_unformed = False
         self._own, self._clock, self._pieces = own, clock, pieces
         self._reader, self._first = AttemptEvents(own, begun), begun.number
         self._waiting: list[bytes] = []
@@ -164,5 +164,3 @@ class AttemptReply:
         if not await pieces.put(piece, b"".join(events)):
             self.is_fenced = True
             self._on_gone()
-        else:
-            self.is_published = True

@@ -72,15 +72,7 @@ class Runner:
         now = self.clock.now()
         following = attempts.after(job, answered.error, now, self.chance.random(), held.stopped)
         row = await self.bills.row(request_id(job))
-        self.endings.add(
-            Done(
-                job=job,
-                answered=answered,
-                next=following,
-                row=_kept(row, following, is_published=answered.is_published),
-                at=now,
-            )
-        )
+        self.endings.add(Done(job=job, answered=answered, next=following, row=_kept(row, following), at=now))
 
     # -- many jobs ------------------------------------------------------------------------------
 
@@ -210,13 +202,9 @@ class Runner:
             await asyncio.wait(set(self._tasks), timeout=within_s)
 
 
-def _kept(row: LedgerRow | None, following: attempts.Next, *, is_published: bool) -> LedgerRow | None:
-    """Return the attempt's ledger row: free without a delivered answer; None if it was none and reached no engine.
-
-    A cancelled answer whose events the tenant could read is paid like a stream that its caller left.
-    """
-    is_left = is_published and following.state is JobState.CANCELLED
-    if row is None or following.state is JobState.SUCCEEDED or is_left:
+def _kept(row: LedgerRow | None, following: attempts.Next) -> LedgerRow | None:
+    """Return the attempt's ledger row: free without a delivered answer; None if it was none and reached no engine."""
+    if row is None or following.state is JobState.SUCCEEDED:
         return row
     ran = row.prompt_tokens + row.output_tokens > 0
     return replace(row, cost=FREE) if ran or following.counts else None

@@ -12,7 +12,6 @@ from openai.types.responses import Response
 
 from tests.integration.conftest import HomeMaker
 from tests.support.patience import until
-from tests.support.platforms.jobs import Jobs
 from tests.support.platforms.local import Platform
 from tests.support.stores.watched_redis import WatchedRedis
 
@@ -185,20 +184,22 @@ def test_a_stream_goes_on_after_its_runner_was_killed(client: Client, platform: 
     assert text == fresh[-1].response.output_text
 
 
-def test_cancel_ends_a_running_response(client: Client, platform: Platform) -> None:
-    """It takes a second, and a second cancel changes nothing; its stream tells it, and what was told is billed."""
+def test_cancel_ends_a_running_response(client: Client) -> None:
+    """It takes a second, and a second cancel changes nothing; its stream tells it."""
     with ask(client(), background=True, stream=True, max_output_tokens=900, extra_body={"ignore_eos": True}) as events:
         response = next(iter(events)).response.id
-        next(event for event in events if event.type == "response.output_text.delta")
+        until(
+            "it runs",
+            lambda: client().responses.retrieve(response).status == "in_progress",
+            within_s=60,
+            every_s=0.1,
+        )
         began = time.monotonic()
         cancelled = client().responses.cancel(response)
         assert time.monotonic() - began < 5.0
         last = list(events)[-1]
     assert (cancelled.status, str(last.type)) == ("cancelled", "response.cancelled")
     assert client().responses.cancel(response).status == "cancelled"
-    row = "select cost, output_tokens from ledger where request like $1"
-    (bill,) = Jobs(platform).rows(row, f"{response}-%")
-    assert bill["cost"] > 0 < bill["output_tokens"]
 
 
 def test_deletion_and_strangers(client: Client, platform: Platform) -> None:

@@ -102,6 +102,7 @@ class Strangers:
             "named": f"we_{NEVER}",
             "delivery": f"whd_{NEVER}",
             "rollout": "ro-0123456789",
+            "pack": "secrets",
             "move": "abort",
             "worker": self.act("GET", "/workers")["workers"][0]["id"],
         }
@@ -113,7 +114,10 @@ class Strangers:
     def state(self) -> dict[str, Any]:
         """Return everything that a stranger might have changed."""
         names = ("/orgs", "/tenants", "/keys", "/aliases", "/deployments", "/models", "/budgets", "/audit?limit=1000")
-        return {name: self.act("GET", name) for name in names}
+        found = {name: self.act("GET", name) for name in names}
+        acts = found["/audit?limit=1000"]
+        acts["acts"] = [one for one in acts["acts"] if one["what"] != "access.refused"]  # the refusal's own row
+        return found
 
     def mint(self, tenant: str, **fields: object) -> str:
         secret = str(self.act("POST", "/keys", {"tenant": tenant, **fields})["secret"])
