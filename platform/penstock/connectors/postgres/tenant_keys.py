@@ -47,7 +47,7 @@ class PostgresTenantKeys:
 
 
 async def follow(dsn: str, keys: TenantKeys) -> None:
-    """Drop kept keys that were rotated or shredded: at once by notification, or within two seconds by asking."""
+    """Forget kept keys that were rotated or shredded: at once by notification, or within two seconds by asking."""
 
     async def look(connection: asyncpg.Connection) -> None:
         if asked := keys.kept:

@@ -23,7 +23,7 @@ def test_queries_and_their_uses_match(file: str) -> None:
     """No query is left over, and none is missing; names may be made of a source's own name."""
     used = set(re.findall(r'_SQL\["(\w+)"\]', LOADED[file]))
     for suffix in re.findall(r'_SQL\[f"\{self\._name\}_(\w+)"\]', LOADED[file]):
-        used |= {f"table_{suffix}", f"keys_{suffix}"}
+        used |= {f"{source}_{suffix}" for source in re.findall(r'name="(\w+)"', LOADED[file])}
     assert used == set(queries.load(file))
 
 
