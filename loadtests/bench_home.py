@@ -43,7 +43,7 @@ def write(root: Path, worker_urls: list[str]) -> Home:
     _put(root / "artifacts/blobs" / digest, tokenizer)
     keys = _keys({"bench": key, "neighbour": neighbours_key}, pepper)
     _put(root / "run/gateway/keys.json", json.dumps(keys).encode())
-    _put(root / "run/gateway/packs.json", b"""{"packs": [], "floor": []}""")
+    _put(root / "run/gateway/packs.json", b'{"packs": [], "floor": []}')
     _put(root / "run/gateway/table.json", json.dumps(_table(worker_urls, digest)).encode())
     return Home(root=root, key=key, neighbours_key=neighbours_key)
 

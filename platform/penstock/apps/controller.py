@@ -16,7 +16,7 @@ from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
 from penstock.apps.settings import CONTROLLER_PORT
 from penstock.apps.settings.processes import ControllerSettings
-from penstock.apps.stores import DAY_S, database_dsn, open_encryption, open_head_signer, open_segments
+from penstock.apps.stores import database_dsn, open_encryption, open_head_signer, open_segments
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.audit_chain import PostgresAuditChain
@@ -65,6 +65,7 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.domain.tenancy.budget import DAY_S
 from penstock.intake.held import Intake
 from penstock.intake.limits import Limits
 from penstock.intake.server import EdgeServer, configure

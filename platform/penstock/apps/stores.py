@@ -14,6 +14,7 @@ from penstock.audit.segments import Signer as HeadSigner
 from penstock.control.registry.operators import PLATFORM
 from penstock.domain.clock import Clock
 from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.budget import DAY_S
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer
@@ -37,9 +38,6 @@ class StoreKeys:
     payloads: "Keys"
     answers: "Keys"
     webhooks: "Keys"
-
-
-DAY_S = 86_400.0
 
 
 def database_dsn(settings: DatabaseSettings) -> str:

@@ -1,4 +1,4 @@
-"""`penstock privacy …`: the keys of what tenants store, and its deletion. For operators."""
+"""`penstock privacy …`: the keys of what tenants store. For operators."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ from penstock.cli.terminal import AsJson, out
 from penstock.local.connections import operator
 from penstock.views import privacy as views
 
-app = typer.Typer(no_args_is_help=True, help="Privacy: keys of what tenants store, and its deletion.")
+app = typer.Typer(no_args_is_help=True, help="Privacy: keys of what tenants store.")
 Tenant = Annotated[str, typer.Argument(help="A tenant's id.")]
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from penstock.audit.segments import SUFFIX
 from penstock.domain.errors import StoreUnavailable
 
 NOTICE = "NOT-WRITE-ONCE.txt"
@@ -36,7 +37,7 @@ class FolderSegments:
 
     def names(self) -> Iterator[tuple[str, int]]:
         with _explained(self._root):
-            found = sorted(self._root.glob("*/*.jsonl"))
+            found = sorted(self._root.glob(f"*/*{SUFFIX}"))
         yield from ((f"{path.parent.name}/{path.name}", 1) for path in found)
 
     def read(self, name: str) -> bytes:

@@ -27,17 +27,16 @@ class PostgresAuditChain:
         async with self._database.transaction() as session:
             await session.run(_SQL["alone"])
             number, before = await _tail(session)
-            links: list[Link] = []
-            for row in await session.rows(_SQL["pending"], most):
-                number += 1
-                link = Link(number, row[0], b"", *tuple(row)[1:])
-                before = hashed(before, link)
-                links.append(Link(number, row[0], before, *tuple(row)[1:]))
-            if links:
-                events = [one.event for one in links]
-                await session.run(_SQL["link"], [one.number for one in links], events, [one.hash for one in links])
+            rows = await session.rows(_SQL["pending"], most)
+            numbers, events, hashes = range(number + 1, number + 1 + len(rows)), list[int](), list[bytes]()
+            for number, (event, *act) in zip(numbers, rows, strict=True):
+                before = hashed(before, Link(number, event, b"", *act))
+                events.append(event)
+                hashes.append(before)
+            if rows:
+                await session.run(_SQL["link"], list(numbers), events, hashes)
                 await session.run(_SQL["linked"], events)
-        return len(links)
+        return len(rows)
 
     async def lag_s(self) -> float:
         """Return the seconds for which the oldest act has waited for its link, by the database's clock."""

@@ -1,4 +1,4 @@
-"""The S3 client of both stores, with puts: whole, or in parts if an object is too large for one put.
+"""The S3 client of all stores, with puts: whole, or in parts if an object is too large for one put.
 
 A put carries ``If-None-Match: *`` unless it replaces a damaged object: boto3's transfer manager cannot send that
 header, hence the explicit parts.

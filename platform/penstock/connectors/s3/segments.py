@@ -9,35 +9,22 @@ import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from penstock.audit.segments import SUFFIX
+from penstock.connectors.s3.bucket import EXISTS, code, connect, location
 from penstock.domain.errors import StoreUnavailable
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
-
-_EXISTS = frozenset({"412", "PreconditionFailed"})
-_SUFFIX = ".jsonl"
 
 
 class LockedSegments:
     """A bucket at ``s3://bucket/prefix``. ``locked_until`` gives the Unix second until which a new object is kept."""
 
     def __init__(self, url: str, region: str, locked_until: Callable[[], float], *, endpoint: str = "") -> None:
-        parts = urlsplit(url)
-        self._bucket, self._prefix, self._region = parts.netloc, parts.path.strip("/"), region
+        (self._bucket, self._prefix), self._region = location(url), region
         self._locked_until = locked_until
         with self._explained():
-            self._client: S3Client = boto3.client(
-                "s3",
-                endpoint_url=endpoint or None,
-                config=Config(retries={"mode": "standard", "max_attempts": 2}, connect_timeout=5, read_timeout=10),
-            )
+            self._client = connect(endpoint=endpoint, region="", attempts=2, read_timeout_s=10)
 
     def put(self, name: str, content: bytes) -> None:
         with self._explained():
@@ -54,7 +41,7 @@ class LockedSegments:
                     IfNoneMatch="*",
                 )
             except ClientError as error:
-                if _code(error) not in _EXISTS:
+                if code(error) not in EXISTS:
                     raise
 
     def names(self) -> Iterator[tuple[str, int]]:
@@ -66,7 +53,7 @@ class LockedSegments:
                 for one in (*page.get("Versions", ()), *page.get("DeleteMarkers", ())):
                     key = one["Key"].removeprefix(self._key(""))
                     counts[key] = counts.get(key, 0) + 1
-        yield from ((key, count) for key, count in sorted(counts.items()) if key.endswith(_SUFFIX))
+        yield from ((key, count) for key, count in sorted(counts.items()) if key.endswith(SUFFIX))
 
     def read(self, name: str) -> bytes:
         key = self._key(name)
@@ -87,10 +74,6 @@ class LockedSegments:
         try:
             yield
         except ClientError as error:
-            raise StoreUnavailable(f"the audit bucket {self._bucket} refused: {_code(error)}") from error
+            raise StoreUnavailable(f"the audit bucket {self._bucket} refused: {code(error)}") from error
         except BotoCoreError as error:
             raise StoreUnavailable(f"the audit bucket {self._bucket} can't be reached: {error}") from error
-
-
-def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))

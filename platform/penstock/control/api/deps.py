@@ -22,7 +22,7 @@ from penstock.control.registry.registry import Registry
 from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.runtime import Runtime
 from penstock.domain.clock import Clock
-from penstock.domain.errors import StoreUnavailable, Unauthenticated
+from penstock.domain.errors import InvalidField, StoreUnavailable, Unauthenticated
 from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
 from penstock.domain.serving.agreement import Reported
@@ -31,7 +31,7 @@ from penstock.domain.tenancy.audit import NO_TENANT, Act
 from penstock.domain.tenancy.keys import worker_bearer
 from penstock.domain.tenancy.ledger import LedgerReader
 from penstock.domain.tenancy.limits import SpentStore
-from penstock.domain.tenancy.tenant import KeyRing
+from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.intake.bodies import prove
 from penstock.judging.comparisons import Comparisons
 from penstock.sealing.administration import KeyAdministration
@@ -99,6 +99,13 @@ class Control:
         return KeyRing(
             keys=await self.tenancy.keys(), tenants=await self.tenancy.tenants(), orgs=await self.tenancy.orgs()
         )
+
+    async def tenant(self, tenant: TenantId) -> Tenant:
+        """Return a named tenant, or raise ``InvalidField``."""
+        found = next((one for one in await self.tenancy.tenants() if one.id == tenant), None)
+        if found is None:
+            raise InvalidField(f"there is no tenant {tenant}", param="tenant")
+        return found
 
     async def refused(self, refused: Refused) -> None:
         """Write an audit row for a refusal of authority, or count it with others of its minute."""

@@ -64,8 +64,7 @@ async def make(control: Controlled, caller: Manager, body: Sent[NewKey]) -> KeyM
     act = control.act(caller, "key.mint", tenant=body.tenant)
     _check_seconds(body.expires_in_s, "expires_in_s")
     plan = plans.checked(body.plan, ScopeKind.KEY)
-    if body.tenant not in {tenant.id for tenant in await control.tenancy.tenants()}:
-        raise InvalidField(f"there is no tenant {body.tenant}", param="tenant")
+    await control.tenant(body.tenant)
     secret, made = mint(
         body.tenant,
         pepper=control.secrets.pepper,

@@ -1,4 +1,4 @@
-"""Operators: keys of what tenants store, their rotation, and the deletion of what a tenant has stored."""
+"""Operators: keys of what tenants store, and their rotation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 
 from penstock.control.api.acts import ActRoute
-from penstock.control.api.deps import Control, Controlled, Operator, Overseer
-from penstock.domain.errors import InvalidField
+from penstock.control.api.deps import Controlled, Operator, Overseer
 from penstock.domain.ids import TenantId
 
 router = APIRouter(tags=["privacy"], route_class=ActRoute)
@@ -61,12 +60,7 @@ async def rewrap(control: Controlled, caller: Operator) -> Rewrapped:
 @router.post("/tenants/{tenant}/privacy/rotate")
 async def rotate(control: Controlled, caller: Operator, tenant: TenantId) -> Rotated:
     """Give a tenant new keys: they seal within five minutes, and the former ones still open."""
-    await check_known(control, tenant)
+    await control.tenant(tenant)
     await control.sealing.rotate(tenant)
     await control.audit.note(control.act(caller, "privacy.rotate", tenant, tenant=tenant))
     return Rotated(tenant=tenant)
-
-
-async def check_known(control: Control, tenant: TenantId) -> None:
-    if tenant not in {one.id for one in await control.tenancy.tenants()}:
-        raise InvalidField(f"there is no tenant {tenant}", param="tenant")

@@ -178,15 +178,20 @@ async def stats(control: Controlled, asked: Asked) -> Stats:
 
 async def check_packs(store: PackStore, packs: Iterable[str], param: str) -> None:
     """Raise ``InvalidField`` for a pack that was never pushed."""
-    known = sorted({one.pack.id for one in await store.packs()})
-    for name in packs:
-        if name not in known:
-            raise InvalidField(f"there is no safety pack {name}; there are: {', '.join(known) or 'none'}", param=param)
+    _check_among(await store.packs(), packs, param)
 
 
 async def _current(store: PackStore, pack: str) -> StoredPack:
-    await check_packs(store, (pack,), "pack")
-    return next(one for one in await store.packs() if one.pack.id == pack and one.is_current)
+    every = await store.packs()
+    _check_among(every, (pack,), "pack")
+    return next(one for one in every if one.pack.id == pack and one.is_current)
+
+
+def _check_among(every: Iterable[StoredPack], packs: Iterable[str], param: str) -> None:
+    known = sorted({one.pack.id for one in every})
+    for name in packs:
+        if name not in known:
+            raise InvalidField(f"there is no safety pack {name}; there are: {', '.join(known) or 'none'}", param=param)
 
 
 def _shown(stored: StoredPack) -> PackShown:

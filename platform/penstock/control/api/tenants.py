@@ -86,7 +86,7 @@ async def tenants(control: Controlled, caller: Reader) -> TenantList:
 async def tenant(control: Controlled, caller: Reader, tenant: TenantId) -> Tenant:
     """Show a tenant."""
     caller.check_tenant(tenant)
-    return await _known(control, tenant)
+    return await control.tenant(tenant)
 
 
 @router.patch("/{tenant}/plan")
@@ -108,7 +108,7 @@ async def move(control: Controlled, caller: Operator, tenant: TenantId, body: Se
     budgets. The former organisation's meters keep their counts until their windows end.
     """
     act, org = control.act(caller, "tenant.move", tenant=tenant), body.org
-    known = await _known(control, tenant)
+    known = await control.tenant(tenant)
     await _check_org(control, org)
     noted = replace(act, target=tenant, detail=f"from {known.org} to {org}")
     return await control.tenancy.move_tenant(tenant, org, noted) or known
@@ -135,10 +135,3 @@ async def _check_smaller(control: Control, alias: Alias, param: str) -> None:
     aliases = sorted(route.alias for route in await control.registry.store.routes())
     if alias not in aliases:
         raise InvalidField(f"there is no alias {alias}; there are: {', '.join(aliases) or 'none'}", param=param)
-
-
-async def _known(control: Control, tenant: TenantId) -> Tenant:
-    found = next((one for one in await control.tenancy.tenants() if one.id == tenant), None)
-    if found is None:
-        raise InvalidField(f"there is no tenant {tenant}", param="tenant")
-    return found

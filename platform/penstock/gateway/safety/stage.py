@@ -1,7 +1,6 @@
 """The safety stage: judges the prompt of an admitted request, and gives its answer a guard. No policy, no work."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 
 from penstock.domain.serving.request import Api
@@ -30,7 +29,7 @@ class ScreenedRequests:
         self, policy: Callable[[Admitted], Policy], record: Record, tell: Callable[[Held], None] = untold
     ) -> None:
         self._policy, self._record, self._tell = policy, record, tell
-        self._compiled: OrderedDict[str, _Sides] = OrderedDict()
+        self._compiled: dict[str, _Sides] = {}
         self._compiling = asyncio.Lock()
 
     async def screen(self, call: Admitted, reply: Reply) -> Reply:
@@ -52,7 +51,7 @@ class ScreenedRequests:
                 found = await asyncio.to_thread(lambda: (Compiled(policy, Where.INPUT), Compiled(policy, Where.OUTPUT)))
                 self._compiled[policy.digest] = found
                 if len(self._compiled) > _MOST_POLICIES:
-                    self._compiled.popitem(last=False)
+                    del self._compiled[next(iter(self._compiled))]
             return found
 
     async def _judge(self, call: Admitted, compiled: Compiled) -> int:
