@@ -1,13 +1,14 @@
 """An audit chain on a real Postgres: acts, a sequencer stepped by hand, and a verifier."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from penstock.apps.audit import Verified, Verifier
 from penstock.audit.segments import SegmentStore, Signer
+from penstock.audit.verifier import Verified, Verifier
 from penstock.connectors.folder.segments import FolderSegments
 from penstock.connectors.postgres.audit import PostgresAudit
-from penstock.connectors.postgres.audit_chain import PostgresAuditChain
+from penstock.connectors.postgres.audit_chain import PostgresAuditChain, snapshot
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.signing.heads import KeyPairHeads, KnownKeys
 from penstock.connectors.signing.keys import PUBLIC
@@ -66,7 +67,13 @@ class Chained:
     async def verified(self, *, from_bucket: bool = True, since: float = 0.0) -> Verified:
         keys = KnownKeys([(self.folder / "signing" / PUBLIC).read_bytes()])
         store = self.segments if from_bucket else None
-        verifier = Verifier(database=self.database, keys=keys, store=store, since=since, progress=lambda done, of: None)
+        verifier = Verifier(
+            snapshot=partial(snapshot, self.database),
+            is_signed=keys.is_signed,
+            store=store,
+            since=since,
+            progress=lambda done, of: None,
+        )
         return await verifier.verify()
 
     async def kinds(self, *, from_bucket: bool = False) -> set[str]:

@@ -1,1 +1,1 @@
-"""The audit chain: what a link covers, what a head says, and what breaks a chain. Pure."""
+"""The audit chain: what a link covers, what a head says, and what breaks a chain."""

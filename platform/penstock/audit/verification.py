@@ -55,9 +55,8 @@ class Row(NamedTuple):
     act: tuple[float, str, str, str, str, str] | None
 
     @property
-    def link(self) -> Link:
-        assert self.act is not None  # noqa: S101  the caller looked
-        return Link(self.number, self.event, self.hash, *self.act)
+    def link(self) -> Link | None:
+        return None if self.act is None else Link(self.number, self.event, self.hash, *self.act)
 
 
 @dataclass
@@ -122,9 +121,9 @@ class Walk:
         for row in rows:
             if row.number != self._next:
                 report.add(Kind.DELETED, self._next, f"links {self._next:,} to {row.number - 1:,} are missing")
-            elif row.act is None:
+            elif (link := row.link) is None:
                 report.add(Kind.DELETED, row.number, f"act {row.event} of link {row.number:,} is missing")
-            elif hashed(self._before, row.link) != row.hash:
+            elif hashed(self._before, link) != row.hash:
                 self._suspect(row)
             report.rows += row.act is not None
             self._before, self._next = row.hash, row.number + 1

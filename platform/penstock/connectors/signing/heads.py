@@ -7,6 +7,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from penstock.audit.segments import Signed
 from penstock.connectors.signing.keys import PRIVATE, ensure_key_pair, fingerprint_of
 
 _HASH = ec.ECDSA(hashes.SHA256())
@@ -35,6 +36,9 @@ class KnownKeys:
             if not isinstance(key, ec.EllipticCurvePublicKey):
                 raise ValueError("this is no key on an elliptic curve")  # noqa: TRY004  of a file
             self._keys[fingerprint_of(key)] = key
+
+    def is_signed(self, one: Signed) -> bool:
+        return self.has_signed(one.head.key, one.covered, one.signature)
 
     def has_signed(self, fingerprint: str, message: bytes, signature: bytes) -> bool:
         key = self._keys.get(fingerprint)
