@@ -113,7 +113,7 @@ class Fleet:
     stores: Mapping[str, str]
 
     def start(self) -> GatewayProcess:
-        return self.stack.enter_context(started(self.home, **self.stores))
+        return self.stack.enter_context(started(self.home, None, **self.stores))
 
     async def ask(
         self,
