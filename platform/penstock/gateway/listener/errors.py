@@ -111,6 +111,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.DeadlineUnreachable: _NO_CAPACITY,
     errors.Draining: _NO_CAPACITY,
     errors.StoreUnavailable: _NO_CAPACITY,
+    jobs.NoFileRoom: _same(429, "rate_limit_error", _OVER),
     jobs.StorageFull: _same(507, "overloaded_error", _OVER, retryable=True),
     # waited, never ran
     errors.Evicted: _NO_CAPACITY,
