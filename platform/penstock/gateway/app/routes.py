@@ -86,10 +86,9 @@ def application(
 
     @api.exception_handler(HTTPException)
     async def missing(request: Request, error: HTTPException) -> Response:
-        more = dict(error.headers or {})
-        if error.status_code == 405:  # noqa: PLR2004
-            more["allow"] = _allowed(api, request.scope)
-        return refusals.answer(request, _translated(error), more)
+        refused = _translated(error)
+        more = {"allow": _allowed(api, request.scope)} if isinstance(refused, MethodNotAllowed) else {}
+        return refusals.answer(request, refused, {**(error.headers or {}), **more})
 
     @api.exception_handler(RequestValidationError)
     async def invalid(request: Request, _: RequestValidationError) -> Response:
