@@ -151,7 +151,9 @@ def _moved(rows: list[Stored], heads: list[Signed], report: Report) -> list[Sign
         one = known.get(row.text)
         if row.moved_at > 0 and row.shipped_at == 0:
             number = one.head.first if one else 0
-            report.add(Kind.DELETED, number, f"the segment from link {number:,} on left the database and was not shipped")
+            report.add(
+                Kind.DELETED, number, f"the segment from link {number:,} on left the database and was not shipped"
+            )
     for row in takewhile(lambda row: row.moved_at > 0, rows):
         found += [known[row.text]] if row.text in known else []
     return found

@@ -93,7 +93,7 @@ TAMPERING: dict[str, tuple[list[str], set[str]]] = {
     ),
     "a moved segment's acts are put back": (
         [
-            "update audit_segment set moved_at = 1 where \"last\" = 5",
+            'update audit_segment set moved_at = 1 where "last" = 5',
             "delete from audit_link where number <= 5",
             "update audit_event set who = 'another' where id = 3",
         ],

@@ -1,4 +1,4 @@
-"""`penstock audit verify` as cron runs it: its exit codes and words, on a log that the database's owner tampers with."""
+"""`penstock audit verify` as cron runs it: its exit codes and words on a log that the database's owner tampers with."""
 
 import asyncio
 import json

@@ -365,7 +365,9 @@ async def test_no_role_changes_or_empties_a_table_of_the_audit_log(granted: None
 
     The one column that a controller sets says that a segment is shipped.
     """
-    tables = {str(row[0]) for row in await database.rows("select tablename from pg_tables where tablename like 'audit%'")}
+    tables = {
+        str(row[0]) for row in await database.rows("select tablename from pg_tables where tablename like 'audit%'")
+    }
     assert tables >= {"audit_event", "audit_link", "audit_segment", "audit_pending"}
     found = {
         (role, table, verb)
@@ -386,7 +388,7 @@ async def test_no_role_changes_or_empties_a_table_of_the_audit_log(granted: None
 async def holds(database: Database, role: str, table: str, verb: str) -> bool:
     """Tell whether a role has a privilege on a table, or on a column of it."""
     by_column = " or has_any_column_privilege($1, $2, $3)" if verb in {"update", "references"} else ""
-    (row_,) = await database.rows(f"select has_table_privilege($1, $2, $3){by_column}", role, table, verb)  # noqa: S608
+    (row_,) = await database.rows(f"select has_table_privilege($1, $2, $3){by_column}", role, table, verb)
     return bool(row_[0])
 
 
