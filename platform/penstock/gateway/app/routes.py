@@ -21,7 +21,6 @@ from penstock.domain.errors import (
     NoCapacity,
     OverLimit,
     PenstockError,
-    StoreUnavailable,
     Unauthenticated,
     UnknownModel,
     UnknownRoute,
@@ -48,8 +47,6 @@ from penstock.intake.types import App, Message, Receive, Refusal, Scope, Send
 from penstock.telemetry.pages import LIVE, READY, REGION
 
 OF_CALLERS = (Unauthenticated, Forbidden, OverLimit)
-STORE_RETRY_S = 2.0
-"""The wait of a caller whose question needs a store that is away: a database's restart takes some seconds."""
 MOST_PATH_CHARS = 64
 """Characters of a refused request's path in its record."""
 
@@ -246,8 +243,6 @@ class Refusals:
 
     def answer(self, request: Request, error: PenstockError, more: dict[str, str] | None = None) -> Response:
         request_id = RequestId(request.scope["state"]["request_id"])
-        if isinstance(error, StoreUnavailable):
-            error.retry_after_s = error.retry_after_s or STORE_RETRY_S
         claim = head.claim({name.lower(): value for name, value in request.headers.raw}, self.identity.claimed)
         self.observer.refused(error, request_id, claim)
         if isinstance(error, OF_CALLERS):
