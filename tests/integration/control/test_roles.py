@@ -361,10 +361,7 @@ MAY_CHANGE = {
 
 
 async def test_no_role_changes_or_empties_a_table_of_the_audit_log(granted: None, database: Database) -> None:
-    """Of all tables of the log, as the catalogue has them, by all roles but the owner's: whole rows and single columns.
-
-    The one column that a controller sets says that a segment is shipped.
-    """
+    """By no role but the owner's, of all tables that the catalogue has; a controller sets that a segment is shipped."""
     tables = {
         str(row[0]) for row in await database.rows("select tablename from pg_tables where tablename like 'audit%'")
     }
