@@ -143,8 +143,8 @@ class Verifier:
 
 
 def _moved(rows: list[Stored], heads: list[Signed], report: Report) -> list[Signed]:
-    """Return the oldest segments up to the first whose acts are still in the database. The owner can write that a
-    segment was moved, so it counts only if it was shipped and none of its links is left.
+    """Return the oldest segments that are marked as moved. The owner can set such a mark, so a walk heeds it only if no
+    link of theirs is left.
     """
     known, found = {one.text: one for one in heads}, list[Signed]()
     for row in rows:
