@@ -88,6 +88,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.UnknownRollout: _NOT_FOUND,
     jobs.PayloadGone: _NOT_FOUND,
     jobs.UnknownPrevious: _INVALID,
+    jobs.NotAForm: _INVALID,
     errors.UnknownRoute: _NOT_FOUND,
     errors.MethodNotAllowed: _invalid(405, "UNIMPLEMENTED"),
     errors.RequestTimedOut: _invalid(408, "DEADLINE_EXCEEDED", anthropic="timeout_error", retryable=True),
