@@ -114,7 +114,7 @@ async def test_bounds_count_uploads_and_are_released(store: PostgresFiles) -> No
 
 
 async def test_no_refused_upload_is_worth_a_repetition(store: PostgresFiles) -> None:
-    """Room comes by deletion; for a file above the whole bound, never. SDKs would send 200 MB three times."""
+    """Room comes by deletion, and never for a file above the whole bound: SDKs would send 200 MB three times."""
     limits = FileLimits(files=1, size_bytes=100)
     with pytest.raises(ExceedsLimit) as large:
         await store.begin(began(file(1, size=101)), limits)
