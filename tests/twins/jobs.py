@@ -28,6 +28,7 @@ from penstock.domain.jobs.job import (
     StopReason,
     Submitted,
     TakenOver,
+    Unended,
     next_state,
     pause_of,
 )
@@ -205,6 +206,9 @@ class MemoryJobs:
             oldest_at=min((job.created_at for job in ready), default=0.0),
             due_at=min((job.deadline_at for job in ready), default=0.0),
         )
+
+    async def unended(self) -> Unended:
+        return Unended(requests=sum(1 for _ in self._open_ones()))
 
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         found = [job for job in self._jobs.values() if 0 < job.expires_at <= now]

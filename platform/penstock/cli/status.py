@@ -67,6 +67,8 @@ def _controller(settings: Settings, asked: Asked, away: int) -> Iterator[str]:
     yield from views.limits(_limits(settings, is_shared=found["limits_shared"], away=away))
     ends_at = own.now().ends_at if own else None
     yield from views.certificates(found.get("certificate_ends_at"), ends_at, SystemClock().now())
+    if work := found.get("batch_work"):  # a controller before this release has none
+        yield from views.batch_work(work)
     yield from versions.pool(found.get("pool"))
     yield from versions.pins(found.get("pool"), asked.models)
     yield from (f"held: {one}" for one in found.get("held", ()))

@@ -11,6 +11,7 @@ from enum import StrEnum
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import KeyId, TenantId, VersionId
 from penstock.domain.jobs.ids import BatchId, FileId, ObjectId
+from penstock.domain.jobs.job import Reason
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan
 
@@ -99,6 +100,8 @@ class Batch:
     output_file: FileId = NO_FILE
     error_file: FileId = NO_FILE
     paused_at: float = 0.0
+    reason: Reason = Reason.NONE
+    """Why its lines wait, as it is seen now: no row has it."""
     is_late: bool = False
     """Whether lines were ended by the deadline."""
     epoch: int = 0

@@ -205,6 +205,10 @@ select *, reason as seen_reason from job where batch = $1 and line > $2 order by
 -- name: forget_batch
 delete from job where batch = $1 and state not in ('queued', 'running') returning id
 
+-- name: unended
+select (select coalesce(sum(jobs), 0)::bigint from job_enqueued) as requests,
+       (select count(*) from batch where ended_at = 0) as batches
+
 -- name: shape
 select (select coalesce(sum(jobs), 0)::bigint from job_enqueued) as jobs,
        (select coalesce(min(since), 0) from job_lane where is_ready) as oldest_at,
