@@ -379,10 +379,10 @@ class MemoryJobs:
             self._check(tenant, jobs, limits)
         for job in jobs:
             fresh = stored(job, job.id)
-            deadline_at = now + job.deadline_at - job.created_at
-            self._open(
-                replace(fresh, epoch=job.epoch + 1, created_at=now, not_before=now, deadline_at=deadline_at), now
-            )
+            deadline_at, waits = now + job.deadline_at - job.created_at, job.not_before > now
+            reason, not_before = (Reason.NOT_BEFORE, job.not_before) if waits else (Reason.NONE, 0.0)
+            times = {"created_at": now, "not_before": not_before, "deadline_at": deadline_at}
+            self._open(replace(fresh, epoch=job.epoch + 1, reason=reason, **times), now)
 
     def _why(self, job: Job, now: float) -> StopReason | None:
         if job.cancel_asked_at:

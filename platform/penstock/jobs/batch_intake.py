@@ -92,13 +92,12 @@ class BatchIntake:
         (seen,) = await self._all_seen(who, [batch])
         return seen
 
-    async def _all_seen(self, who: Principal, found: Sequence[Batch]) -> Sequence[Batch]:
+    async def _all_seen(self, who: Principal, found: Sequence[Batch]) -> tuple[Batch, ...]:
         """Return the batches with the reasons why those that have not ended wait."""
         now, running = self.clock.now(), [one.id for one in found if one.state.is_pausable]
         reasons = await self.store.waiting(running, now) if running else {}
-        return [
-            replace(one, reason=hours.seen(reasons[one.id], who, now)) if one.id in reasons else one for one in found
-        ]
+        seen = {name: hours.seen(reason, who, now) for name, reason in reasons.items()}
+        return tuple([replace(one, reason=seen.get(one.id, Reason.NONE)) for one in found])
 
     def _batch(self, who: Principal, wish: NewBatch) -> Batch:
         now = self.clock.now()
