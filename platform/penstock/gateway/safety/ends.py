@@ -47,10 +47,10 @@ class EndOf:
     def saw(self, said: Said, data: bytes) -> None:
         self._first = self._first or data
         self._choices.update(said.choices)
-        self._ended.update(said.ended)
 
-    def left(self, data: bytes) -> None:
+    def left(self, data: bytes, said: Said) -> None:
         """Follow an event that is delivered: what it opened has to be closed."""
+        self._ended.update(said.ended)
         if self._api in OPENAI or not data:
             return
         told = _TOLD.decode(data)

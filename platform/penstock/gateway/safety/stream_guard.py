@@ -26,6 +26,7 @@ _COMMENTS = re.compile(rb"(?::[^\n]*\n)+\n")
 _OURS = (b": waiting\n", b": penstock ")
 """Comments of the platform; an engine's own would leave unjudged."""
 _DONE = b"[DONE]"
+_NOTHING = Said([])
 
 
 class _Part(NamedTuple):
@@ -39,7 +40,7 @@ class _Held(NamedTuple):
     event: bytes
     data: bytes
     parts: tuple[_Part, ...]
-    choices: Collection[int]
+    said: Said
     since: float
 
     @property
@@ -58,18 +59,19 @@ class _Order:
     def lets(self, held: _Held) -> bool:
         if self._is_empty:
             return True
-        if self._is_strict or self._bars_all or not held.choices:
+        choices = held.said.choices
+        if self._is_strict or self._bars_all or not choices:
             return False
-        among = self._barred if held.parts else self._choices
-        return among.isdisjoint(held.choices) and self._keys.isdisjoint(part.key for part in held.parts)
+        among = self._barred if held.parts and not held.said.ended else self._choices
+        return among.isdisjoint(choices) and self._keys.isdisjoint(part.key for part in held.parts)
 
     def keep(self, held: _Held) -> None:
         self._is_empty = False
-        self._choices.update(held.choices)
+        self._choices.update(held.said.choices)
         self._keys.update(part.key for part in held.parts)
         if not held.parts:
-            self._barred.update(held.choices)
-            self._bars_all |= not held.choices
+            self._barred.update(held.said.choices)
+            self._bars_all |= not held.said.choices
 
 
 class StreamGuard(PassedReply):
@@ -133,7 +135,7 @@ class StreamGuard(PassedReply):
             event = told + sse.END
         if data == _DONE:
             self._judgement.end()
-            self._queue.append(_Held(event, b"", (), (), self._loop.time()))
+            self._queue.append(_Held(event, b"", (), _NOTHING, self._loop.time()))
             return
         said = texts.in_event(self._api, data, self._call.request.body)
         parts = tuple(self._parts(said))
@@ -142,7 +144,7 @@ class StreamGuard(PassedReply):
         if said.ends_text:
             self._judgement.end()
         self._end_of.saw(said, data)
-        self._queue.append(_Held(event, data, parts, said.choices, self._loop.time()))
+        self._queue.append(_Held(event, data, parts, said, self._loop.time()))
 
     def _parts(self, said: Said) -> Iterator[_Part]:
         for key, text, runs in said.texts:
@@ -180,7 +182,7 @@ class StreamGuard(PassedReply):
             self._timer = self._loop.call_at(kept[0].since + self._hold.seconds, self._late)
 
     def _shown(self, held: _Held) -> bytes:
-        self._end_of.left(held.data)
+        self._end_of.left(held.data, held.said)
         if not any(part.channel.is_masked(part.start, part.end) for part in held.parts):
             return held.event
         parts, changed = iter(held.parts), msgspec.json.decode(held.data)
