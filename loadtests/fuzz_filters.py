@@ -1,7 +1,7 @@
 """Planted matches against a gateway process, judged at the client's socket: no character of one may arrive.
 
-Run: ``make fuzz-filters`` (``STREAMS=10000``, ``SEED=1``). Each case is asked as a stream and as a whole answer; both are
-compared with the whole text judged at once. Ends with 1 if a character leaked, a verdict differs, or an end is none.
+Run: ``make fuzz-filters`` (``STREAMS=10000``, ``SEED=1``). Each case is asked as a stream and as a whole answer; both
+are compared with the whole text judged at once. Ends with 1 if a character leaked, a verdict or an end is wrong.
 """
 
 import argparse
@@ -29,14 +29,11 @@ from tests.support.gateways.process import GatewayProcess, prepare, started
 
 AT_ONCE = 16
 CHAT, COMPLETIONS, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"
+_OWN = Rule(name="own", action=Action.BLOCK, category="c", phrases=("Operation Bluebird 77", "Übergabe 😀 xk"))
 PACKS = (
     shipped.pack("secrets"),
     shipped.pack("pii"),
-    Pack(
-        id="own",
-        version=1,
-        rules=(Rule(name="own", action=Action.BLOCK, category="c", phrases=("Operation Bluebird 77", "Übergabe 😀 xk")),),
-    ),
+    Pack(id="own", version=1, rules=(_OWN,)),
 )
 COMPILED = Compiled(strictest(PACKS), Where.OUTPUT)
 PLANTED = (
@@ -46,7 +43,7 @@ PLANTED = (
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abc",
     "-----BEGIN RSA PRIVATE KEY-----",
     "psk_q7Wd2Zx9Lk4T_Rf8vN3mYcB6hJ1pQs5Gt0UaEwXoKiDzVyCbNmPlHgFrTqSuRf",
-    "operation\nbluebird  77",
+    "operation\nbluebird 77",
     "OPERATION BLUEBIRD 77",
     "\u00fcbergabe \U0001f600 XK",
     "jane.doe@example.co.uk",
@@ -101,9 +98,9 @@ def case_of(number: int, seed: int) -> Case:
         number=number,
         path=path,
         said=said,
-        with_tokens=chance.random() < 0.3 and path.endswith("completions"),
-        is_ascii=chance.random() < 0.5,
-        cuts_bytes=chance.random() < 0.5,
+        with_tokens=chance.randrange(3) == 0 and path.endswith("completions"),
+        is_ascii=chance.choice((True, False)),
+        cuts_bytes=chance.choice((True, False)),
     )
 
 
@@ -113,7 +110,7 @@ def _text(chance: random.Random, kind: str, *, is_guilty: bool) -> str:
     if kind == "call":
         inner = before + planted + after
         said = "".join(
-            ESCAPES[one] if one in ESCAPES and chance.random() < 0.2 else json.dumps(one, ensure_ascii=False)[1:-1]
+            ESCAPES[one] if one in ESCAPES and chance.randrange(5) == 0 else json.dumps(one, ensure_ascii=False)[1:-1]
             for one in inner
         )
         return f'{{"to": "{said}", "n": 1}}'
@@ -253,17 +250,13 @@ def expected(text: str, kind: str) -> Expected:
 
 
 def check(case: Case, got: Texts, raw: bytes, count: Count, how: str) -> None:
-    wanted = {
-        (at, kind): expected(case.whole(at, kind), kind) for at, said in enumerate(case.said) for kind in said
-    }
+    wanted = {(at, kind): expected(case.whole(at, kind), kind) for at, said in enumerate(case.said) for kind in said}
     blocks = any(one.blocked_at is not None for one in wanted.values())
     faults = list[str]()
     for (at, kind), one in wanted.items():
         text, said = case.whole(at, kind), got.said.get((at, kind), "")
         until = len(said)
-        leaked = sum(
-            1 for place in one.matched if place < until and said[place] == text[place] and text[place] not in "*"
-        )
+        leaked = sum(1 for place in one.matched if place < until and said[place] == text[place] and text[place] != "*")
         count.leaked += leaked
         if leaked:
             faults.append(f"{leaked} characters of a match in {kind}")
@@ -346,7 +339,8 @@ def main() -> int:
     print("\n".join(count.faults[:20]))
     print(dict(count.apis))
     print(f"{count.leaked} characters leaked, {len(count.faults)} faults, {count.streams} streams, each also whole;")
-    print(f"{count.filtered} answers filtered, {count.masked} masked, in {time.monotonic() - began:.0f} s (seed {asked.seed})")
+    took_s = time.monotonic() - began
+    print(f"{count.filtered} answers filtered, {count.masked} masked, in {took_s:.0f} s (seed {asked.seed})")
     return 1 if count.faults or count.leaked or count.streams < asked.streams else 0
 
 

@@ -1,4 +1,4 @@
-"""A stub engine that says planted texts, cut as its cases say, in each API's own events; imports nothing of penstock."""
+"""A stub engine that says planted texts, cut as its cases say, in each API's own events."""
 
 import asyncio
 import json
@@ -113,7 +113,12 @@ def _tokens(case: Case, piece: str) -> dict[str, Any] | None:
     chosen = {"token": piece, "logprob": -0.1, "bytes": list(piece.encode())}
     if case.path.endswith("chat/completions"):
         return {"content": [{**chosen, "top_logprobs": [chosen, other]}]}
-    return {"tokens": [piece], "token_logprobs": [-0.1], "text_offset": [0], "top_logprobs": [{piece: -0.1, "no": -2.0}]}
+    return {
+        "tokens": [piece],
+        "token_logprobs": [-0.1],
+        "text_offset": [0],
+        "top_logprobs": [{piece: -0.1, "no": -2.0}],
+    }
 
 
 def _openai(case: Case, *, has_usage: bool) -> Iterator[dict[str, Any]]:
@@ -143,13 +148,14 @@ def _openai(case: Case, *, has_usage: bool) -> Iterator[dict[str, Any]]:
 
 
 def _responses(case: Case) -> Iterator[dict[str, Any]]:
-    (said,), number = case.said, 0
+    (said,) = case.said
     response = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "output": []}
     bodies: list[dict[str, Any]] = [{"type": "response.created", "response": {**response, "status": "in_progress"}}]
     output = list[dict[str, Any]]()
     for at, (kind, pieces) in enumerate(said.items()):
         item, name, field, done = _item(kind, "".join(pieces))
-        begun = {**item, "status": "in_progress"} | ({"arguments": ""} if kind == "call" else {"content": []})
+        empty: dict[str, Any] = {"arguments": ""} if kind == "call" else {"content": []}
+        begun = {**item, "status": "in_progress", **empty}
         bodies.append({"type": "response.output_item.added", "output_index": at, "item": begun})
         place = {"output_index": at, "content_index": 0, "item_id": f"i{at}"}
         bodies += [{"type": f"response.{name}.delta", **place, "delta": piece} for piece in pieces]
@@ -158,9 +164,8 @@ def _responses(case: Case) -> Iterator[dict[str, Any]]:
         output.append(done)
     usage = {"input_tokens": 11, "output_tokens": 5, "total_tokens": 16}
     ended = {**response, "status": "completed", "output": output, "usage": usage}
-    for one in [*bodies, {"type": "response.completed", "response": ended}]:
+    for number, one in enumerate([*bodies, {"type": "response.completed", "response": ended}]):
         yield {**one, "sequence_number": number}
-        number += 1
 
 
 def _item(kind: str, whole: str) -> tuple[dict[str, Any], str, str, dict[str, Any]]:
@@ -170,7 +175,8 @@ def _item(kind: str, whole: str) -> tuple[dict[str, Any], str, str, dict[str, An
         return item, "function_call_arguments", "arguments", {**item, "arguments": whole, "status": "completed"}
     text = "reasoning_text" if kind == "reasoning" else "output_text"
     item = {"type": "reasoning" if kind == "reasoning" else "message", "id": "m", "role": "assistant"}
-    part = {"type": text, "text": whole} | ({} if kind == "reasoning" else {"annotations": []})
+    more: dict[str, Any] = {} if kind == "reasoning" else {"annotations": []}
+    part = {"type": text, "text": whole, **more}
     return item, text, "text", {**item, "status": "completed", "content": [part]}
 
 

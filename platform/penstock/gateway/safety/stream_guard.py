@@ -6,7 +6,7 @@ the order of all events. What is held leaves, or ends the stream, when a bound o
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
