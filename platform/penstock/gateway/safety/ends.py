@@ -7,7 +7,7 @@ import msgspec
 
 from penstock.domain.serving.request import Api
 from penstock.gateway.calls.call import Admitted
-from penstock.gateway.safety.texts import OPENAI, Key, Said
+from penstock.gateway.safety.texts import OPENAI, EventTexts, Key
 
 REASON = "content_filter"
 _DONE = b"data: [DONE]\n\n"
@@ -16,7 +16,7 @@ _CALLS = frozenset({"tool_use", "function_call", "custom_tool_call", "mcp_call"}
 _encode = msgspec.json.Encoder().encode
 
 
-class _Told(msgspec.Struct, gc=False):
+class _EventHead(msgspec.Struct, gc=False):
     """What an end has to know of the events before it."""
 
     type: str = ""
@@ -27,7 +27,7 @@ class _Told(msgspec.Struct, gc=False):
     item: dict[str, Any] | None = None
 
 
-_TOLD = msgspec.json.Decoder(_Told)
+_EVENT_HEAD = msgspec.json.Decoder(_EventHead)
 
 
 class EndOf:
@@ -44,16 +44,16 @@ class EndOf:
         self._texts: dict[int, list[str]] = {}
         self._last: int | None = None
 
-    def saw(self, said: Said, data: bytes) -> None:
+    def saw(self, said: EventTexts, data: bytes) -> None:
         self._first = self._first or data
         self._choices.update(said.choices)
 
-    def left(self, data: bytes, said: Said) -> None:
+    def left(self, data: bytes, said: EventTexts) -> None:
         """Follow an event that is delivered: what it opened has to be closed."""
         self._ended.update(said.ended)
         if self._api in OPENAI or not data:
             return
-        told = _TOLD.decode(data)
+        told = _EVENT_HEAD.decode(data)
         if told.type in ("content_block_start", "content_block_stop"):
             self._open = told.index if told.type == "content_block_start" else None
         elif told.item is not None:

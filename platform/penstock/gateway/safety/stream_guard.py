@@ -19,14 +19,14 @@ from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.safety import ends, texts
 from penstock.gateway.safety.channel import Channel
 from penstock.gateway.safety.judging import Held, Judgement, Record, untold
-from penstock.gateway.safety.texts import Key, Said
+from penstock.gateway.safety.texts import EventTexts, Key
 
 _EVENT = re.compile(rb"((?::[^\n]*\n)*)((?:event: ?[\w.]+\n)?data: ?([^\n]*))\n\n")
 _COMMENTS = re.compile(rb"(?::[^\n]*\n)+\n")
 _OURS = (b": waiting\n", b": penstock ")
 """Comments of the platform; an engine's own would leave unjudged."""
 _DONE = b"[DONE]"
-_NOTHING = Said([])
+_NOTHING = EventTexts([])
 
 
 class _Part(NamedTuple):
@@ -40,7 +40,7 @@ class _Held(NamedTuple):
     event: bytes
     data: bytes
     parts: tuple[_Part, ...]
-    said: Said
+    said: EventTexts
     since: float
 
     @property
@@ -146,7 +146,7 @@ class StreamGuard(PassedReply):
         self._end_of.saw(said, data)
         self._queue.append(_Held(event, data, parts, said, self._loop.time()))
 
-    def _parts(self, said: Said) -> Iterator[_Part]:
+    def _parts(self, said: EventTexts) -> Iterator[_Part]:
         for key, text, runs in said.texts:
             if not runs:
                 yield _Part(key, self._judgement.alone(key, text), 0, len(text))

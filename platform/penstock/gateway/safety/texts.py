@@ -1,6 +1,6 @@
 """Every text of an answer or event, by the running text to which it belongs, and the same with texts replaced. Pure.
 
-A field that nobody knows is judged too. Fields that only engine and platform write are skipped by their names.
+Unknown fields are judged too. Fields that only engine and platform write are skipped by their names.
 """
 
 from collections.abc import Callable, Collection
@@ -90,7 +90,7 @@ class _Event(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _EVENT = msgspec.json.Decoder(_Event)
 
 
-class Said(NamedTuple):
+class EventTexts(NamedTuple):
     """An event's texts, and the choices that it names and ends; ``ends_text``: what was said so far does not go on."""
 
     texts: list[tuple[Key, str, bool]]
@@ -99,7 +99,7 @@ class Said(NamedTuple):
     ends_text: bool = False
 
 
-def in_event(api: Api, data: bytes, echoed: Collection[str] = ()) -> Said:
+def in_event(api: Api, data: bytes, echoed: Collection[str] = ()) -> EventTexts:
     """Raises ``ValueError`` for what is no JSON object."""
     if api in OPENAI:
         try:
@@ -116,7 +116,7 @@ def in_event(api: Api, data: bytes, echoed: Collection[str] = ()) -> Said:
     walk(api, decoded, keep, echoed=echoed)
     given = [one for one in decoded.get("choices") or () if isinstance(one, dict)]
     kind = str(decoded.get("type") or "")
-    return Said(
+    return EventTexts(
         texts,
         [_number(one, "index") for one in given],
         [_number(one, "index") for one in given if one.get("finish_reason") is not None],
@@ -124,7 +124,7 @@ def in_event(api: Api, data: bytes, echoed: Collection[str] = ()) -> Said:
     )
 
 
-def _plain(event: _Event) -> Said:
+def _plain(event: _Event) -> EventTexts:
     texts = list[tuple[Key, str, bool]]()
     for choice in event.choices:
         at, delta = choice.index, choice.delta
@@ -140,7 +140,7 @@ def _plain(event: _Event) -> Said:
             if call.function is not None and call.function.arguments:
                 texts.append((Key(at, CALL, call.index), call.function.arguments, True))
     ended = [choice.index for choice in event.choices if choice.finish_reason is not None]
-    return Said(texts, [choice.index for choice in event.choices], ended)
+    return EventTexts(texts, [choice.index for choice in event.choices], ended)
 
 
 def _object(data: bytes) -> dict[str, Any]:
