@@ -381,8 +381,8 @@ class MemoryJobs:
             fresh = stored(job, job.id)
             deadline_at, waits = now + job.deadline_at - job.created_at, job.not_before > now
             reason, not_before = (Reason.NOT_BEFORE, job.not_before) if waits else (Reason.NONE, 0.0)
-            times = {"created_at": now, "not_before": not_before, "deadline_at": deadline_at}
-            self._open(replace(fresh, epoch=job.epoch + 1, reason=reason, **times), now)
+            again = replace(fresh, epoch=job.epoch + 1, reason=reason, deadline_at=deadline_at)
+            self._open(replace(again, created_at=now, not_before=not_before), now)
 
     def _why(self, job: Job, now: float) -> StopReason | None:
         if job.cancel_asked_at:

@@ -10,7 +10,7 @@ WORK = "/admin/v1/batch-work"
 
 async def test_a_pause_stands_in_the_audit_log(room: Room) -> None:
     """Pausing and resuming are acts of an operator, and shown to auditors."""
-    await room.jobs.submit(new(1), EnqueueLimits())
+    await room.jobs.submit(new("job_1"), EnqueueLimits())
     async with room.client(await room.key(Role.ADMIN)) as operator:
         assert (await operator.put(f"{WORK}/pause")).json()["is_paused"] is True
         assert PAUSE_ALL in await room.jobs.paused()
