@@ -348,8 +348,7 @@ class MemoryJobs:
             if not end.may_have_run:
                 self._refund(job, -job.cost_tokens)
             not_before = min(end.not_before, job.deadline_at)
-            again = replace(job, state=state, reason=end.reason, not_before=not_before, started_at=0.0)
-            self._open(again, end.at)
+            self._open(replace(job, state=state, reason=end.reason, not_before=not_before, started_at=0.0), end.at)
         else:
             self._end(job, state, reason, end.at)
         return state
@@ -378,11 +377,9 @@ class MemoryJobs:
         if tenant is not None:
             self._check(tenant, jobs, limits)
         for job in jobs:
-            fresh = stored(job, job.id)
-            deadline_at, waits = now + job.deadline_at - job.created_at, job.not_before > now
-            reason, not_before = (Reason.NOT_BEFORE, job.not_before) if waits else (Reason.NONE, 0.0)
-            again = replace(fresh, epoch=job.epoch + 1, reason=reason, deadline_at=deadline_at)
-            self._open(replace(again, created_at=now, not_before=not_before), now)
+            reason, begin = (Reason.NOT_BEFORE, job.not_before) if job.not_before > now else (Reason.NONE, 0.0)
+            again = replace(stored(job, job.id), epoch=job.epoch + 1, reason=reason, created_at=now, not_before=begin)
+            self._open(replace(again, deadline_at=now + job.deadline_at - job.created_at), now)
 
     def _why(self, job: Job, now: float) -> StopReason | None:
         if job.cancel_asked_at:
