@@ -156,7 +156,7 @@ class TenantKeys:
         if kept is not None and now - kept.at < KEEP_S:
             return kept.key
         if loading is None:
-            raise StoreUnavailable(error.message if error else None)
+            raise StoreUnavailable(error.message if error else None, retry_after_s=RETRY_S)
         return await asyncio.shield(loading)
 
     def _load(self, wanted: _KeyName) -> "asyncio.Task[TenantKey]":

@@ -3,12 +3,21 @@
 """
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
-from tests.support.gateways.shared_limits import GATEWAYS, Fleet, statuses
+from tests.integration.limits.conftest import PLANS
+from tests.support.gateways.shared_limits import GATEWAYS, Fleet, fleet, statuses
 
 pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def _fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Run a fleet with a database: answers are sealed under tenants' keys, which are rows there."""
+    with fleet(tmp_path_factory.mktemp("once"), PLANS, has_database=True) as running:
+        yield running
 
 
 @pytest.mark.parametrize("stream", [False, True])

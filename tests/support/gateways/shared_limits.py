@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,10 +18,16 @@ from typing import Any
 import httpx
 import msgspec
 
+from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.embedded import EmbeddedPostgres
+from penstock.connectors.postgres.migrations import migrate
+from penstock.connectors.postgres.tables import PostgresTables
+from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.fleet.table import Route, RoutingTable, Share, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, TenantId, WorkerId
 from penstock.domain.money import MicroUsd, Price
+from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
 from tests.support.gateways.process import NO_PACKS, PLATFORM_KEY, TEMPLATE, GatewayProcess, Home, started
@@ -103,11 +110,10 @@ class Fleet:
     redis: RedisServer
     gateways: list[GatewayProcess]
     stack: ExitStack
+    stores: Mapping[str, str]
 
     def start(self) -> GatewayProcess:
-        return self.stack.enter_context(
-            started(self.home, PENSTOCK_LIMITS_URL=self.redis.url, PENSTOCK_ANSWERS_URL=self.redis.answers_url)
-        )
+        return self.stack.enter_context(started(self.home, None, **self.stores))
 
     async def ask(
         self,
@@ -145,13 +151,25 @@ class Fleet:
 
 
 @contextmanager
-def fleet(root: Path, plans: Mapping[str, Plan]) -> Iterator[Fleet]:
-    """Run Redis, a stub engine and the gateways; every tenant has one key."""
+def fleet(root: Path, plans: Mapping[str, Plan], *, has_database: bool = False) -> Iterator[Fleet]:
+    """Run Redis, a stub engine and the gateways; every tenant has one key. Without a database, the gateways serve from
+    the copies on disk, and nothing can be sealed under a tenant's key.
+    """
     with ExitStack() as stack:
         redis, engine = stack.enter_context(RedisServer(root)), stack.enter_context(stub())
-        secrets = _write(root, engine.url, plans)
-        home = Home(root=root, key=next(iter(secrets.values())))
-        running = Fleet(home=home, secrets=secrets, engine=engine, redis=redis, gateways=[], stack=stack)
+        secrets, table, ring = _write(root, engine.url, plans)
+        stores = {"PENSTOCK_LIMITS_URL": redis.url, "PENSTOCK_ANSWERS_URL": redis.answers_url}
+        if has_database:
+            stores["PENSTOCK_DATABASE_URL"] = stack.enter_context(_database(table, ring))
+        running = Fleet(
+            home=Home(root=root, key=next(iter(secrets.values()))),
+            secrets=secrets,
+            engine=engine,
+            redis=redis,
+            gateways=[],
+            stack=stack,
+            stores=stores,
+        )
         running.gateways.extend(running.start() for _ in range(GATEWAYS))
         yield running
 
@@ -169,7 +187,35 @@ async def until(condition: Any, within_s: float) -> float:  # noqa: ANN401  an a
     return time.monotonic() - began
 
 
-def _write(root: Path, engine_url: str, plans: Mapping[str, Plan]) -> dict[str, str]:
+@contextmanager
+def _database(table: RoutingTable, ring: KeyRing) -> Iterator[str]:
+    # Not pytest's own folder: that is closed to the account of a Postgres that root starts.
+    with tempfile.TemporaryDirectory(prefix="penstock-limits-", ignore_cleanup_errors=True) as folder:
+        server = EmbeddedPostgres(Path(folder) / "postgres", Path(folder) / "logs" / "postgres.log")
+        server.start()
+        try:
+            asyncio.run(_publish(server.dsn, table, ring))
+            yield server.dsn
+        finally:
+            server.stop()
+
+
+async def _publish(dsn: str, table: RoutingTable, ring: KeyRing) -> None:
+    async with Database(dsn, max_connections=1, slower=patient(3.0)) as database:
+        await migrate(database)
+        tenancy = PostgresTenancy(database)
+        for tenant in ring.tenants:
+            await tenancy.add_tenant(tenant, _act(tenant.id))
+        for key in ring.keys:
+            await tenancy.add_key(key, _act(key.id))
+        await PostgresTables(database).publish(table)
+
+
+def _act(target: str) -> Act:
+    return Act(who="platform", what="test.seed", target=target, at=0.0)
+
+
+def _write(root: Path, engine_url: str, plans: Mapping[str, Plan]) -> tuple[dict[str, str], RoutingTable, KeyRing]:
     blob = tokenizers.small()
     sha256 = hashlib.sha256(blob).hexdigest()
     pepper = derive(PLATFORM_KEY, Purpose.PEPPER)
@@ -178,13 +224,12 @@ def _write(root: Path, engine_url: str, plans: Mapping[str, Plan]) -> dict[str, 
     version = replace(VERSION, tokenizer_sha256=sha256, chat_template=TEMPLATE, workers=(worker,), price=PRICE)
     route = Route(alias=Alias("toy"), shares=(Share(version=version.id, weight=10_000),))
     tenants = tuple(Tenant(id=TenantId(name), name=name, plan=plan) for name, plan in plans.items())
+    table = RoutingTable(number=3, made_at=0.0, routes=(route,), versions=(version,))
     ring = KeyRing(keys=tuple(key for _, key in minted.values()), tenants=tenants)
     files = {
         "platform.key": PLATFORM_KEY.hex().encode(),
         f"artifacts/blobs/{sha256}": blob,
-        "run/gateway/table.json": msgspec.json.encode(
-            RoutingTable(number=3, made_at=0.0, routes=(route,), versions=(version,))
-        ),
+        "run/gateway/table.json": msgspec.json.encode(table),
         "run/gateway/keys.json": msgspec.json.encode(ring),
         "run/gateway/packs.json": NO_PACKS,
     }
@@ -192,4 +237,4 @@ def _write(root: Path, engine_url: str, plans: Mapping[str, Plan]) -> dict[str, 
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(data)
         (root / name).chmod(0o600)
-    return {name: secret for name, (secret, _) in minted.items()}
+    return {name: secret for name, (secret, _) in minted.items()}, table, ring

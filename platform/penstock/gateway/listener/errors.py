@@ -20,6 +20,8 @@ from penstock.filters import errors as filters
 from penstock.intake.types import Headers
 
 JSON = (b"content-type", b"application/json")
+STORE_RETRY_S = 2.0
+"""The wait for a store that tells none while it is away: a database's restart takes some seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.UnknownRollout: _NOT_FOUND,
     jobs.PayloadGone: _NOT_FOUND,
     jobs.UnknownPrevious: _INVALID,
+    jobs.NotAForm: _INVALID,
     errors.UnknownRoute: _NOT_FOUND,
     errors.MethodNotAllowed: _invalid(405, "UNIMPLEMENTED"),
     errors.RequestTimedOut: _invalid(408, "DEADLINE_EXCEEDED", anthropic="timeout_error", retryable=True),
@@ -109,6 +112,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.DeadlineUnreachable: _NO_CAPACITY,
     errors.Draining: _NO_CAPACITY,
     errors.StoreUnavailable: _NO_CAPACITY,
+    jobs.NoFileRoom: _same(429, "rate_limit_error", _OVER),
     jobs.StorageFull: _same(507, "overloaded_error", _OVER, retryable=True),
     # waited, never ran
     errors.Evicted: _NO_CAPACITY,
@@ -137,17 +141,25 @@ def row_of(error: PenstockError) -> Row:
 
 def retry_after_s(error: PenstockError) -> int | None:
     """Whole seconds, rounded up, at least one; None if unknown."""
-    seconds = error.retry_after_s
-    return None if seconds is None or not math.isfinite(seconds) else max(1, math.ceil(seconds))
+    seconds = _wait_s(error)
+    return None if seconds is None else max(1, math.ceil(seconds))
+
+
+def _wait_s(error: PenstockError) -> float | None:
+    if error.retry_after_s is not None and math.isfinite(error.retry_after_s):
+        return error.retry_after_s
+    return STORE_RETRY_S if isinstance(error, errors.StoreUnavailable) else None
 
 
 def _waits(error: PenstockError) -> Headers:
     """In whole seconds, and in milliseconds, which the official SDKs prefer."""
-    wait = retry_after_s(error)
-    if wait is None:
+    seconds = _wait_s(error)
+    if seconds is None:
         return []
-    exact_ms = math.ceil(1000 * (error.retry_after_s or 0.0))
-    return [(b"retry-after", b"%d" % wait), (b"retry-after-ms", b"%d" % max(1, exact_ms))]
+    return [
+        (b"retry-after", b"%d" % max(1, math.ceil(seconds))),
+        (b"retry-after-ms", b"%d" % max(1, math.ceil(1000 * seconds))),
+    ]
 
 
 def body_of(error: PenstockError, request_id: RequestId, api: Api | None = None) -> dict[str, object]:

@@ -7,6 +7,7 @@ from penstock.domain.errors import (
     InvalidField,
     NoCapacity,
     OverLimit,
+    StoreUnavailable,
     StreamBroken,
     Unauthenticated,
 )
@@ -58,6 +59,11 @@ def test_retry_after_is_whole_seconds_rounded_up(seconds: float | None, told: in
     assert retry_after_s(error) == told
     header = dict(response_of(error, ID)[1]).get(b"retry-after")
     assert header == (None if told is None else str(told).encode())
+
+
+def test_a_store_that_is_away_always_tells_a_wait() -> None:
+    """A store that names no wait gets the usual one; one that names its own keeps it."""
+    assert (retry_after_s(StoreUnavailable()), retry_after_s(StoreUnavailable(retry_after_s=7.0))) == (2, 7)
 
 
 def test_the_exact_wait_stands_beside_the_whole_seconds() -> None:

@@ -9,7 +9,7 @@ from grpc import StatusCode
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import RequestId
-from penstock.gateway.listener.errors import response_of, row_of
+from penstock.gateway.listener.errors import response_of, retry_after_s, row_of
 from penstock.intake.types import Headers
 
 DOMAIN = "penstock"
@@ -40,9 +40,8 @@ def details(error: PenstockError, request_id: RequestId) -> bytes:
     if error.param:
         violation = error_details_pb2.BadRequest.FieldViolation(field=error.param, description=error.message)
         found.append(_any(error_details_pb2.BadRequest(field_violations=[violation])))
-    if error.retry_after_s is not None:
-        delay = duration_pb2.Duration(seconds=max(1, round(error.retry_after_s)))
-        found.append(_any(error_details_pb2.RetryInfo(retry_delay=delay)))
+    if (wait_s := retry_after_s(error)) is not None:
+        found.append(_any(error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=wait_s))))
     status = status_pb2.Status(code=code_of(error).value[0], message=error.message, details=found)
     return bytes(status.SerializeToString())
 
