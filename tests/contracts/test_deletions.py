@@ -17,9 +17,10 @@ from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.deletions import HeardDeletions
 from penstock.connectors.signing.heads import KnownKeys
 from penstock.connectors.signing.keys import PUBLIC
+from penstock.control.receipts import RECEIPT_TYPE, Receipt
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.deletion import RECEIPT_TYPE, Counts, DeletionId, Receipt, Scope, user_mark
+from penstock.domain.jobs.deletion import Counts, DeletionId, Scope, user_mark
 from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable
 from penstock.domain.jobs.payload import object_id
 from tests.support.clock import ManualClock

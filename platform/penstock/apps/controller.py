@@ -165,23 +165,22 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
     rules, ledger = Registry(registry, pool_bytes=settings.pooled_bytes), PostgresLedger(database)
     decisions, scaler = Decisions(DecisionFile(settings.paths.decisions)), _scaler(fleet, database, rules)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
-    loop = Loop(
-        clock=clock,
-        registry=registry,
-        rollouts=_advance(rollouts, compared, LoopActs(acts=database.act, rules=rules), metrics),
-        leases=heartbeats,
-        demand=demand,
-        scaler=scaler,
-        fleet=orders,
-        tables=tables,
-        plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
-        pool=partial(plan_pool, pool=fleet.pool),
-        build=partial(build, silence_s=2 * settings.lease_s, pool_bytes=settings.pooled_bytes),
-        changes=changes,
-        decisions=decisions,
-    )
     parts = Parts(
-        loop=loop,
+        loop=Loop(
+            clock=clock,
+            registry=registry,
+            rollouts=_advance(rollouts, compared, LoopActs(acts=database.act, rules=rules), metrics),
+            leases=heartbeats,
+            demand=demand,
+            scaler=scaler,
+            fleet=orders,
+            tables=tables,
+            plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
+            pool=partial(plan_pool, pool=fleet.pool),
+            build=partial(build, silence_s=2 * settings.lease_s, pool_bytes=settings.pooled_bytes),
+            changes=changes,
+            decisions=decisions,
+        ),
         leadership=PostgresLeadership(database_dsn(settings), f"{socket.gethostname()} {os.getpid()}"),
         heartbeats=heartbeats,
         demand=demand,

@@ -1,16 +1,18 @@
 """Receipts of deletions, in the leading controller: what runners and a gateway have swept is signed and noted.
 
-The receipt is stored with its audit row, once, whoever signs it.
+The receipt is stored with its audit row, once, though two controllers may sign it.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from penstock.audit.segments import Signer, covered
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
-from penstock.domain.jobs.deletion import RECEIPT_TYPE, Deletion, DeletionStore, receipt_of
+from penstock.domain.jobs.deletion import Deletion, DeletionStore
 from penstock.domain.tenancy.audit import Act
 from penstock.telemetry.logs import logger
 
@@ -18,6 +20,27 @@ EVERY_S = 1.0
 AGAIN_S = 10.0
 """Seconds until a signer or database that refused is asked again."""
 AT_ONCE = 16
+FORMAT = 1
+RECEIPT_TYPE = b"application/vnd.penstock.deletion-receipt+json"
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is signed: ``user_mark`` is a keyed digest, ``key`` the signing key's fingerprint."""
+
+    format: int = FORMAT
+    deletion: int
+    tenant: str
+    request: str
+    user_mark: str
+    before: float
+    until: float
+    asked_by: str
+    asked_at: float
+    swept_at: float
+    counts: dict[str, int]
+    training_use: str
+    region: str
+    key: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,3 +83,19 @@ class Receipts:
             tenant=one.scope.tenant,
         )
         await self.store.end(one.id, text, signature, act)
+
+
+def receipt_of(one: Deletion, region: str, key: str) -> str:
+    receipt = Receipt(
+        deletion=one.id,
+        **one.scope._asdict(),
+        until=one.until,
+        asked_by=one.asked_by,
+        asked_at=one.asked_at,
+        swept_at=one.swept_at,
+        counts=one.counts._asdict(),
+        training_use="yes" if one.training_use else "no",
+        region=region,
+        key=key,
+    )
+    return msgspec.json.encode(receipt).decode()

@@ -1,6 +1,6 @@
 """Deletions in Postgres: as operators ask for them, and as runners and gateways work on them.
 
-Each row leaves in the transaction that counts it, so that counts are right whoever was cut off in between.
+Each row leaves in the statement that counts it, so that counts are right if a process was cut off in between.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -115,7 +115,7 @@ class PostgresErasing:
 
 
 class HeardDeletions:
-    """Gateways' part: answers under the tenant's idempotency keys are dropped, once for each gateway that runs."""
+    """A gateway's part: the tenant's answers under idempotency keys are dropped, by each gateway that runs."""
 
     def __init__(self, forget: Callable[[TenantId], Awaitable[int]], started_at: float) -> None:
         self._forget, self._started_at = forget, started_at

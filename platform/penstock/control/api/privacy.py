@@ -83,7 +83,7 @@ class DeletionShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionList:
-    """Deletions, newest first."""
+    """Deletions of all tenants or of one, newest first."""
 
     deletions: tuple[DeletionShown, ...]
 

@@ -6,8 +6,6 @@ A user is told apart by a keyed digest: no row, no audit entry and no receipt ha
 import hmac
 from typing import NamedTuple, NewType, Protocol
 
-import msgspec
-
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import ObjectId
 from penstock.domain.tenancy.audit import Act
@@ -16,8 +14,6 @@ from penstock.domain.tenancy.keys import Purpose, derive
 DeletionId = NewType("DeletionId", int)
 HEARD_S = 2.0
 """Seconds within which every process has heard of a deletion: what is stored meanwhile is deleted, too."""
-FORMAT = 1
-RECEIPT_TYPE = b"application/vnd.penstock.deletion-receipt+json"
 
 
 class Scope(NamedTuple):
@@ -70,25 +66,6 @@ class Deletion(NamedTuple):
         return bool(self.scope.user_mark) and self.found is None
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is signed. ``key`` is the signing key's fingerprint."""
-
-    format: int = FORMAT
-    deletion: int
-    tenant: str
-    request: str
-    user_mark: str
-    before: float
-    until: float
-    asked_by: str
-    asked_at: float
-    swept_at: float
-    counts: dict[str, int]
-    training_use: str
-    region: str
-    key: str
-
-
 class DeletionStore(Protocol):
     async def begin(self, new: Deletion, act: Act) -> Deletion:
         """Store it with its audit row, and shred the keys if it is of everything; or return the open one like it."""
@@ -108,7 +85,7 @@ class DeletionStore(Protocol):
 
 
 class Owned(NamedTuple):
-    """A row, and the objects that go before it."""
+    """A row's name, and the objects that are deleted before it."""
 
     owner: str
     objects: tuple[ObjectId, ...]
@@ -116,20 +93,3 @@ class Owned(NamedTuple):
 
 def user_mark(platform_key: bytes, tenant: TenantId, user: str) -> str:
     return hmac.digest(derive(platform_key, Purpose.USERS), f"{tenant}\x1f{user}".encode(), "sha256").hex()
-
-
-def receipt_of(one: Deletion, region: str, key: str) -> str:
-    """Return the text to sign."""
-    receipt = Receipt(
-        deletion=one.id,
-        **one.scope._asdict(),
-        until=one.until,
-        asked_by=one.asked_by,
-        asked_at=one.asked_at,
-        swept_at=one.swept_at,
-        counts=one.counts._asdict(),
-        training_use="yes" if one.training_use else "no",
-        region=region,
-        key=key,
-    )
-    return msgspec.json.encode(receipt).decode()
