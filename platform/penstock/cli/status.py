@@ -8,7 +8,7 @@ import typer
 from penstock.apps import sharing
 from penstock.apps.settings import Settings, load, without_password
 from penstock.cli import screen
-from penstock.cli.terminal import AsJson, out, tell_json
+from penstock.cli.terminal import AsJson, err, out, tell_json
 from penstock.clients.operator import Operator
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
@@ -75,10 +75,17 @@ def _controller(settings: Settings, asked: Asked, away: int) -> Iterator[str]:
 
 
 def config() -> None:
-    """Print all settings as YAML, which may be saved as `settings.yaml` in the home."""
-    from penstock.apps.settings import as_yaml
+    """Print the settings that a start here would use, as YAML, which may be saved as `settings.yaml` in the home.
 
-    out.print(as_yaml(load()), end="", markup=False, highlight=False, soft_wrap=True)
+    A platform that runs has those of its start; a note on standard error says if the file has changed since.
+    """
+    from penstock.apps.settings import as_yaml
+    from penstock.local import state
+
+    settings = load()
+    out.print(as_yaml(settings), end="", markup=False, highlight=False, soft_wrap=True)
+    if note := state.unread_settings(settings.paths.run, settings.paths.settings_file):
+        err.print(note, highlight=False, soft_wrap=True)
 
 
 def version() -> None:
