@@ -293,6 +293,7 @@ async def test_a_dead_letter_is_replayed_with_all_of_its_attempts(site: Deferred
     assert (answer.status_code, answer.json()["state"], answer.json()["attempt"]) == (202, "queued", 0)
     await ended(site, JobState.FAILED, 500)
     assert (await site.ask("POST", "/v1/jobs/replay", {"model": "other"})).json()["jobs"] == 0
+    assert (await site.ask("POST", "/v1/jobs/replay", {"error": "worker_lost"})).json()["jobs"] == 0
     assert (await site.ask("POST", "/v1/jobs/replay", {"model": "toy"})).json()["jobs"] == 1
     assert (await site.ask("GET", path)).json()["state"] == "queued"
 
@@ -355,7 +356,33 @@ async def test_plan_limits_hold_and_every_end_gives_back(database: Database, tmp
     await submitted(site)
     huge = await site.ask("POST", "/v1/jobs", {**WISH, "request": {**CHAT, "max_tokens": 500}})
     assert (huge.status_code, huge.json()["error"]["code"]) == (429, "request_exceeds_limit")
+    for _ in range(3):
+        await ended(site, JobState.FAILED, 500)
+        await submitted(site)
+    refused = await site.ask("POST", "/v1/jobs/replay")
+    assert refused.status_code == 429
+    assert "each by its id" in refused.json()["error"]["message"]
+    assert {one["state"] for one in (await site.ask("GET", "/v1/jobs?state=failed")).json()["data"]} == {"failed"}
     await site.http.aclose()
+
+
+@pytest.mark.parametrize(("code", "says"), [("loses_workers", "three minutes"), ("engine_error", "once the cause")])
+async def test_a_dead_letter_names_its_remedy(site: DeferredGateway, code: str, says: str) -> None:
+    """A request that loses workers is refused for a while: a replay at once would end at once."""
+    job = await submitted(site)
+    running = await claimed(site)
+    end = End(
+        id=running.id,
+        epoch=running.epoch,
+        state=JobState.FAILED,
+        at=site.clock.now(),
+        reason=Reason.DEAD_LETTER,
+        error=code,
+    )
+    await site.store.finish([end])
+    error = (await site.ask("GET", f"/v1/jobs/{job['id']}")).json()["error"]
+    assert error["code"] == code
+    assert says in error["message"]
 
 
 async def test_a_store_that_is_away_is_a_503_with_the_time_to_wait(
@@ -369,6 +396,7 @@ async def test_a_store_that_is_away_is_a_503_with_the_time_to_wait(
     with monkeypatch.context() as broken:
         broken.setattr(type(site.store), "submit", away)
         answer = await site.ask("POST", "/v1/jobs", WISH, headers=KEY)
+        assert site.toy.seen.charged == [None], "no chat tier's error budget is spent by it"
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
     assert answer.headers["x-should-retry"] == "true"
     assert (await site.ask("POST", "/v1/jobs", WISH, headers=KEY)).status_code == 202
