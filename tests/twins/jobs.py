@@ -19,6 +19,7 @@ from penstock.domain.jobs.job import (
     EnqueueLimits,
     Job,
     JobFilter,
+    JobKind,
     JobState,
     NewJob,
     PutBack,
@@ -369,7 +370,7 @@ class MemoryJobs:
 
     def _replay(self, tenant: TenantId | None, jobs: Sequence[Job], now: float, limits: EnqueueLimits) -> None:
         for job in jobs:
-            if job.batch or job.state not in (JobState.FAILED, JobState.CANCELLED):
+            if job.kind is not JobKind.JOB or job.state not in (JobState.FAILED, JobState.CANCELLED):
                 raise Conflict("only a single job that failed or was cancelled runs again")
         if tenant is not None:
             self._check(tenant, jobs, limits)

@@ -54,11 +54,13 @@ grant select, insert, update on batch to penstock_gateway, penstock_runner;
 grant insert, update, delete on runner to penstock_runner;
 grant delete on job to penstock_runner;
 grant insert on job_attempt to penstock_runner;
+grant select, insert, update on job_told to penstock_runner;
 grant execute on function job_claim(bigint, text[], int[], jsonb, double precision) to penstock_runner;
 grant execute on function job_mend(double precision) to penstock_runner;
 grant execute on function job_end_queued(double precision, int) to penstock_runner;
 grant execute on function job_end_overdue(double precision) to penstock_runner;
 grant execute on function job_recover() to penstock_runner;
+grant execute on function job_paid(text, int) to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
 grant execute on function oldest_transaction_s() to penstock_runner;
 
