@@ -51,6 +51,7 @@ from tests.twins.stored_responses import MemoryStoredResponses
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+
 class _NoBills:
     def so_far(self, request: RequestId, output_tokens: int, now: float) -> None: ...
 
