@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import pytest
 from openai import OpenAI
 
@@ -57,6 +58,13 @@ def read(events: Any, deltas: int) -> JobName:  # noqa: ANN401  the SDK's own st
     return name
 
 
+def _another_key(jobs: Jobs) -> str:
+    secret = str(json.loads(jobs.platform.run("keys", "create", TENANT, "--json").stdout)["secret"])
+    with jobs.platform.http(secret) as http:
+        until("the gateway knows the key", lambda: http.get("/v1/models").status_code == httpx.codes.OK)
+    return secret
+
+
 def _revoke(jobs: Jobs, client: OpenAI, _: JobName) -> None:
     jobs.platform.run("keys", "revoke", str(key_id_of(client.api_key)))
 
@@ -73,15 +81,17 @@ ENDS: dict[str, Callable[[Jobs, OpenAI, JobName], object]] = {
 def test_what_was_read_is_billed_once(jobs: Jobs, client: OpenAI, by: str) -> None:
     """A response that ends after its events were read costs what its engine did, and its budget shows it."""
     before = spent(jobs)
-    more = {"extra_headers": {"x-penstock-deadline-ms": "6000"}} if by == "deadline" else {}
+    is_late = by == "deadline"
+    more = {"extra_headers": {"x-penstock-deadline-ms": "10000"}} if is_late else {}
+    deltas = 1 if is_late else READ
     if by == "revoked key":
-        client = client.with_options(api_key=key_of(jobs.platform, TENANT, spend_per_day=1_000_000))
-    with stream(client, 2000 if by == "deadline" else 400, **more) as events:
-        name = read(events, READ)
+        client = client.with_options(api_key=_another_key(jobs))
+    with stream(client, 2000 if is_late else 400, **more) as events:
+        name = read(events, deltas)
         ENDS[by](jobs, client, name)
         jobs.until(lambda: bool(jobs.billed(name)), within_s=30)
     (row,) = jobs.billed(name)
-    assert row["output_tokens"] >= READ
+    assert row["output_tokens"] >= deltas
     assert row["cost"] > 0
     until("the budget shows it", lambda: spent(jobs) == before + row["cost"], within_s=30)
 
