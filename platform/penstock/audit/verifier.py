@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 from penstock.audit.links import GENESIS, Link
@@ -35,7 +36,7 @@ class StoredChain(Protocol):
 
     def pages(self, first: int) -> AsyncIterator[list[Row]]: ...
 
-    async def last(self) -> int: ...
+    async def ends(self) -> tuple[int, int]: ...
 
     async def strays(self, most: int) -> tuple[list[int], list[int]]: ...
 
@@ -92,19 +93,16 @@ class Verifier:
         moved = sum(row.moved_at > 0 for row in rows)
         return Verified(report=report, last=last, heads=len(heads), files=files, kept_elsewhere=moved, late=late)
 
-    def _skipped(self, rows: list[Stored], heads: list[Signed]) -> int:
-        """Return the number of the last link that its head alone vouches for: moved out, or before ``since``."""
-        moved = {row.text for row in rows if row.moved_at > 0}
-        return max((one.head.last for one in heads if one.text in moved or one.head.at < self.since), default=0)
-
     async def _walk(self, chain: StoredChain, rows: list[Stored], heads: list[Signed], report: Report) -> int:
-        skipped = self._skipped(rows, heads)
+        there, end = await chain.ends()
+        left = [one.head.last for one in _moved(rows, heads, report) if one.head.last < there or not there]
+        known = [one.head.last for one in heads if one.head.at < self.since]
+        skipped = max([0, *left, *known])
         before = next((one.head.hash for one in heads if one.head.last == skipped), GENESIS)
         walk = Walk(heads, report, first=skipped + 1, before=before)
-        total = max(await chain.last() - skipped, 0)
         async for page in chain.pages(skipped + 1):
             walk.take(page)
-            self.progress(report.rows, total)
+            self.progress(report.rows, max(end - skipped, 0))
         return walk.end()
 
     async def _strays(self, chain: StoredChain, report: Report) -> list[str]:
@@ -142,6 +140,23 @@ class Verifier:
         texts = {row.text: row for row in rows}
         missing([(one, texts[one.text]) for one in heads if one.head.last > skipped], shipped, report)
         return len(shipped)
+
+
+def _moved(rows: list[Stored], heads: list[Signed], report: Report) -> list[Signed]:
+    """Return the oldest segments that are marked as moved. The owner can set such a mark, so a walk heeds it only if no
+    link of theirs is left.
+    """
+    known, found = {one.text: one for one in heads}, list[Signed]()
+    for row in rows:
+        one = known.get(row.text)
+        if row.moved_at > 0 and row.shipped_at == 0:
+            number = one.head.first if one else 0
+            report.add(
+                Kind.DELETED, number, f"the segment from link {number:,} on left the database and was not shipped"
+            )
+    for row in takewhile(lambda row: row.moved_at > 0, rows):
+        found += [known[row.text]] if row.text in known else []
+    return found
 
 
 def _file(store: SegmentStore, name: str, report: Report) -> tuple[Signed, list[Link]] | None:

@@ -125,4 +125,5 @@ def _errors(found: Record) -> str:
 
 def _error(one: Record) -> str:
     at = f"line {one['line']}: " if one.get("line") is not None else ""
-    return f"{at}{one['message']} [{one['code']}]"
+    param = f"{one['param']}: " if one.get("param") else ""
+    return f"{at}{param}{one['message']} [{one['code']}]"

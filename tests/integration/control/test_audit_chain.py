@@ -12,6 +12,7 @@ from penstock.audit.links import GENESIS, Link, hashed
 from penstock.audit.verification import Kind
 from penstock.connectors.folder.segments import FolderSegments
 from penstock.connectors.postgres.database import Database, Session
+from penstock.domain.errors import Conflict
 from tests.support.audit_chains import Chained
 from tests.support.clock import ManualClock
 
@@ -79,6 +80,33 @@ TAMPERING: dict[str, tuple[list[str], set[str]]] = {
         ["delete from audit_link where number > 7", "delete from audit_event where id > 7"],
         {"truncated"},
     ),
+    "an edited act's segment is called moved": (
+        ["update audit_segment set moved_at = 1", "update audit_event set who = 'another' where id = 3"],
+        {"edited"},
+    ),
+    "the newest segment is called moved, an act of an older one edited": (
+        [
+            'update audit_segment set moved_at = 1 where "last" = 9',
+            "update audit_event set who = 'another' where id = 3",
+        ],
+        {"edited"},
+    ),
+    "a moved segment's acts are put back": (
+        [
+            'update audit_segment set moved_at = 1 where "last" = 5',
+            "delete from audit_link where number <= 5",
+            "update audit_event set who = 'another' where id = 3",
+        ],
+        {"inserted"},
+    ),
+    "acts are moved that were not shipped": (
+        [
+            "update audit_segment set moved_at = 1, shipped_at = 0",
+            "delete from audit_link",
+            "delete from audit_event",
+        ],
+        {"deleted"},
+    ),
     "a head is deleted": (['delete from audit_segment where "last" = 5'], {"deleted"}),
     "a head is edited": (
         ["""update audit_segment set head = replace(head, '"region":"eu"', '"region":"us"') where "last" = 5"""],
@@ -124,6 +152,24 @@ async def test_a_chain_cut_off_with_its_heads_is_found_from_the_bucket(chained: 
     )
     assert await chained.kinds() == set()
     assert await chained.kinds(from_bucket=True) == {"truncated"}
+
+
+@pytest.mark.parametrize("how", ["cut off", "rewritten"])
+async def test_links_that_no_head_covers_are_missed_by_the_one_that_wrote_them(chained: Chained, how: str) -> None:
+    """Nothing in the database tells before the next head; the leading controller does, and links and signs no more."""
+    await filled(chained)
+    sequencer = chained.sequencer()
+    await chained.act(3, "c")
+    await sequencer.link()
+    if how == "cut off":
+        await chained.owner("delete from audit_link where number > 11", "delete from audit_event where id > 11")
+    else:
+        await chained.owner("update audit_event set who = 'another' where id = 11")
+        await rehash(chained, 11)
+    assert await chained.kinds() == set()
+    await chained.act(1, "d")
+    with pytest.raises(Conflict, match="tampered"):
+        await sequencer.link()
 
 
 async def test_a_chain_signed_again_with_the_stolen_key_is_found_from_the_bucket(chained: Chained) -> None:

@@ -206,7 +206,8 @@ async def test_an_unknown_cluster_loses_nothing(
         for _ in range(20):
             await fleet.apply(WITHDRAWN)
             await asyncio.sleep(0.02)
-        assert len(kube_server.writes()) == count
+        late = [call.verb for call in kube_server.writes()[count:]]
+        assert late in ([], ["patch"]), "one of the plan before may be on its way; a deletion is the new plan's"
         kube_server.fault = None
         await until(fleet, SERVED, lambda view: view.is_known)
     assert kube_server.names("deployments")

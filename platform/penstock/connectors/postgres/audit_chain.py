@@ -21,12 +21,17 @@ LAST = (1 << 63) - 1
 class PostgresAuditChain:
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._own: tuple[int, bytes] | None = None
 
     async def extend(self, most: int) -> int:
-        """Link acts that have no link yet; return how many."""
+        """Link acts that have no link yet; return how many. ``Conflict`` if the link that this process wrote last is
+        another by now: until a head covers it, nothing else would tell.
+        """
         async with self._database.transaction() as session:
             await session.run(_SQL["alone"])
             number, before = await _tail(session)
+            if self._own and self._own != (number, before):
+                await _check_kept(session, number, *self._own)
             rows = await session.rows(_SQL["pending"], most)
             numbers, events, hashes = range(number + 1, number + 1 + len(rows)), list[int](), list[bytes]()
             for number, (event, *act) in zip(numbers, rows, strict=True):
@@ -36,6 +41,7 @@ class PostgresAuditChain:
             if rows:
                 await session.run(_SQL["link"], list(numbers), events, hashes)
                 await session.run(_SQL["linked"], events)
+        self._own = (number, before) if rows else self._own
         return len(rows)
 
     async def lag_s(self) -> float:
@@ -105,9 +111,10 @@ class ChainSnapshot:
         unknown = [int(row["id"]) for row in await self.session.rows(_SQL["strays"], most)]
         return unknown, [int(row["event"]) for row in await self.session.rows(_SQL["lost"], most)]
 
-    async def last(self) -> int:
-        row = await self.session.row(_SQL["last"])
-        return int(row["number"]) if row else 0
+    async def ends(self) -> tuple[int, int]:
+        """Return the numbers of the first and the last link; 0 without links."""
+        row = await self.session.row(_SQL["ends"])
+        return (int(row["first"]), int(row["last"])) if row else (0, 0)
 
     async def unshipped(self) -> tuple[int, float]:
         """Return the number of segments that are not shipped, and the age of the oldest in seconds."""
@@ -138,6 +145,13 @@ async def _tail(session: Session) -> tuple[int, bytes]:
     if not kept or not kept["is_moved"]:
         raise Conflict("the audit chain ends before its signed head: `penstock audit verify` says what is missing")
     return head.last, head.hash
+
+
+async def _check_kept(session: Session, tail: int, number: int, kept: bytes) -> None:
+    """Raise ``Conflict`` if a link is not as it was written; one behind which others are may have been moved since."""
+    row = await session.row(_SQL["hash"], number)
+    if tail < number or (row is not None and bytes(row["hash"]) != kept):
+        raise Conflict(f"link {number:,} of the audit chain is not as this controller wrote it: it was tampered with")
 
 
 async def _newest_head(session: Session) -> Head | None:

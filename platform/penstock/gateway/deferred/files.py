@@ -275,4 +275,4 @@ def _check_field(name: str, value: bytes) -> None:
     if name == _ANCHOR and value != b"created_at":
         raise InvalidField("the anchor is created_at", param=name)
     if name == _SECONDS and not (value.isdigit() and LEAST_KEPT_S <= int(value[:9]) <= MOST_KEPT_S):
-        raise InvalidField(f"a whole number of seconds from {LEAST_KEPT_S:g} to {MOST_KEPT_S:g}", param=name)
+        raise InvalidField(f"a whole number of seconds from {LEAST_KEPT_S:.0f} to {MOST_KEPT_S:.0f}", param=name)

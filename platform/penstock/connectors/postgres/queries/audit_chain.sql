@@ -69,8 +69,8 @@ select count(*)::bigint as events,
        coalesce(extract(epoch from clock_timestamp()) - min(noted_at), 0)::double precision as seconds
 from audit_pending
 
--- name: last
-select coalesce(max(number), 0)::bigint as number from audit_link
+-- name: ends
+select coalesce(min(number), 0)::bigint as "first", coalesce(max(number), 0)::bigint as "last" from audit_link
 
 -- name: late
 select count(*)::bigint as segments,

@@ -1,0 +1,123 @@
+"""`penstock audit verify` as cron runs it: its exit codes and words on a log that the database's owner tampers with."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from penstock.apps.settings.stores import with_user
+from penstock.connectors.postgres import roles
+from penstock.connectors.postgres.database import Database
+from tests.support.audit_chains import Chained
+
+pytestmark = pytest.mark.integration
+WHOLE, UNVERIFIED, BROKEN, LATE = 0, 1, 3, 4
+PERSON = "an_auditor_of_tests"
+
+
+@dataclass
+class Command:
+    """The command in a home of its own, which has the public key of the platform."""
+
+    home: Path
+    dsn: str
+
+    async def run(self, *arguments: str, **more: str) -> tuple[int, str]:
+        """Return its exit code and all that it says."""
+        told = {"PENSTOCK_HOME": str(self.home), "PENSTOCK_DATABASE_URL": self.dsn, "PENSTOCK_REGION": "eu"}
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "penstock.cli", "audit", "verify", *arguments],
+            env={**os.environ, **told, **more},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+
+@pytest.fixture
+async def chained(database: Database, tmp_path: Path) -> Chained:
+    """Return a log of two shipped segments; their heads were signed three days apart."""
+    found = Chained(database, tmp_path)
+    await found.act(5, "a")
+    await found.settle()
+    found.clock.advance(3 * 86_400.0)  # type: ignore[attr-defined]
+    await found.act(4, "b")
+    await found.settle()
+    return found
+
+
+@pytest.fixture
+async def command(chained: Chained, database_dsn: str, tmp_path: Path) -> Command:
+    """Return the command, in the role of a person who may read the audit tables and nothing else of them."""
+    await roles.grant(chained.database, {})
+    await chained.database.rows(f"drop role if exists {PERSON}")
+    await chained.database.rows(f"create role {PERSON} login in role {roles.AUDITORS}")
+    await chained.settle()
+    return Command(tmp_path, with_user(database_dsn, PERSON))
+
+
+async def test_a_whole_chain_is_verified_by_a_person(command: Command) -> None:
+    """With 0 and a sentence, in the database and from its segments; as JSON, one object."""
+    code, said = await command.run()
+    assert (code, said.splitlines()[-1]) == (WHOLE, "The chain is whole.")
+    code, said = await command.run("--from-bucket", "--json")
+    found = json.loads(said)
+    assert (code, found["whole"], found["last"], found["files"], found["findings"]) == (WHOLE, True, 10, 3, [])
+
+
+async def test_what_cannot_be_verified_is_not_called_whole(command: Command, tmp_path: Path) -> None:
+    """Without the database, the key or a right to read: 1, with what to do."""
+    (tmp_path / "elsewhere").mkdir()
+    for more in (
+        {"PENSTOCK_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"},
+        {"PENSTOCK_HOME": str(tmp_path / "elsewhere")},
+        {"PENSTOCK_DATABASE_URL": command.dsn.replace(PERSON, roles.RUNNER)},
+    ):
+        code, said = await command.run(**more)
+        assert (code, "whole" in said) == (UNVERIFIED, False), said
+
+
+async def test_tampering_ends_with_3_and_says_where(command: Command, chained: Chained) -> None:
+    """An edited act is found in the database; a chain cut off with its heads from its segments alone."""
+    await chained.keep()
+    await chained.owner("update audit_event set who = 'another' where id = 3")
+    code, said = await command.run()
+    assert (code, "edited: link 3 does not fit its act 3." in said) == (BROKEN, True), said
+    await chained.restore()
+    await chained.owner(
+        "delete from audit_link where number > 5",
+        "delete from audit_event where id > 5",
+        'delete from audit_segment where "last" > 5',
+    )
+    assert (await command.run())[0] == WHOLE
+    code, said = await command.run("--from-bucket")
+    assert (code, "truncated: the database's last head is 5; the shipped one is 10." in said) == (BROKEN, True), said
+
+
+async def test_since_takes_what_was_signed_before_as_its_head_says(command: Command, chained: Chained) -> None:
+    """A day's check reads a day's acts: an older edit is not its business, a newer one is."""
+    day = datetime.fromtimestamp(chained.clock.now() - 86_400.0, UTC).date().isoformat()
+    await chained.keep()
+    for event, code in ((3, WHOLE), (7, BROKEN)):
+        await chained.owner(f"update audit_event set who = 'another' where id = {event}")  # noqa: S608  a number
+        found = await command.run("--since", day, "--from-bucket", "--json")
+        assert (found[0], json.loads(found[1])["links"]) == (code, 2 * (10 - 5)), found
+        await chained.restore()
+
+
+async def test_an_act_that_waits_too_long_ends_with_4(command: Command, chained: Chained) -> None:
+    """Whole, and late: cron's mail says so, and no finding does."""
+    await chained.act(1)
+    await chained.database.rows("update audit_pending set noted_at = noted_at - 61")
+    code, said = await command.run()
+    assert (code, "late: 1 acts have no link yet" in said) == (LATE, True), said
