@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Iterable
 
-
 BLANK = ord(" ")
 
 
