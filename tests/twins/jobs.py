@@ -265,10 +265,7 @@ class MemoryJobs:
 
     def _open(self, job: Job, now: float) -> None:
         self._jobs[job.id] = job
-        if job.not_before > now:
-            self._waiting.add(job.id)
-        else:
-            self._waiting.discard(job.id)
+        (self._waiting.add if job.not_before > now else self._waiting.discard)(job.id)
         flow = (job.version, job.tenant)
         if flow not in self._active:
             peers = [served for (version, _), served in self._served.items() if version == job.version]
