@@ -17,9 +17,8 @@ from typing import Any
 
 from penstock.filters import shipped
 from penstock.filters.hold import Compiled, Tail
-from penstock.filters.judge import Judge
+from penstock.filters.judge import Judge, expressions
 from penstock.filters.pack import Action, Pack, Rule, Where, strictest
-from penstock.filters.patterns import expressions
 
 ROOT = Path(__file__).parent.parent
 TOKENS = 1_000

@@ -21,7 +21,7 @@ from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome, Stage
 from penstock.domain.rollout.arms import ArmSecond
 from penstock.domain.rollout.rollout import Rollout, route_of
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer, Call
 from penstock.gateway.evidence.counting import Arms, Shared

@@ -30,7 +30,7 @@ from penstock.domain.tenancy.tenant import Plan, Principal, Role
 from penstock.gateway.calls.call import Call, Timings
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.routing.current import CurrentTable
-from penstock.gateway.routing.router_settings import SampleSettings
+from penstock.gateway.routing.selection import SampleSettings
 
 SIZES = (4, 16, 64, 1_000, 10_000)
 ROUNDS = 5

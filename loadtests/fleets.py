@@ -11,7 +11,7 @@ from penstock.domain.ids import Alias, ModelName, VersionId, WorkerId
 from penstock.domain.models.model import Manifest, ModelVersion, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.serving.auto import Auto, Rule
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.serving.request import InferenceRequest, Prepared
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.choosing import Choosing
@@ -19,7 +19,7 @@ from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.resolve import TableResolver
 from penstock.gateway.routing.route import WorkerRouter
-from penstock.gateway.routing.router_settings import RouterSettings, SampleSettings
+from penstock.gateway.routing.selection import RouterSettings, SampleSettings
 from penstock.telemetry.metrics import Metrics
 
 PRICE = Price(prompt_per_mtok=MicroUsd(1), cached_per_mtok=MicroUsd(1), output_per_mtok=MicroUsd(1))

@@ -10,7 +10,7 @@ from enum import StrEnum
 from math import inf
 
 from penstock.domain.ids import NO_VERSION, TenantId
-from penstock.domain.serving.load import FIRST_PACE
+from penstock.domain.serving.report import FIRST_PACE
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Admit, Reject
 from penstock.worker.gate.queueing.fair_queue import Bounds

@@ -8,6 +8,7 @@ from grpc import StatusCode
 from penstock.domain import errors
 from penstock.domain.errors import BadRequest, Evicted, Failed, PenstockError, Rejected
 from penstock.domain.jobs import errors as jobs
+from penstock.domain.jobs.errors import NoFileRoom
 from penstock.gateway.listener.errors import TABLE, row_of
 
 PUBLISHED = {400, 401, 402, 403, 404, 405, 408, 409, 413, 415, 417, 422, 429, 431, 499, 500, 502, 503, 504, 507}
@@ -40,7 +41,7 @@ def test_what_never_ran_may_be_sent_again_and_what_may_have_run_not() -> None:
     for kind in KINDS:
         retryable = TABLE[kind].retryable
         if issubclass(kind, Rejected | Evicted):
-            assert retryable == (kind not in {errors.OverBudget, errors.ExceedsLimit}), kind
+            assert retryable == (kind not in {errors.OverBudget, errors.ExceedsLimit, NoFileRoom}), kind
         elif issubclass(kind, BadRequest | Failed):
             assert retryable == issubclass(kind, errors.RequestTimedOut | errors.WorkerLost), kind
 

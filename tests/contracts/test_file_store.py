@@ -7,8 +7,9 @@ import pytest
 
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
-from penstock.domain.errors import Conflict, OverLimit, UnknownObject
+from penstock.domain.errors import Conflict, ExceedsLimit, UnknownObject
 from penstock.domain.ids import KeyId, TenantId
+from penstock.domain.jobs.errors import NoFileRoom
 from penstock.domain.jobs.file import (
     FileLimits,
     FilePage,
@@ -19,6 +20,7 @@ from penstock.domain.jobs.file import (
     object_of,
 )
 from penstock.domain.jobs.payload import Expired
+from penstock.gateway.listener.errors import row_of
 
 pytestmark = pytest.mark.integration
 ACME, SHOP = TenantId("acme"), TenantId("shop")
@@ -94,15 +96,15 @@ async def test_bounds_count_uploads_and_are_released(store: PostgresFiles) -> No
     limits = FileLimits(files=3, size_bytes=100)
     first = await keep(store, file(1, size=60), limits)
     await store.begin(began(file(2, size=40)), limits)
-    with pytest.raises(OverLimit) as refused:
+    with pytest.raises(NoFileRoom) as refused:
         await store.begin(began(file(3, size=1)), limits)
     assert refused.value.reason == "tenant_file_bytes"
     await store.begin(began(file(3, size=0)), limits)
-    with pytest.raises(OverLimit) as refused:
+    with pytest.raises(NoFileRoom) as refused:
         await store.begin(began(file(4, size=0)), limits)
     assert refused.value.reason == "tenant_files"
     await store.begin(began(file(5, tenant=SHOP, size=100)), limits)
-    with pytest.raises(OverLimit):
+    with pytest.raises(NoFileRoom):
         await store.finish(file(3, size=1), limits, NOW)  # it came without a length
     await store.delete(ACME, first.id, NOW)
     await store.abandon(file(3).id, NOW)
@@ -111,13 +113,24 @@ async def test_bounds_count_uploads_and_are_released(store: PostgresFiles) -> No
     await store.begin(late, limits)
 
 
+async def test_no_refused_upload_is_worth_a_repetition(store: PostgresFiles) -> None:
+    """Room comes by deletion, and never for a file above the whole bound: SDKs would send 200 MB three times."""
+    limits = FileLimits(files=1, size_bytes=100)
+    with pytest.raises(ExceedsLimit) as large:
+        await store.begin(began(file(1, size=101)), limits)
+    await keep(store, file(2, size=60), limits)
+    with pytest.raises(NoFileRoom) as full:
+        await store.begin(began(file(3, size=1)), limits)
+    assert [row_of(error.value).retryable for error in (large, full)] == [False, False]
+
+
 async def test_bounds_hold_for_uploads_at_once(store: PostgresFiles) -> None:
     """Of many uploads that begin together as many are let in as there is room for."""
     limits = FileLimits(files=4)
     begun = await asyncio.gather(
         *[store.begin(began(file(number)), limits) for number in range(12)], return_exceptions=True
     )
-    assert [type(one) for one in begun if one is not None] == [OverLimit] * 8
+    assert [type(one) for one in begun if one is not None] == [NoFileRoom] * 8
 
 
 async def test_a_key_has_one_file(store: PostgresFiles) -> None:

@@ -29,7 +29,7 @@ from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from tests.support.clusters import pools as kube_pools
 from tests.support.clusters.api import KubeApi
 from tests.support.patience import patient

@@ -14,8 +14,7 @@ import pytest
 
 from penstock.connectors.payloads import store as sealed_store
 from penstock.connectors.payloads.folder import FolderObjects
-from penstock.connectors.payloads.objects import Objects
-from penstock.connectors.payloads.store import SealedPayloads
+from penstock.connectors.payloads.store import Objects, SealedPayloads
 from penstock.connectors.s3 import objects as s3_objects
 from penstock.connectors.s3.objects import S3Objects
 from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable

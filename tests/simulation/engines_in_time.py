@@ -17,7 +17,7 @@ from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Tier
 from penstock.domain.models.steps import StepModel
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.serving.slo import Indicator, Objective, SloTier
 from penstock.domain.tenancy.standing import Standing
 from penstock.scaling.bounds import Bounds

@@ -12,7 +12,7 @@ from penstock.control.pool.packing import Packed, PlaceClaim, PoolPolicy, Rank, 
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 
 STEP_S = 0.25
 """Between two heartbeats, each of which is followed by a tick."""

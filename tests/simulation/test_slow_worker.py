@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.ids import WorkerId
-from penstock.domain.serving.load import Load
-from penstock.gateway.routing.router_settings import SampleSettings
+from penstock.domain.serving.report import Load
+from penstock.gateway.routing.selection import SampleSettings
 from penstock.worker.gate.queueing.estimates import Slowness
 from tests.simulation.test_sampled_picks import Ask, Fleet, Pace, Seen, Worker
 

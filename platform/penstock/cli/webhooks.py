@@ -10,7 +10,7 @@ from penstock.cli.deferred import Gateway, Key
 from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local import connections
-from penstock.views import webhooks as views
+from penstock.views import deferred as views
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -3,14 +3,14 @@
 A pass over the held tail costs as much as Hyperscan's stream mode, so no state beside the tail is kept.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import re2
 
-from penstock.filters.checks import SPANS
-from penstock.filters.pack import Rule
-from penstock.filters.patterns import expressions
+from penstock.filters.normal import fold
+from penstock.filters.pack import Check, Rule
 
 _MEMORY_BYTES = 64 << 20
 """Memory of a pass's states: RE2 starts anew when it is full, so it bounds speed, not what is found."""
@@ -65,3 +65,69 @@ class Judge:
                 for first, last in SPANS[spans](inside):
                     yield Found(rule, start + first, start + last)
             at = start + 1
+
+
+_META = frozenset(r"\.+*?()[]{}|^$-")
+
+
+def expressions(rule: Rule) -> list[bytes]:
+    return [rule.regex.encode()] if rule.regex else [_phrase(phrase) for phrase in rule.phrases]
+
+
+def _phrase(phrase: str) -> bytes:
+    """Return a phrase in any case, as whole words if it ends in an ASCII letter or digit."""
+    first, last = (r"\b" if one.isascii() and one.isalnum() else "" for one in (phrase[0], phrase[-1]))
+    return f"(?i:{first}{''.join(map(_character, phrase))}{last})".encode()
+
+
+def _character(one: str) -> str:
+    if one == " ":
+        return r"[ \t\r\n]"
+    if one in _META:
+        return "\\" + one
+    forms = sorted({form for form in (one, one.lower(), one.upper()) if len(form) == 1 and fold(form) == fold(one)})
+    return one if one.isascii() or len(forms) == 1 else f"(?:{'|'.join(forms)})"
+
+
+Spans = Iterator[tuple[int, int]]
+_CARD_DIGITS = range(13, 20)
+_IBAN_CHARACTERS = range(15, 35)
+_GROUP = re.compile(r"[0-9]+")
+_IBAN_HEAD = re.compile(r"\b[A-Z]{2}[0-9]{2}", re.IGNORECASE)
+
+
+def cards(text: str) -> Spans:
+    """Yield the spans of card numbers: whole groups of digits, together 13 to 19, with a right Luhn sum."""
+    groups = [found.span() for found in _GROUP.finditer(text)]
+    for at, (start, _) in enumerate(groups):
+        number = ""
+        for first, end in groups[at:]:
+            number += text[first:end]
+            if len(number) >= _CARD_DIGITS.stop:
+                break
+            if len(number) in _CARD_DIGITS and luhn(number):
+                yield start, end
+
+
+def luhn(number: str) -> bool:
+    doubled = (int(digit) * 2 for digit in number[-2::-2])
+    return (sum(map(int, number[::-2])) + sum(digit - 9 * (digit > 9) for digit in doubled)) % 10 == 0  # noqa: PLR2004
+
+
+def ibans(text: str) -> Spans:
+    for found in _IBAN_HEAD.finditer(text):
+        number, start = "", found.start()
+        for end, one in enumerate(text[start:], start + 1):
+            if not one.isalnum():
+                continue
+            number += one
+            is_whole = end == len(text) or not text[end].isalnum()
+            if is_whole and len(number) in _IBAN_CHARACTERS and _remainder(number) == 1:
+                yield start, end
+
+
+def _remainder(number: str) -> int:
+    return int("".join(str(int(one, 36)) for one in number[4:] + number[:4])) % 97
+
+
+SPANS: dict[Check, Callable[[str], Spans]] = {Check.LUHN: cards, Check.IBAN: ibans}

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.domain.serving.load import Load
-from penstock.domain.serving.report import SILENT, Adapted, Batched, Report, Used, Waited
+from penstock.domain.serving.report import SILENT, Adapted, Batched, Load, Report, Used, Waited
 
 HEADER = b"x-penstock-report"
 COMMENT = b": penstock-report "

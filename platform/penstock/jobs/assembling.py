@@ -16,12 +16,11 @@ import msgspec
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.batch import Batch, Counts, Tokens
+from penstock.domain.jobs.batch import Batch, Counts, EndedLine, Tokens
 from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import FileId, ObjectId
 from penstock.domain.jobs.job import Reason
-from penstock.domain.jobs.line import EndedLine
 from penstock.domain.jobs.payload import PayloadStore, PayloadWriter
 from penstock.jobs.lines import LineReader
 from penstock.jobs.validation import LineRefused, taken_apart

@@ -17,12 +17,11 @@ from penstock.domain.errors import (
     StoreUnavailable,
 )
 from penstock.domain.ids import Alias, KeyId, TenantId
-from penstock.domain.jobs.batch import MOST_TRIES, Batch, BatchState, Counts, LineFault, Tokens
+from penstock.domain.jobs.batch import MOST_TRIES, Batch, BatchState, Counts, EndedLine, LineFault, Tokens
 from penstock.domain.jobs.errors import OverEnqueued, PayloadGone, PayloadUnreadable
 from penstock.domain.jobs.file import FilePurpose, StoredFile, file_id, object_of
 from penstock.domain.jobs.ids import BatchId, FileId, JobName, ObjectId, RunnerId
 from penstock.domain.jobs.job import EnqueueLimits, JobKind, NewJob
-from penstock.domain.jobs.line import EndedLine
 from penstock.domain.jobs.payload import Extent, PayloadStore
 from penstock.domain.tenancy.tenant import Plan, Principal
 from penstock.jobs.assembling import assemble

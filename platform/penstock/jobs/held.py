@@ -8,7 +8,7 @@ from typing import NamedTuple
 from penstock.domain.ids import VersionId
 from penstock.domain.jobs.ids import JobId
 from penstock.domain.jobs.job import Job
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.jobs.attempts import Stopped
 from penstock.jobs.replies import Stoppable
 from penstock.jobs.window import SEEN_S, Lane

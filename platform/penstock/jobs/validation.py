@@ -43,6 +43,7 @@ SLICE_S = 0.004
 BYTES_PER_TOKEN = 4
 """A token is 4 to 5 characters of English, and two or three bytes of Chinese."""
 METHOD = "POST"
+_ENVELOPE = {"custom_id": "invalid_custom_id", "method": "invalid_method", "url": "invalid_url"}
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -231,7 +232,8 @@ def taken_apart(raw: bytes) -> Asked:
     except MalformedBody as error:
         raise LineRefused("invalid_json_line", "the line is not a JSON object in UTF-8") from error
     except InvalidField as error:
-        raise LineRefused(error.code, error.message, error.param or "") from error
+        code = "invalid_json_line" if error.param is None else _ENVELOPE.get(error.param, error.code)
+        raise LineRefused(code, error.message, error.param or "") from error
     if not 1 <= len(line.custom_id) <= MOST_ID_CHARS:
         raise LineRefused("invalid_custom_id", f"custom_id has 1 to {MOST_ID_CHARS} characters", "custom_id")
     return Asked(line.custom_id, line.method, line.url, bytes(line.body))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from penstock.domain.ids import VersionId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 
 WAITING = 2
 """Jobs that wait at each worker: an engine seats the next one between two steps, and a claim takes longer."""

@@ -17,8 +17,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.lateness.activity import is_stopped
 from penstock.local.restarts import Restarts
-from penstock.supervision.restarts import Cause, Restart, RestartPolicy
-from penstock.supervision.silence import until_silent
+from penstock.supervision.restarts import Cause, Restart, RestartPolicy, until_silent
 
 NAME = "postgres"
 LOOK_EVERY_S = 1.0

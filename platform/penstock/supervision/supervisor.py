@@ -12,8 +12,7 @@ from penstock.lateness import activity
 from penstock.lateness.activity import is_stopped
 from penstock.lateness.awake import awake_time
 from penstock.supervision.child import Child, Command, spawn
-from penstock.supervision.restarts import Cause, Restart, RestartPolicy
-from penstock.supervision.silence import EVERY_S, WITHIN_S, until_silent
+from penstock.supervision.restarts import EVERY_S, WITHIN_S, Cause, Restart, RestartPolicy, until_silent
 
 LOOK_S = 1.0
 """Between two looks at a starting process; the kernel counts its CPU time in hundredths of a second."""

@@ -1,4 +1,4 @@
-"""Metrics of the controller, its pool and certificates; part of the catalogue in ``names.py``."""
+"""Metrics of the controller, its pool, certificates and audit chain; part of the catalogue in ``names.py``."""
 
 from penstock.telemetry.definitions import LATENCY_S, Label, counter, gauge, histogram
 
@@ -138,4 +138,13 @@ WAKE_FAILURES = counter(
     "penstock_wake_failures",
     "Wakes that failed, or were slow: over three times the previous wake plus 5 s.",
     (Label.VERSION, Label.REASON),
+)
+
+
+AUDIT_LINKS = counter("penstock_audit_links", "Acts that the audit chain has linked.")
+AUDIT_CHAIN_LAG_SECONDS = gauge(
+    "penstock_audit_chain_lag_seconds", "Seconds for which the oldest act has waited for its link in the audit chain."
+)
+AUDIT_UNSHIPPED_SEGMENTS = gauge(
+    "penstock_audit_unshipped_segments", "Signed segments of the audit chain that the audit bucket does not have yet."
 )

@@ -5,7 +5,6 @@ enums, registered names, or the top N tenants and ``other``.
 """
 
 from penstock.telemetry.accounting_names import *  # noqa: F403
-from penstock.telemetry.audit_names import *  # noqa: F403
 from penstock.telemetry.batching_names import *  # noqa: F403
 from penstock.telemetry.control_names import *  # noqa: F403
 from penstock.telemetry.definitions import LATENCY_S, PHASE_S, WAIT_S, Label, Metric, counter, gauge, histogram

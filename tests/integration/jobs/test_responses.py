@@ -198,7 +198,7 @@ def test_cancel_ends_a_running_response(client: Client) -> None:
         cancelled = client().responses.cancel(response)
         assert time.monotonic() - began < 5.0
         last = list(events)[-1]
-    assert (cancelled.status, str(last.type)) == ("cancelled", "response.cancelled")
+    assert (cancelled.status, str(last.type)) == ("cancelled", "response.incomplete")
     assert client().responses.cancel(response).status == "cancelled"
 
 

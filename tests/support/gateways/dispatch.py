@@ -14,7 +14,7 @@ from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import RequestId, VersionId, WorkerId
 from penstock.domain.outcome import Outcome, Stage
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.serving.request import Api, InferenceRequest, Prepared
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import Cost

@@ -15,7 +15,7 @@ from penstock.domain.models.model import (
     version_id,
 )
 from penstock.domain.money import MicroUsd, Price
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.tenancy.audit import Act
 
 TINY = VersionId("tiny@000000000000")

@@ -7,7 +7,7 @@ import pytest
 from penstock.capacity.uses import HALF_S, follow, uses_per_s
 from penstock.domain.fleet.versions import Seen
 from penstock.domain.fleet.worker import WorkerState
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from tests.support.samples import control_plane as things
 
 READY = things.report()

@@ -61,7 +61,7 @@ BATCH = {
     "created_at": 1_800_000_000,
     "completed_at": 1_800_000_100,
     "request_counts": {"total": 2, "completed": 1, "failed": 1},
-    "errors": {"data": [{"code": "invalid_json", "message": "it is no JSON", "line": 2}]},
+    "errors": {"data": [{"code": "invalid_json", "message": "it is no JSON", "line": 2, "param": "body.n"}]},
 }
 
 
@@ -211,7 +211,7 @@ def test_a_batch_that_failed_ends_the_command_with_its_lines_errors(speak: Speak
     lines.write_text("\ufeff" + json.dumps(LINE) + "\r\n", encoding="utf-8")
     failed = {**BATCH, "status": "failed", "output_file_id": None, "error_file_id": None}
     speak(batch_answers(failed))
-    assert "line 2: it is no JSON [invalid_json]" in run("batch", "run", str(lines), code=1)
+    assert "line 2: body.n: it is no JSON [invalid_json]" in run("batch", "run", str(lines), code=1)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lines.jsonl"]
 
 

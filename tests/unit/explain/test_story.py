@@ -16,8 +16,7 @@ from penstock.domain.tenancy.ledger import Opening, close
 from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import UNKNOWN, Usage
 from penstock.explain.judging import cost, judged
-from penstock.explain.spans import timeline
-from penstock.explain.story import shown, tell
+from penstock.explain.story import shown, tell, timeline
 from penstock.gateway.routing.selection import best
 
 PLAIN = RequestRecord("req-1", "acme", "k", 0.0, "/v1/chat/completions", "ok", 1.5, version="toy@1", stream=True)

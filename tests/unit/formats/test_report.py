@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.serving.load import Load
-from penstock.domain.serving.report import SILENT, Adapted, Ahead, Batched, Met, Report, Trigger, Used, Waited
+from penstock.domain.serving.report import SILENT, Adapted, Ahead, Batched, Load, Met, Report, Trigger, Used, Waited
 from penstock.formats.report import MOST_BYTES, decode, encode
 
 REPORT = Report(

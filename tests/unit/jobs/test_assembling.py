@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import RequestId, TenantId
-from penstock.domain.jobs.batch import Tokens
+from penstock.domain.jobs.batch import EndedLine, Tokens
 from penstock.domain.jobs.errors import PayloadGone
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import FileId, JobName, ObjectId
 from penstock.domain.jobs.job import JobState, Reason
-from penstock.domain.jobs.line import EndedLine
 from penstock.jobs.assembling import assemble
 from tests.unit.domain.jobs.test_batch import NEW
 from tests.unit.jobs.test_validation import line

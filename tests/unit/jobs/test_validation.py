@@ -92,12 +92,19 @@ async def test_an_alias_is_one_version_for_the_whole_batch() -> None:
 
 FAULTS = {
     "no JSON": (b'{"custom_id": ', "invalid_json_line", ""),
-    "a list": (b"[1]", "invalid_field", ""),
+    "a list": (b"[1]", "invalid_json_line", ""),
     "no UTF-8": (line(2).replace(b"c2", b"c\xff"), "invalid_json_line", ""),
     "no UTF-8 in the body": (line(2).replace(b"How", b"\xc3("), "malformed_body", "body"),
-    "no custom_id": (b'{"method": "POST", "url": "/v1/chat/completions", "body": {}}', "invalid_field", "custom_id"),
+    "no custom_id": (
+        b'{"method": "POST", "url": "/v1/chat/completions", "body": {}}',
+        "invalid_custom_id",
+        "custom_id",
+    ),
     "an empty custom_id": (line(2, custom_id=""), "invalid_custom_id", "custom_id"),
-    "a number as custom_id": (line(2, custom_id=2), "invalid_field", "custom_id"),
+    "a number as custom_id": (line(2, custom_id=2), "invalid_custom_id", "custom_id"),
+    "null": (b"null", "invalid_json_line", ""),
+    "a number as method": (line(2, method=1), "invalid_method", "method"),
+    "no url": (line(2, url=None), "invalid_url", "url"),
     "a long custom_id": (line(2, custom_id="x" * 513), "invalid_custom_id", "custom_id"),
     "a repeated custom_id": (line(1), "duplicate_custom_id", "custom_id"),
     "an unknown field": (line(2, priority=1), "unsupported_field", "priority"),

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.domain.ids import VersionId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.jobs.window import MOST_HELD, UNKNOWN_SEATS, WAITING, Lane, room, rooms
 
 LOADS = st.builds(Load, running=st.integers(0, 64), waiting=st.integers(0, 8))

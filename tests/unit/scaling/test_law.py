@@ -10,7 +10,7 @@ from penstock.domain.fleet.worker import WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Tier
 from penstock.domain.models.steps import StepModel
-from penstock.domain.serving.load import Load as EngineLoad
+from penstock.domain.serving.report import Load as EngineLoad
 from penstock.domain.serving.slo import Indicator, Objective, SloTier
 from penstock.domain.tenancy.standing import Standing
 from penstock.scaling import law

@@ -11,7 +11,7 @@ from penstock.domain.fleet.versions import Running, Seen
 from penstock.domain.fleet.worker import PhaseTiming, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.steps import StepModel
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.tenancy.standing import Standing
 from penstock.scaling.bounds import Bounds
 from penstock.scaling.room import MachineRoom

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from penstock.supervision.silence import MOST_MISSED, MOST_SLOW, until_silent
+from penstock.supervision.restarts import MOST_MISSED, MOST_SLOW, until_silent
 
 
 async def never() -> None:

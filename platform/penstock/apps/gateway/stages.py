@@ -33,7 +33,7 @@ from penstock.gateway.preprocess.tokenizer_cache import Detokenizer, TokenizerCa
 from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.routing.resolve import TableResolver
 from penstock.gateway.routing.route import WorkerRouter
-from penstock.gateway.routing.router_settings import RouterSettings
+from penstock.gateway.routing.selection import RouterSettings
 from penstock.gateway.streaming.relays import RelaySettings, StreamingRelays, Wants
 from penstock.gateway.upkeep import health
 from penstock.gateway.upkeep.accounting import Accounting

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from penstock.connectors.payloads.objects import Draft, Objects
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.errors import PayloadUnreadable
 from penstock.domain.jobs.ids import ObjectId
@@ -19,6 +18,41 @@ from penstock.domain.jobs.payload import checked
 from penstock.sealing.keys import Keys
 from penstock.sealing.objects import Block, ObjectOpener, ObjectSealer
 from penstock.sealing.segments import HEADER_BYTES, Subject, Unreadable, header_of
+
+
+class Draft(Protocol):
+    """An object that grows unseen. ``commit`` or ``abort`` ends it."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def commit(self) -> None:
+        """Raises ``Conflict`` if the name is taken."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+class Objects(Protocol):
+    """Objects of opaque bytes. Called in threads; a name is written once."""
+
+    def begin(self, name: str) -> Draft: ...
+
+    def size(self, name: str) -> int:
+        """Return the object's bytes; raises ``PayloadGone``, as ``read`` does for a name without an object."""
+        ...
+
+    def read(self, name: str, start: int, length: int) -> bytes: ...
+
+    def delete(self, name: str) -> None: ...
+
+    def names(self, before: float) -> Iterator[list[str]]:
+        """Yield the objects last written before this Unix time, in groups of at most 1,000."""
+        ...
+
+    def sweep(self, before: float) -> int:
+        """Remove drafts that were last written before this time; return their number."""
+        ...
+
 
 BLOCK_SEGMENTS = 16
 """Segments read at once: a megabyte, 1 ms of a thread."""

@@ -15,11 +15,10 @@ from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import IdempotencyMismatch, OverLimit, UnknownObject
 from penstock.domain.ids import KeyId, TenantId, VersionId
 from penstock.domain.jobs import batch as batches
-from penstock.domain.jobs.batch import Batch, BatchState, Counts, LineFault, Tokens
+from penstock.domain.jobs.batch import Batch, BatchState, Counts, EndedLine, LineFault, Tokens
 from penstock.domain.jobs.file import FilePurpose, FileState, StoredFile
 from penstock.domain.jobs.ids import BatchId, FileId, ObjectId, RunnerId
 from penstock.domain.jobs.job import EnqueueLimits, NewJob, pause_of
-from penstock.domain.jobs.line import EndedLine
 from penstock.domain.serving.request import Api
 
 MOST_OPEN = 2_000

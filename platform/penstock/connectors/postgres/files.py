@@ -6,8 +6,9 @@ import asyncpg
 
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
-from penstock.domain.errors import Conflict, OverLimit, UnknownObject
+from penstock.domain.errors import Conflict, ExceedsLimit, UnknownObject
 from penstock.domain.ids import KeyId, TenantId
+from penstock.domain.jobs.errors import NoFileRoom
 from penstock.domain.jobs.file import KIND, FileLimits, FilePage, FilePurpose, FileState, StoredFile
 from penstock.domain.jobs.ids import FileId, ObjectId
 from penstock.domain.jobs.payload import Expired
@@ -80,6 +81,9 @@ class PostgresFiles:
             if user is not None and user["id"] is not None:
                 raise Conflict(f"{user['id']} reads this file: cancel the batch first, or wait for its end")
 
+    async def expire(self, tenant: TenantId, file: FileId, at: float) -> None:
+        await self._database.rows(_SQL["expire"], tenant, file, at)
+
     # -- retention -----------------------------------------------------------------------
 
     async def expired(self, now: float, limit: int) -> tuple[Expired, ...]:
@@ -99,11 +103,16 @@ async def _check(session: Session, file: StoredFile, limits: FileLimits, now: fl
     await session.run(_SQL["alone"], file.tenant)
     (used,) = await session.rows(_SQL["used"], file.tenant, now, file.id)
     if limits.files and used["files"] >= limits.files:
-        raise OverLimit(
+        raise NoFileRoom(
             f"this tenant may keep {limits.files} files: delete some, or let them expire", reason="tenant_files"
         )
+    if 0 < limits.size_bytes < file.size_bytes:
+        raise ExceedsLimit(
+            f"this tenant's files may have {limits.size_bytes} bytes together: split the file",
+            reason="tenant_file_bytes",
+        )
     if limits.size_bytes and used["bytes"] + file.size_bytes > limits.size_bytes:
-        raise OverLimit(
+        raise NoFileRoom(
             f"this tenant's files may have {limits.size_bytes} bytes together, and have {used['bytes']}: delete some",
             reason="tenant_file_bytes",
         )

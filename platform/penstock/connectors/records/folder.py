@@ -75,17 +75,23 @@ class RecordFolder:
             await asyncio.to_thread(self._write, batch)
 
     async def find(self, request_id: str) -> RequestRecord | None:
+        return await self._read(f'["{request_id}",'.encode(), is_last=False)
+
+    async def last_attempt(self, job: str) -> RequestRecord | None:
+        return await self._read(f'["{job}-'.encode(), is_last=True)
+
+    async def _read(self, start: bytes, *, is_last: bool) -> RequestRecord | None:
         await self.flush()
         async with self._reading:
-            line = await asyncio.to_thread(self._found, request_id)
+            line = await asyncio.to_thread(self._found, start, is_last=is_last)
         try:
             return _decode(line) if line else None
         except msgspec.MsgspecError:  # of a newer gateway, before this one was put back
             return None
 
-    def _found(self, request_id: str) -> bytes:
-        start = f'["{request_id}",'.encode()
-        return next(filter(None, (_beginning(file, start) for file in self._newest_first())), b"")
+    def _found(self, start: bytes, *, is_last: bool) -> bytes:
+        lines = (_beginning(file, start, is_last=is_last) for file in self._newest_first())
+        return next(filter(None, lines), b"")
 
     def _write(self, batch: Sequence[RequestRecord]) -> None:
         now = self._clock.now()
@@ -138,27 +144,29 @@ def _began_at(file: Path) -> float:
     return int(file.name.partition("-")[0]) / 1e6
 
 
-def _beginning(path: Path, start: bytes) -> bytes:
-    """The line begins with ``start``; without its newline, empty if there is none."""
+def _beginning(path: Path, start: bytes, *, is_last: bool) -> bytes:
+    """Return the first or last line that begins with ``start``, without its newline; empty if there is none."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return b""
     try:
-        at = _offset(fd, b"\n" + start)
+        at = _offset(fd, b"\n" + start, is_last=is_last)
         line, ended, _ = os.pread(fd, MOST_LINE_BYTES, at).partition(b"\n") if at >= 0 else (b"", b"", b"")
         return line if ended else b""
     finally:
         os.close(fd)
 
 
-def _offset(fd: int, needle: bytes) -> int:
-    offset, tail = 0, b"\n"
+def _offset(fd: int, needle: bytes, *, is_last: bool) -> int:
+    offset, tail, last = 0, b"\n", -1
     while piece := os.pread(fd, SLICE_BYTES, offset):
-        found = (tail + piece).find(needle)
+        found = (tail + piece).rfind(needle) if is_last else (tail + piece).find(needle)
         if found >= 0:
-            return offset - len(tail) + found + 1
+            last = offset - len(tail) + found + 1
+            if not is_last:
+                return last
         offset += len(piece)
         tail = piece[-len(needle) + 1 :]
         time.sleep(SLICE_PAUSE_S)
-    return -1
+    return last

@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from penstock.control.api import (
     aliases,
@@ -148,7 +149,11 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 async def _refuse_route(request: Request, error: Exception) -> Response:
     is_method = isinstance(error, HTTPException) and error.status_code == 405  # noqa: PLR2004
-    return await _refuse(request, MethodNotAllowed() if is_method else UnknownRoute())
+    answer = await _refuse(request, MethodNotAllowed() if is_method else UnknownRoute())
+    if is_method:  # a route knows its own methods alone
+        there = [one for one in request.app.routes if isinstance(one, Route) and one.matches(request.scope)[0].value]
+        answer.headers["allow"] = ", ".join(sorted(set().union(*(one.methods or () for one in there))))
+    return answer
 
 
 async def _refuse_field(request: Request, error: Exception) -> Response:

@@ -17,7 +17,7 @@ from penstock.domain.fleet.table import Route, RoutingTable, validate
 from penstock.domain.fleet.versions import Seen, Wanted
 from penstock.domain.fleet.worker import PhaseTiming, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.tenancy.audit import Act, Selection
 from penstock.domain.tenancy.owners import Owners
 

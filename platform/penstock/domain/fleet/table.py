@@ -12,7 +12,7 @@ from penstock.domain.ids import NO_VERSION, Alias, TenantId, VersionId, WorkerId
 from penstock.domain.models.model import SHORT_DIGEST, HandlerSettings, SamplingDefaults, Task, Tier
 from penstock.domain.money import Price
 from penstock.domain.serving.auto import MOST_AUTOS, Auto, fault
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.serving.shadow import Shadow
 from penstock.domain.tenancy.owners import EVERYBODY, Owners
 

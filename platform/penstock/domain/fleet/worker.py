@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.curves import Curve
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 
 
 def how_it_ended(code: int | None) -> str:

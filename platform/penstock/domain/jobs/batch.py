@@ -7,10 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from penstock.domain.errors import Conflict
-from penstock.domain.ids import KeyId, TenantId, VersionId
-from penstock.domain.jobs.ids import BatchId, FileId, ObjectId
+from penstock.domain.ids import KeyId, RequestId, TenantId, VersionId
+from penstock.domain.jobs.ids import BatchId, FileId, JobName, ObjectId
+from penstock.domain.jobs.job import JobState, Reason
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan
 
@@ -176,3 +178,33 @@ _ACTS = {BatchState.CANCELLING: "be cancelled"}
 def _check(batch: Batch, act: str, allowed: frozenset[BatchState]) -> None:
     if batch.state not in allowed:
         raise Conflict(f"the batch is {batch.state}: only one that is {' or '.join(sorted(allowed))} can {act}")
+
+
+FIRST_ERROR = 400
+"""The first HTTP status of an error."""
+
+
+class EndedLine(NamedTuple):
+    """``answer`` is the object with what the API answered, an error too; empty if none was stored."""
+
+    number: int
+    name: JobName
+    state: JobState
+    reason: Reason
+    error: str
+    status: int
+    request: RequestId
+    answer: ObjectId
+    at: int
+    size: int
+    prompt_tokens: int
+    output_tokens: int
+
+    @property
+    def was_stopped(self) -> bool:
+        """Tell whether its batch ended the line, and not its own request."""
+        return self.reason in (Reason.DEADLINE, Reason.CALLER, Reason.KEY_REVOKED)
+
+    @property
+    def is_answered(self) -> bool:
+        return bool(self.answer) and self.status < FIRST_ERROR and not self.was_stopped

@@ -60,6 +60,9 @@ class CallbackUrl:
         return _address(self.host)
 
 
+_UNLESS = ", or let the operator name your network in PENSTOCK_WEBHOOK_NETWORKS"
+
+
 def networks(texts: Sequence[str]) -> tuple[Network, ...]:
     """Return the networks; ``ValueError`` names the first that is none."""
     return tuple(ip_network(text.strip()) for text in texts if text.strip())
@@ -107,9 +110,9 @@ def _check(url: CallbackUrl, allowed: Sequence[Network]) -> None:
     if not 0 < url.port < 1 << 16:
         raise _refused("has no valid port")
     if not allowed and (url.is_plain or url.port != HTTPS_PORT):
-        raise _refused("must be https:// on port 443")
+        raise _refused(f"must be https:// on port 443{_UNLESS}")
     if url.address is not None and not may_reach([url.address], url, allowed):
-        raise _refused("leads to an address that callbacks may not reach; use one of the public Internet")
+        raise _refused(f"leads to an address that callbacks may not reach: use one of the public Internet{_UNLESS}")
 
 
 def _fault(scheme: str, authority: str) -> str:

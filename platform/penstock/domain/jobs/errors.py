@@ -21,6 +21,18 @@ class OverEnqueued(OverLimit):
     code = "token_limit_exceeded"
 
 
+class NoFileRoom(OverLimit):
+    """The caller's files fill its plan: room comes by deletion or expiry, not by a repetition."""
+
+    code = "file_limit_exceeded"
+
+
+class NotAForm(BadRequest):
+    """Send multipart/form-data with a boundary."""
+
+    code = "not_a_form"
+
+
 class StorageFull(Rejected):
     """There is no room for stored inputs and answers."""
 

@@ -10,6 +10,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from penstock import __version__
 from penstock.domain.errors import (
@@ -85,7 +86,9 @@ def application(
 
     @api.exception_handler(HTTPException)
     async def missing(request: Request, error: HTTPException) -> Response:
-        return refusals.answer(request, _translated(error), dict(error.headers or {}))
+        refused = _translated(error)
+        more = {"allow": _allowed(api, request.scope)} if isinstance(refused, MethodNotAllowed) else {}
+        return refusals.answer(request, refused, {**(error.headers or {}), **more})
 
     @api.exception_handler(RequestValidationError)
     async def invalid(request: Request, _: RequestValidationError) -> Response:
@@ -99,7 +102,15 @@ def application(
 
 
 async def _only_post() -> Response:
-    raise HTTPException(405, headers={"allow": "POST"})
+    raise HTTPException(405)
+
+
+def _allowed(api: FastAPI, scope: Scope) -> str:
+    """Return the methods of all routes of a path: each route knows but its own."""
+    there = [one for one in api.routes if isinstance(one, Route) and one.matches(scope)[0] is not Match.NONE]
+    if any(one.endpoint is _only_post for one in there):
+        return "POST"
+    return ", ".join(sorted(set().union(*(one.methods or () for one in there))))
 
 
 def _add_models(api: FastAPI, identity: Identity, facts: Facts) -> None:
@@ -214,6 +225,7 @@ def _card(
         "object": "model",
         "created": made,
         "owned_by": "penstock",
+        "training_use": "yes" if who.plan.training_use else "no",
         "version": version.id,
         "task": version.task,
         "max_model_len": who.context(version.max_model_len),

@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 from fastapi import FastAPI, Request, Response
 
-from penstock.domain.errors import InvalidField
+from penstock.domain.errors import InvalidField, UnknownObject
 from penstock.domain.jobs.batch import Batch, BatchState, LineFault
 from penstock.domain.jobs.file import LEAST_KEPT_S, MOST_KEPT_S
 from penstock.domain.jobs.ids import BatchId, FileId
@@ -115,13 +115,20 @@ def _wish(raw: bytes, key: str) -> NewBatch:
     metadata = asked.metadata or {}
     shapes.check_metadata(metadata)
     return NewBatch(
-        input_file=FileId(shapes.named(asked.input_file_id, FILE_PREFIX)),
+        input_file=_file_id(asked.input_file_id),
         endpoint=Api(asked.endpoint),
         window=asked.completion_window,
         metadata=metadata,
         output_keep_s=_kept_s(asked.output_expires_after),
         idempotency_key=key,
     )
+
+
+def _file_id(given: str) -> FileId:
+    try:
+        return FileId(shapes.named(given, FILE_PREFIX))
+    except UnknownObject as error:
+        raise UnknownObject("there is no such batch file", param="input_file_id") from error
 
 
 def _kept_s(asked: _Expiry | None) -> float:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
-from penstock.domain.errors import BadRequest, MalformedBody
+from penstock.domain.errors import MalformedBody
+from penstock.domain.jobs.errors import NotAForm
 
 MOST_HEAD_BYTES = 8 << 10
 """Bytes of a part's headers, and of what may come before the first part."""
@@ -18,12 +19,6 @@ MOST_PARTS = 16
 _BOUNDARY = re.compile(r'multipart/form-data\s*;.*?\bboundary=(?:"([^"\r\n]{1,70})"|([^\s;"]{1,70}))', re.IGNORECASE)
 _PARAMETER = re.compile(r';\s*([a-z*]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))', re.IGNORECASE)
 _PLAIN = frozenset({"", "7bit", "8bit", "binary"})
-
-
-class NotAForm(BadRequest):
-    """Send multipart/form-data with a boundary."""
-
-    code = "not_a_form"
 
 
 class Part(NamedTuple):

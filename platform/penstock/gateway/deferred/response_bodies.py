@@ -69,6 +69,12 @@ def status_of(body: bytes) -> str:
     return _STATUS_FIELDS.decode(body).status
 
 
+def last_event(body: bytes) -> str:
+    """Return the type of a stream's last event; SDKs know none of a cancelled response."""
+    status = status_of(body)
+    return f"response.{ResponseStatus.INCOMPLETE if status == ResponseStatus.CANCELLED else status}"
+
+
 def is_answer(body: bytes) -> bool:
     """A model has ended this response, at its end or at a bound."""
     return status_of(body) in (ResponseStatus.COMPLETED, ResponseStatus.INCOMPLETE)

@@ -76,7 +76,7 @@ class ResponseStream:
         if number <= seen:
             return b""
         body = await self.stored.body(found)
-        event = {"type": f"response.{response_bodies.status_of(body)}", "response": msgspec.Raw(body)}
+        event = {"type": response_bodies.last_event(body), "response": msgspec.Raw(body)}
         return response_events.encoded(event, number)
 
 

@@ -9,8 +9,7 @@ from typing import Protocol
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.outcome import Stage
-from penstock.domain.serving.load import Load
-from penstock.domain.serving.report import NOTHING, Report
+from penstock.domain.serving.report import NOTHING, Load, Report
 from penstock.domain.serving.transport import Exchange
 from penstock.formats.report import HEADER, decode
 from penstock.gateway.calls.call import Admitted

@@ -2,7 +2,7 @@
 
 from penstock.gateway.holding.asked import Asked
 from penstock.gateway.holding.demand import Teller, WakeDemand
-from penstock.gateway.holding.hold_settings import HoldSettings
 from penstock.gateway.holding.holding import Fleet, Holding
+from penstock.gateway.holding.places import HoldSettings
 
 __all__ = ["Asked", "Fleet", "HoldSettings", "Holding", "Teller", "WakeDemand"]

@@ -28,8 +28,7 @@ from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Relay
 from penstock.gateway.holding import wakes
 from penstock.gateway.holding.demand import WakeDemand, Want
-from penstock.gateway.holding.hold_settings import HoldSettings
-from penstock.gateway.holding.places import HeldRequest, Places
+from penstock.gateway.holding.places import HeldRequest, HoldSettings, Places
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.fairness.turns import VirtualTimes
-from penstock.gateway.holding.hold_settings import HoldSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldSettings:
+    """``tenant_ratio``: one tenant's largest share; ``seconds`` bounds each wait."""
+
+    requests: int = 256
+    tokens: int = 1_000_000
+    seconds: float = 60.0
+    tenant_ratio: float = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

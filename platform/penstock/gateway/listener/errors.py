@@ -88,6 +88,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.UnknownRollout: _NOT_FOUND,
     jobs.PayloadGone: _NOT_FOUND,
     jobs.UnknownPrevious: _INVALID,
+    jobs.NotAForm: _INVALID,
     errors.UnknownRoute: _NOT_FOUND,
     errors.MethodNotAllowed: _invalid(405, "UNIMPLEMENTED"),
     errors.RequestTimedOut: _invalid(408, "DEADLINE_EXCEEDED", anthropic="timeout_error", retryable=True),
@@ -111,6 +112,7 @@ TABLE: dict[type[PenstockError], Row] = {
     errors.DeadlineUnreachable: _NO_CAPACITY,
     errors.Draining: _NO_CAPACITY,
     errors.StoreUnavailable: _NO_CAPACITY,
+    jobs.NoFileRoom: _same(429, "rate_limit_error", _OVER),
     jobs.StorageFull: _same(507, "overloaded_error", _OVER, retryable=True),
     # waited, never ran
     errors.Evicted: _NO_CAPACITY,

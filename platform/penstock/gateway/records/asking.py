@@ -13,11 +13,15 @@ from penstock.domain.tenancy.tenant import OPERATORS, Principal, Role
 
 _ID = re.compile(r"(?:(?:chatcmpl-|cmpl-|embd-|resp_|msg_)(?=.))?([A-Za-z0-9_.-]{1,128})")
 """A request's id, also in the form of engines' answers: prefixed by its kind."""
+_DEFERRED = re.compile(r"(?:job|resp|batch_req)_[0-9a-f]{8,64}")
+"""A job, background response or batch's line: its requests have its id with a number behind."""
 AGAIN_S = 1.0
 
 
 class KeptRecords(Protocol):
     async def find(self, request_id: str) -> RequestRecord | None: ...
+
+    async def last_attempt(self, job: str) -> RequestRecord | None: ...
 
 
 class RecordLookup:
@@ -37,6 +41,8 @@ class RecordLookup:
             record = await self._found(request_id)
             if record is None and named[1] != request_id:
                 record = await self._found(named[1])
+            if record is None and _DEFERRED.fullmatch(request_id):
+                record = await self._last_attempt(request_id)
         finally:
             self._under_way.discard(who.key)
         if record is None or not may_see(who, record):
@@ -46,6 +52,12 @@ class RecordLookup:
     async def _found(self, request_id: str) -> RequestRecord | None:
         for one in self._kept:
             if (record := await one.find(request_id)) is not None:
+                return record
+        return None
+
+    async def _last_attempt(self, job: str) -> RequestRecord | None:
+        for one in self._kept:
+            if (record := await one.last_attempt(job)) is not None:
                 return record
         return None
 

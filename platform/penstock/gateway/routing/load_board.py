@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.domain.ids import WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 
 HALF_LIFE_S = 1.0
 BELIEVED_S = 4.0

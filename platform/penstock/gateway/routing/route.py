@@ -13,7 +13,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import Overloaded
 from penstock.domain.fleet.table import VersionEntry, WorkerEntry
 from penstock.domain.ids import NO_VERSION, TenantId, VersionId, WorkerId
-from penstock.domain.serving.load import FIRST_PACE, Load
+from penstock.domain.serving.report import FIRST_PACE, Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.gateway.calls.demand import ANY, Demand
@@ -21,9 +21,8 @@ from penstock.gateway.routing import refusals, residency, scorers, selection
 from penstock.gateway.routing.current import CurrentTable, Roster, View, roster
 from penstock.gateway.routing.load_board import LoadBoard
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS, PrefixIndex
-from penstock.gateway.routing.router_settings import ENOUGH, ROUNDS, RouterSettings
 from penstock.gateway.routing.scorers import Candidate
-from penstock.gateway.routing.selection import draw
+from penstock.gateway.routing.selection import ENOUGH, ROUNDS, RouterSettings, draw
 from penstock.gateway.routing.turned_away import TurnedAway
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Counted, Counter, Metrics

@@ -6,12 +6,31 @@ a few workers are drawn at random (the power of d choices), and scores within ``
 
 import random
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.ids import WorkerId
 from penstock.domain.serving.request_record import Choice, Considered
 from penstock.gateway.routing.scorers import Candidate
+
+ROUNDS, ENOUGH = 4, 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleSettings:
+    """``choices`` are drawn, up to ``ROUNDS`` times while fewer than ``ENOUGH`` are open."""
+
+    choices: int = 6
+    watched: int = 64
+    """Workers sampled to estimate a version's load."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterSettings:
+    sample: SampleSettings = SampleSettings()
+    max_waiting: int = 256
+
 
 TIE = 0.01
 MOST_KEPT = 6

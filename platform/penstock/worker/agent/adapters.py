@@ -27,7 +27,7 @@ from penstock.telemetry.logs import logger
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause
 from penstock.worker.agent.running import EngineLost
-from penstock.worker.agent.warmup import golden, log_probabilities
+from penstock.worker.agent.warmup import golden
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy
 
@@ -203,7 +203,7 @@ class AdapterLoader:
 
     async def _fault_of_base(self, base: Manifest) -> str:
         with suppress(OSError, EngineError):
-            return await _fault(base, self.client) or await log_probabilities.fault(base, self.client.ask)
+            return await _fault(base, self.client) or await golden.overflow(base, self.client.ask)
         return ""
 
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
@@ -257,7 +257,7 @@ def _fault_of_weights(folder: Path, dtype: str) -> str:
 
 async def _fault_of_numbers(base: Manifest, client: GateClient) -> str:
     try:
-        return await log_probabilities.fault(base, client.ask)
+        return await golden.overflow(base, client.ask)
     except EngineError as error:
         return f"it can't say its log probabilities: {error}"
 

@@ -14,7 +14,7 @@ from functools import partial
 from penstock.domain.errors import ArtifactRefused, EngineError, PenstockError, StoreUnavailable
 from penstock.domain.fleet.worker import WorkerEnd, WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.models.curves import Curve
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.lateness.awake import AwakeClock, timeout
 from penstock.telemetry.logs import logger
 from penstock.telemetry.pages import serve
@@ -29,8 +29,8 @@ from penstock.worker.agent.ports import AgentConfig, Ports
 from penstock.worker.agent.resting import Desire, Resting
 from penstock.worker.agent.running import AnswersWrong, EngineLost, Hooks, Running
 from penstock.worker.agent.status import WorkerMetrics, pages
+from penstock.worker.artifacts.fetch import FetchProgress
 from penstock.worker.artifacts.node import Copy, Watch
-from penstock.worker.artifacts.progress import FetchProgress
 from penstock.worker.engines.process import EngineProcess
 from penstock.worker.engines.vitals import oom_kills
 

@@ -16,8 +16,8 @@ from penstock.domain.errors import EngineError
 from penstock.domain.ids import NO_VERSION, VersionId
 from penstock.domain.models.model import Task
 from penstock.domain.models.steps import StepModel
-from penstock.domain.serving.load import Load
 from penstock.domain.serving.probe import question
+from penstock.domain.serving.report import Load
 from penstock.domain.serving.ticket import HEADER, binding_of, of_platform, seal
 from penstock.worker.agent import wire
 from penstock.worker.agent.warmup.warm import EngineRefused

@@ -9,8 +9,8 @@ from typing import TypeVar
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId
+from penstock.worker.artifacts.fetch import FetchProgress
 from penstock.worker.artifacts.node import Copy, Watch
-from penstock.worker.artifacts.progress import FetchProgress
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from penstock.domain.errors import EngineError, PenstockError
 from penstock.domain.fleet.worker import how_it_ended
 from penstock.domain.models.curves import Curve
 from penstock.domain.models.model import Manifest
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.health import Cause, cause_of
 from penstock.worker.agent.learning import Learning

@@ -18,9 +18,8 @@ from penstock.domain.models.model import Manifest
 from penstock.formats.contents import MANIFEST, check_contents, check_listing, check_manifest
 from penstock.telemetry.logs import logger
 from penstock.worker.artifacts.cache import Hold, NodeCache
-from penstock.worker.artifacts.fetch import ArtifactSource, Fetcher, SignatureVerifier
+from penstock.worker.artifacts.fetch import ArtifactSource, Fetcher, OnProgress, SignatureVerifier, silent
 from penstock.worker.artifacts.parts import bytes_there, explained
-from penstock.worker.artifacts.progress import OnProgress, silent
 
 UNSIGNED = "the version is not signed: push it again, `penstock models push` signs with the platform's key"
 

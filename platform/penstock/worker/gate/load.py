@@ -6,7 +6,7 @@ ones, for lack of KV blocks, its count is used.
 
 from dataclasses import dataclass
 
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 
 MOST_UNSEEN_S = 3.0
 """Seconds for which the agent's last reading counts: three of its intervals."""

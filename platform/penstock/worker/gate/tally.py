@@ -6,8 +6,7 @@ from functools import partial
 
 from penstock.domain.ids import VersionId
 from penstock.domain.outcome import Stage
-from penstock.domain.serving.load import Load
-from penstock.domain.serving.report import Report
+from penstock.domain.serving.report import Load, Report
 from penstock.formats.report import HEADER, encode
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics

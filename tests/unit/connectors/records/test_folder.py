@@ -57,6 +57,17 @@ async def test_a_record_comes_back_as_it_was(site: Site) -> None:
     assert await folder.find("req-1") == kept
 
 
+async def test_the_last_attempt_of_a_job_is_found(site: Site) -> None:
+    """In the newest file, and there the last; an id that only begins alike is another job's."""
+    folder = site.process()
+    for name in ("job_ab-1", "job_ab-3", "job_abc-9"):
+        folder.keep(record(name))
+    found = await folder.last_attempt("job_ab")
+    assert found is not None
+    assert found[0] == "job_ab-3"
+    assert await folder.last_attempt("job_a") is None
+
+
 async def test_records_survive_a_restart_and_are_shared(site: Site) -> None:
     """A later process of the home finds what an earlier one wrote, and two that live find each other's."""
     first, second = site.process(), site.process()

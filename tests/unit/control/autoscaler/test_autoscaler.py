@@ -14,7 +14,7 @@ from penstock.domain.fleet.worker import PhaseTiming, WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.curves import Curve, Origin
 from penstock.domain.models.steps import StepModel
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.tenancy.standing import Standing
 from penstock.scaling.bounds import Bounds
 from penstock.scaling.constants import IN_WINDOW_S

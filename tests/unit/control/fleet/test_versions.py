@@ -11,7 +11,7 @@ from penstock.domain.fleet.scaling import Target
 from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, FleetView, Running, Seen
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from tests.support.samples import control_plane as things
 from tests.support.samples.control_plane import NOW
 

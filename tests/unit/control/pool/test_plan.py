@@ -13,7 +13,7 @@ from penstock.domain.fleet.versions import Catalogue, Deployment, FleetPlan, Fle
 from penstock.domain.fleet.worker import WorkerOrder, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import AdapterSettings, ModelVersion
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from tests.support.samples import control_plane as things
 from tests.support.samples.control_plane import NOW
 

@@ -6,7 +6,7 @@ from penstock.control.publish.changes import changes
 from penstock.domain.fleet.table import EMPTY, RoutingTable, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from tests.support.samples.calls import VERSION
 from tests.support.samples.control_plane import route
 

@@ -1,6 +1,9 @@
 """Models, health, and everything that is not there: one error shape, and a document that says so."""
 
+import re
 from dataclasses import replace
+from functools import cache, partial
+from unittest.mock import ANY
 
 import httpx
 import pytest
@@ -13,10 +16,18 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId, WorkerId
 from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.tenancy.tenant import Plan, Principal, Role
+from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.openapi import document
 from penstock.gateway.app.routes import visible
+from penstock.gateway.deferred.access import Routes
+from penstock.gateway.deferred.batches import add_batches
+from penstock.gateway.deferred.files import add_files
+from penstock.gateway.deferred.jobs import add_jobs
+from penstock.gateway.deferred.responses import add_responses
+from penstock.gateway.deferred.webhooks import Webhooks
 from penstock.gateway.openai.services import Facts
 from penstock.intake.limits import Limits
+from penstock.jobs.batch_intake import BatchIntake
 from tests.support.gateways.toy import SECRET, Toy, edge, hello
 from tests.support.samples import adapter_versions
 from tests.support.samples.calls import VERSION
@@ -130,6 +141,33 @@ async def test_what_is_not_there_is_told_in_our_shape(path: str, method: str, st
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert answer.json()["error"]["request_id"] == answer.headers["x-request-id"]
     assert ("allow" in answer.headers) == (status == 405)
+
+
+DEFERRED: tuple[Routes, ...] = (
+    partial(add_jobs, jobs=ANY, submits=ANY),
+    partial(add_files, files=ANY),
+    partial(add_batches, batches=BatchIntake(store=ANY, clock=ANY, ids=ANY)),
+    partial(add_responses, responses=ANY),
+    Webhooks(ANY, ()).routes,
+)
+"""No request reaches a service: none has a key."""
+
+
+@cache
+def whole() -> Edge:
+    return edge(Toy(hello), Limits(), Facts(table=lambda: TABLE, missing=lambda: ""), deferred=DEFERRED)
+
+
+@pytest.mark.parametrize("path", sorted({path for _, path in (*GATEWAY, *OPEN_INFERENCE)}))
+async def test_a_wrong_method_is_told_all_right_ones(path: str) -> None:
+    """Each route knows its own method alone; ``Allow`` is for the path (RFC 9110, 15.5.6)."""
+    address = re.sub(r"\{(\w+)\}", r"\1_0123456789ab", path)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=whole()), base_url="http://g") as http:
+        answers = {method: await http.request(method, address) for method in ("GET", "POST", "PATCH", "DELETE", "PUT")}
+    served = {method for method, answer in answers.items() if answer.status_code != 405}
+    assert served >= {method for method, known in (*GATEWAY, *OPEN_INFERENCE) if known == path}
+    for refused in answers.keys() - served:
+        assert set(answers[refused].headers["allow"].split(", ")) == served
 
 
 async def test_health_is_apart_from_readiness() -> None:

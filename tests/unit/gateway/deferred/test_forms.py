@@ -6,7 +6,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.domain.errors import MalformedBody
-from penstock.gateway.deferred.forms import MOST_HEAD_BYTES, MOST_PARTS, FormReader, NotAForm, Part
+from penstock.domain.jobs.errors import NotAForm
+from penstock.gateway.deferred.forms import MOST_HEAD_BYTES, MOST_PARTS, FormReader, Part
 
 KIND = "multipart/form-data; boundary=xyz"
 

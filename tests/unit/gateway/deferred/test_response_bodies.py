@@ -1,8 +1,10 @@
 """Response objects that no engine has written."""
 
+from typing import get_args
+
 import msgspec
 import pytest
-from openai.types.responses import Response
+from openai.types.responses import Response, ResponseStreamEvent
 
 from penstock.domain.jobs.stored_response import ResponseId, ResponseStatus
 from penstock.domain.serving.request import Sealed
@@ -59,6 +61,13 @@ def test_a_completed_response_is_the_engines_with_our_fields() -> None:
     assert body["penstock"] == {"version": "m@1"}
     cut = response_bodies.completed({**final, "status": "incomplete"}, OWN, 20.0)
     assert "completed_at" not in response_bodies.decoded(cut)
+
+
+@pytest.mark.parametrize("status", [one for one in ResponseStatus if one.is_over])
+def test_each_end_has_an_event_of_the_sdks(status: ResponseStatus) -> None:
+    """OpenAI has no event for a cancelled response: it ends as an incomplete one, with its own status."""
+    known = [get_args(one.model_fields["type"].annotation)[0] for one in get_args(get_args(ResponseStreamEvent)[0])]
+    assert response_bodies.last_event(msgspec.json.encode({"id": "r", "status": status})) in known
 
 
 @pytest.mark.parametrize(("status", "is_answer"), [("completed", True), ("incomplete", True), ("failed", False)])

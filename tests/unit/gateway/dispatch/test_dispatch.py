@@ -22,8 +22,7 @@ from penstock.domain.errors import (
 )
 from penstock.domain.ids import WorkerId
 from penstock.domain.outcome import TENANT_QUEUE, Outcome, Stage
-from penstock.domain.serving.load import Load
-from penstock.domain.serving.report import Batched, Trigger
+from penstock.domain.serving.report import Batched, Load, Trigger
 from penstock.domain.serving.request import Api
 from penstock.domain.serving.ticket import binding_of, unseal
 from penstock.gateway.dispatch import dispatcher, verdict

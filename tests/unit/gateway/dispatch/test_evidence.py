@@ -9,7 +9,7 @@ import pytest
 
 from penstock.domain.errors import DeadlineExceeded, EngineError, EngineRefused
 from penstock.domain.outcome import Outcome
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.serving.request import InferenceRequest
 from penstock.telemetry import names
 from tests.support.engines.stub import Behaviour

@@ -12,8 +12,7 @@ from penstock.domain.ids import Alias, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.outcome import Degradation, FinishReason, Outcome, Stage
 from penstock.domain.rollout.arms import ArmCounts, ArmSecond, Stratum, bucket, price_bucket, stratum
-from penstock.domain.serving.load import Load
-from penstock.domain.serving.report import Report
+from penstock.domain.serving.report import Load, Report
 from penstock.domain.serving.shadow import Copy
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tokens import UNKNOWN, Usage

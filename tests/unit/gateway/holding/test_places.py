@@ -5,8 +5,7 @@ from collections import Counter
 
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.gateway.holding.hold_settings import HoldSettings
-from penstock.gateway.holding.places import HeldRequest, Places
+from penstock.gateway.holding.places import HeldRequest, HoldSettings, Places
 
 SMALL = HoldSettings(requests=4, tokens=1000)
 

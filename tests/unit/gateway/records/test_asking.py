@@ -26,6 +26,9 @@ class Kept:
         await self.may_answer.wait()
         return self.records.get(request_id)
 
+    async def last_attempt(self, job: str) -> RequestRecord | None:
+        return next((self.records[name] for name in sorted(self.records, reverse=True) if name.startswith(job)), None)
+
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 
@@ -53,6 +56,17 @@ async def test_a_key_sees_what_is_its_own(who: Principal, sees: bool) -> None:
     with pytest.raises(UnknownRequest) as unknown:
         await asking.find(who, "req-2")
     assert strange.value.message == unknown.value.message
+
+
+@pytest.mark.parametrize("job", ["job_0123456789abcdef", "resp_0123456789abcdef", "batch_req_0123456789abcdef"])
+async def test_a_jobs_own_id_gives_its_last_attempt(job: str) -> None:
+    """Callers hold the job's id, the ledger that of each attempt; a live request's id is never a beginning."""
+    records = {f"{job}-{number}": RECORD._replace(id=f"{job}-{number}") for number in (1, 2)}
+    asking = RecordLookup(Kept(records | {"req-12": RECORD}))
+    who = principal(tenant=ACME, key=KeyId("k"))
+    assert (await asking.find(who, job)).id == f"{job}-2"
+    with pytest.raises(UnknownRequest):
+        await asking.find(who, "req-1")
 
 
 @pytest.mark.parametrize("name", ["req-1", "chatcmpl-req-1", "cmpl-req-1", "resp_req-1"])

@@ -18,7 +18,7 @@ from penstock.gateway.routing import turned_away
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.resolve import TableResolver
 from penstock.gateway.routing.route import WorkerRouter
-from penstock.gateway.routing.router_settings import RouterSettings, SampleSettings
+from penstock.gateway.routing.selection import RouterSettings, SampleSettings
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.gateways import breakers

@@ -10,7 +10,7 @@ from penstock.domain.serving.request import Prepared
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.route import KEY_TOKENS, WorkerRouter
-from penstock.gateway.routing.router_settings import RouterSettings
+from penstock.gateway.routing.selection import RouterSettings
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.samples.calls import VERSION, arrived, principal

@@ -10,7 +10,7 @@ from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
 from penstock.gateway.dispatch.breaker import Breakers
@@ -20,8 +20,8 @@ from penstock.gateway.routing import selection
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.load_board import BELIEVED_S, LoadBoard
 from penstock.gateway.routing.route import WorkerRouter
-from penstock.gateway.routing.router_settings import RouterSettings
 from penstock.gateway.routing.scorers import SLACK_TOKENS, Candidate
+from penstock.gateway.routing.selection import RouterSettings
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.gateways.breakers import origin

@@ -14,7 +14,7 @@ from penstock.domain.errors import Rejected
 from penstock.domain.fleet.table import RoutingTable, VersionEntry, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.domain.serving.request import Prepared
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.records import FailureEvidence
@@ -22,7 +22,7 @@ from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.load_board import LoadBoard, SeenLoad
 from penstock.gateway.routing.prefix_index import MAX_HOLDERS
 from penstock.gateway.routing.route import WorkerRouter
-from penstock.gateway.routing.router_settings import RouterSettings, SampleSettings
+from penstock.gateway.routing.selection import RouterSettings, SampleSettings
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.gateways.breakers import origin

@@ -9,7 +9,7 @@ from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId, VersionId, WorkerId
 from penstock.domain.outcome import TENANT_QUEUE
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.routing.turned_away import MOST_ASKS, TurnedAway
 from tests.support.samples.calls import VERSION

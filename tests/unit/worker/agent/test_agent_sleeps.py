@@ -21,7 +21,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import GoldenPrompt, Manifest, Task
 from penstock.domain.models.steps import StepModel
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.worker.agent.agent import Agent
 from penstock.worker.agent.gate_client import GateClient, GateState
 from penstock.worker.artifacts.cache import Hold

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.domain.errors import EngineError
 from penstock.domain.ids import VersionId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.learning import FIRST_STEPS, Learning
 from penstock.worker.engines.translate import EngineNumbers

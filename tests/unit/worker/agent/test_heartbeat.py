@@ -9,7 +9,7 @@ import pytest
 
 from penstock.domain.fleet.worker import PhaseTiming, WorkerOrder, WorkerReport, WorkerState
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.serving.load import Load
+from penstock.domain.serving.report import Load
 from penstock.telemetry import logs
 from penstock.worker.agent.heartbeat import Heart
 from penstock.worker.agent.log_tail import LogTail

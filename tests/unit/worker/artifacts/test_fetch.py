@@ -14,8 +14,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import Artifact
-from penstock.worker.artifacts.fetch import Fetcher, digest_of
-from penstock.worker.artifacts.progress import FetchProgress, Meter
+from penstock.worker.artifacts.fetch import Fetcher, FetchProgress, Meter, digest_of
 from tests.support.clock import ManualClock
 from tests.support.models.versions import sha256
 

@@ -10,8 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
-from penstock.domain.serving.load import FIRST_PACE, Load
-from penstock.domain.serving.report import Waited
+from penstock.domain.serving.report import FIRST_PACE, Load, Waited
 from penstock.domain.serving.ticket import HEADER, Ticket, binding_of, seal
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM

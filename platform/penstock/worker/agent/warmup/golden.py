@@ -1,13 +1,15 @@
 """Golden prompts: questions with known answers. An engine that answers one wrong must not serve (G1).
 
 Checks are coarse: a substring of a greedy answer, an order of two similarities. Rounding differs between machines and
-batches, so they detect only a wrong kernel, a damaged file or a lost chat template.
+batches, so they detect only a wrong kernel, a damaged file or a lost chat template. An overflow, of which callers would
+get an empty answer with status 200, shows in log probabilities that are not finite.
 """
 
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from penstock.domain.errors import EngineError
 from penstock.domain.models.model import GoldenPrompt, Manifest, Task
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import PLATFORM
@@ -15,6 +17,11 @@ from penstock.worker.agent.warmup.warm import Ask
 
 TIMEOUT_S = 60.0
 _SHOWN_CHARS = 120
+PROBE_TOKENS = 8
+_FLOOR = -9999.0
+"""vLLM's substitute for minus infinity: no chosen token can have it."""
+_NO_JSON = "JSON compliant"
+"""Part of the error with which Python's ``json`` refuses NaN: the engine can't send its answer then."""
 
 
 async def check(manifest: Manifest, ask: Ask) -> str:
@@ -72,3 +79,23 @@ def _cosine(a: Iterable[float], b: Iterable[float]) -> float:
     a, b = list(a), list(b)
     lengths = math.hypot(*a) * math.hypot(*b)
     return sum(x * y for x, y in zip(a, b, strict=True)) / lengths if lengths else math.nan
+
+
+async def overflow(manifest: Manifest, ask: Ask) -> str:
+    """Return the fault of a few tokens' log probabilities; empty if they are finite."""
+    prompt = manifest.golden[0].prompt if manifest.golden else list(range(1, 1 + PROBE_TOKENS))
+    body = {"prompt": prompt, "max_tokens": PROBE_TOKENS, "min_tokens": 1, "logprobs": 1, "temperature": 0}
+    try:
+        answer = cast("dict[str, Any]", await ask(Api.COMPLETIONS, body | {"cache_salt": PLATFORM}, TIMEOUT_S))
+    except EngineError as error:
+        if _NO_JSON in str(error):
+            return "its log probabilities are no numbers, and can't be sent"
+        raise
+    told = (answer["choices"][0].get("logprobs") or {}).get("token_logprobs") or []
+    if not told:
+        return "it answers nothing"
+    return "" if all(_is_sound(one) for one in told) else "its log probabilities are no numbers"
+
+
+def _is_sound(told: object) -> bool:
+    return isinstance(told, int | float) and math.isfinite(told) and told > _FLOOR

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from penstock.domain.ids import RequestId, TenantId, VersionId
 from penstock.domain.outage import SHORTEST_WAIT_S
-from penstock.domain.serving.load import FIRST_PACE
+from penstock.domain.serving.report import FIRST_PACE
 from penstock.domain.serving.slo import TimedPromise
 from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.domain.models.model import EngineSettings, GoldenPrompt, Task
 from penstock.domain.serving.request import Api
-from penstock.worker.agent.warmup import golden, shapes, warm
+from penstock.worker.agent.warmup import golden, warm
 from penstock.worker.agent.warmup.warm import EngineRefused
 from tests.unit.worker.engines.test_vllm import MANIFEST
 
@@ -16,7 +16,7 @@ from tests.unit.worker.engines.test_vllm import MANIFEST
 def lengths(task: Task, engine: EngineSettings) -> list[list[int]]:
     """Return the prompt lengths of each round."""
     found = []
-    for each in shapes.rounds(task, engine):
+    for each in warm.rounds(task, engine):
         prompts = [
             cast("Any", body).get("prompt") or cast("Any", body)["input"] for body in each.bodies + each.optional
         ]
@@ -30,20 +30,20 @@ def test_a_generating_model_warms_short_long_and_several_at_once() -> None:
     first, second = lengths(Task.GENERATE, engine)
     assert first == [8]
     assert max(second) > 512
-    assert len(second) == 1 + len(shapes.CALLERS_ASK)
+    assert len(second) == 1 + len(warm.CALLERS_ASK)
 
 
 @pytest.mark.parametrize("asked", ["logprobs", "top_p", "top_k", "presence_penalty", "seed", "n", "structured_outputs"])
 def test_what_callers_ask_for_is_warm_before_they_come(asked: str) -> None:
     """Finding 7: log probabilities, sampling, penalties, seed, n and a grammar are asked for before ready."""
     engine = EngineSettings(max_model_len=2048)
-    assert any(asked in body for each in shapes.rounds(Task.GENERATE, engine) for body in each.optional)
+    assert any(asked in body for each in warm.rounds(Task.GENERATE, engine) for body in each.optional)
 
 
 def test_an_engine_with_one_sequence_is_not_asked_for_two() -> None:
     """Nothing is asked for that the engine would have to do one after the other."""
     engine = EngineSettings(max_num_seqs=1)
-    assert all(body.get("n", 1) == 1 for each in shapes.rounds(Task.GENERATE, engine) for body in each.optional)
+    assert all(body.get("n", 1) == 1 for each in warm.rounds(Task.GENERATE, engine) for body in each.optional)
 
 
 @pytest.mark.parametrize("task", [Task.GENERATE, Task.EMBED])
@@ -51,7 +51,7 @@ def test_an_engine_with_one_sequence_is_not_asked_for_two() -> None:
 def test_shapes_fit_any_context(task: Task, context: int) -> None:
     """No warm-up request asks for more than the model's context holds."""
     engine = EngineSettings(max_model_len=context, max_num_seqs=2)
-    output = shapes.OUTPUT_TOKENS if task is Task.GENERATE else 2
+    output = warm.OUTPUT_TOKENS if task is Task.GENERATE else 2
     assert all(0 < length <= context - output for round_ in lengths(task, engine) for length in round_ if length > 1)
 
 
@@ -88,7 +88,7 @@ async def test_a_model_that_knows_no_grammar_is_ready_all_the_same() -> None:
     """What the engine refuses of the optional shapes is left out; all others are sent."""
     ask = Refuses("structured_outputs")
     await warm.work_through(Task.GENERATE, EngineSettings(), ask)
-    assert ask.answered == 2 + len(shapes.CALLERS_ASK) - 1
+    assert ask.answered == 2 + len(warm.CALLERS_ASK) - 1
 
 
 async def test_an_engine_that_refuses_plain_work_is_not_ready() -> None:
@@ -146,7 +146,7 @@ async def test_embeddings_are_judged_by_their_order(near: list[float], far: list
 @pytest.mark.parametrize(("slots", "most"), [(1, 1), (64, 4)])
 def test_a_classifier_is_warmed_with_examples_of_its_own(slots: int, most: int) -> None:
     """One alone, then several at once: only its handler knows what its inputs look like."""
-    rounds = shapes.rounds(Task.CLASSIFY, EngineSettings(max_num_seqs=slots))
+    rounds = warm.rounds(Task.CLASSIFY, EngineSettings(max_num_seqs=slots))
     assert [(each.api, each.bodies) for each in rounds] == [
         (Api.CLASSIFY, ({"examples": 1},)),
         (Api.CLASSIFY, ({"examples": most},)),
