@@ -78,10 +78,6 @@ WORK = {
 
 IMMUTABLE = [f"{verb} {table}" for table in ("ledger", "audit_event") for verb in ("delete from", "truncate")] + [
     "update ledger set cost = 0",
-    "delete from audit_link",
-    "truncate audit_link",
-    "update audit_link set number = 9",
-    "delete from audit_segment",
     "update audit_segment set head = 'x'",
     "update audit_segment set moved_at = 1",
     "insert into audit_pending (event) values (1)",
