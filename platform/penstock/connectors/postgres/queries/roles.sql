@@ -84,7 +84,7 @@ grant select, insert, delete on stored_response, response_events to penstock_gat
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;
 grant insert on safety_pack, safety_choice, safety_floor to penstock_controller;
-grant delete on intervention to penstock_controller;
+grant execute on function forget_interventions(double precision) to penstock_controller;
 grant insert on model_version, alias_route, auto_alias, version_tenants, audit_event to penstock_controller;
 grant insert, update on api_key, tenant, org, deployment, version_curve, platform to penstock_controller;
 grant insert, update, delete on worker_lease to penstock_controller;
