@@ -269,6 +269,14 @@ class QueueShape:
     """Of the database, whoever has it open: claims slow down with its age."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unended:
+    """Requests that have not ended, lines of batches among them, and batches."""
+
+    requests: int = 0
+    batches: int = 0
+
+
 def next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:
     """Return a running job's state after an attempt that did not deliver; ``Reason.NONE`` leaves the cause to the
     caller.
