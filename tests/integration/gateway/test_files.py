@@ -11,7 +11,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from penstock.domain.jobs.file import DAY_S
+from penstock.domain.clock import DAY_S
 from penstock.gateway.deferred.files import MOST_UPLOADS
 from tests.support.gateways.dispatch import until
 from tests.support.gateways.filing import (

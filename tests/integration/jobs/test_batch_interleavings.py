@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.connectors.postgres.database import Database
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.batch import Batch
+from penstock.domain.jobs.batch import Batch, BatchState
 from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.jobs.job import Job, JobState, Reason
 from tests.support.clock import ManualClock
@@ -74,7 +74,10 @@ class Life:
         try:
             await {"cancel": intake.cancel, "pause": intake.pause, "resume": intake.resume}[act](who, self.batch.id)
         except Conflict:
-            assert act != "resume" or not (await self.site.find(self.batch.id)).state.is_pausable
+            assert act != "resume" or (await self.site.find(self.batch.id)).state not in {
+                BatchState.VALIDATING,
+                BatchState.IN_PROGRESS,
+            }
 
     async def finish(self) -> Batch:
         """Let everything end: what is still held stays unanswered until its deadline has passed."""
