@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs bench-safety bench-audit bench-filters
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs bench-safety bench-audit bench-filters fuzz-filters
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ bench-queue: setup ## What waiting in fair order costs, by how many wait
 
 bench-filters: setup ## What content filters cost a token and how long they hold one, beside fixed windows
 	@$(BIN)/python -m loadtests.bench_filters
+
+fuzz-filters: setup ## Planted matches against a gateway, cut at every byte and event: characters that arrive, of ten thousand streams (STREAMS=, SEED=; some minutes)
+	@$(BIN)/python -m loadtests.fuzz_filters --streams $(or $(STREAMS),10000) --seed $(or $(SEED),1)
 
 bench-batching: setup ## What batching costs an item, and what it is worth on three models: against Ray Serve, BentoML, a fixed window, none
 	@$(BIN)/python -m loadtests.bench_batching $(if $(MODELS),--models $(MODELS))

@@ -18,6 +18,7 @@ from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.audit_chain import PostgresAuditChain
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.deletions import PostgresDeletions
 from penstock.connectors.postgres.demand import PostgresDemand
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.leadership import PostgresLeadership, leader
@@ -49,6 +50,7 @@ from penstock.control.loop import Loop
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
+from penstock.control.receipts import Receipts
 from penstock.control.registry.packs import forget_old
 from penstock.control.registry.registry import LoopActs, Registry
 from penstock.control.rollout.advance import Advance
@@ -129,6 +131,7 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
                 watch.run,
                 compared.run,
                 chained.run,
+                _receipts(settings, control).run,
                 partial(serving.note_repeats, control),
                 partial(PostgresDemand(dsn).run, control.runtime.demand.take),
                 partial(forget_old, PostgresPacks(database), control.clock),
@@ -151,23 +154,22 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
     rules, ledger = Registry(registry, pool_bytes=settings.pooled_bytes), PostgresLedger(database)
     decisions, scaler = Decisions(DecisionFile(settings.paths.decisions)), _scaler(fleet, database, rules)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
-    loop = Loop(
-        clock=clock,
-        registry=registry,
-        rollouts=_advance(rollouts, compared, LoopActs(acts=database.act, rules=rules), metrics),
-        leases=heartbeats,
-        demand=demand,
-        scaler=scaler,
-        fleet=orders,
-        tables=tables,
-        plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
-        pool=partial(plan_pool, pool=fleet.pool),
-        build=partial(build, silence_s=2 * settings.lease_s, pool_bytes=settings.pooled_bytes),
-        changes=changes,
-        decisions=decisions,
-    )
     parts = Parts(
-        loop=loop,
+        loop=Loop(
+            clock=clock,
+            registry=registry,
+            rollouts=_advance(rollouts, compared, LoopActs(acts=database.act, rules=rules), metrics),
+            leases=heartbeats,
+            demand=demand,
+            scaler=scaler,
+            fleet=orders,
+            tables=tables,
+            plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
+            pool=partial(plan_pool, pool=fleet.pool),
+            build=partial(build, silence_s=2 * settings.lease_s, pool_bytes=settings.pooled_bytes),
+            changes=changes,
+            decisions=decisions,
+        ),
         leadership=PostgresLeadership(database_dsn(settings), f"{socket.gethostname()} {os.getpid()}"),
         heartbeats=heartbeats,
         demand=demand,
@@ -182,6 +184,7 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
         registry=rules,
         tenancy=PostgresTenancy(database),
         sealing=_sealing(settings, database, secrets),
+        deletions=PostgresDeletions(database),
         tables=tables,
         packs=PostgresPacks(database),
         audit=PostgresAudit(database),
@@ -296,6 +299,16 @@ def _sequencer(settings: ControllerSettings, control: Control, database: Databas
         metrics=control.metrics,
         region=settings.region,
         keep_s=settings.audit_keep_days * DAY_S,
+        acts=lambda: control.runtime.leads,
+    )
+
+
+def _receipts(settings: ControllerSettings, control: Control) -> Receipts:
+    return Receipts(
+        store=control.deletions,
+        signer=partial(open_head_signer, settings),
+        clock=control.clock,
+        region=settings.region,
         acts=lambda: control.runtime.leads,
     )
 

@@ -7,11 +7,12 @@ whole length of any prose.
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from penstock.filters import shape
 from penstock.filters.judge import Found, Judge
-from penstock.filters.normal import folded, normal
+from penstock.filters.normal import Reading, folded, normal, unescaped
 from penstock.filters.pack import Applied, Policy, Rule, Where
 from penstock.filters.trie import Trie
 
@@ -52,41 +53,50 @@ class Compiled:
         plain = [one.rule for one in self.rules]
         self.judge = Judge(plain)
         self.runs = runs(plain)
-        phrases = [folded(normal(phrase)[0]) for rule in plain for phrase in rule.phrases]
+        phrases = [folded(normal(phrase).judged) for rule in plain for phrase in rule.phrases]
         self.trie = Trie(phrases) if phrases else None
 
 
 class Tail:
-    """One text as it arrives: ``safe`` of its ``total`` characters may leave."""
+    """One text as it arrives: ``safe`` of its ``total`` characters may leave. A text that goes on after its end is
+    judged together with what was held then.
+    """
 
-    __slots__ = ("_before", "_compiled", "_held", "_state", "safe", "total")
+    __slots__ = ("_before", "_compiled", "_held", "_known", "_read", "_state", "safe", "total")
 
     def __init__(self, compiled: Compiled) -> None:
-        self._compiled = compiled
+        self._compiled, self._read = compiled, normal
         self._before = b""
         """The last judged byte that has left, for word boundaries."""
         self._held = ""
-        self._state = 0
+        self._known = self._state = 0
         self.safe = self.total = 0
+
+    def unescaped(self) -> "Tail":
+        """Return a copy that reads what follows as the inside of JSON strings."""
+        other = copy(self)
+        other._read = unescaped  # noqa: SLF001 - its own class's
+        return other
 
     def feed(self, text: str, *, is_last: bool = False) -> Sequence[Found]:
         """Return the matches that are certain now, in characters since the beginning; some may be told again."""
         self.total += len(text)
         self._held += text
-        judged, owners = normal(self._held)
-        if self._compiled.trie is not None and text:
-            new = judged if len(text) == len(self._held) else normal(text)[0]
-            self._state = self._compiled.trie.walk(self._state, folded(new))
+        reading = self._read(self._held)
+        judged = reading.judged
+        if self._compiled.trie is not None and len(judged) > self._known:
+            self._state = self._compiled.trie.walk(self._state, folded(judged[self._known :]))
         hits = self._compiled.judge.find(self._before + judged) if judged else ()
-        found = hits and self._certain(hits, owners, len(judged), is_last=is_last)
-        self._leave(judged, owners, len(judged) if is_last else self._safe(judged))
+        found = hits and self._certain(hits, reading, is_last=is_last)
+        self._leave(reading, self._safe(judged))
+        self.safe = max(self.safe, self.total - (0 if is_last else len(self._held)))
         return found
 
-    def _certain(self, hits: Sequence[Found], owners: Sequence[int], size: int, *, is_last: bool) -> list[Found]:
+    def _certain(self, hits: Sequence[Found], reading: Reading, *, is_last: bool) -> list[Found]:
         """Return the hits but those that left before, and those at the end, which the next character may change."""
-        context = len(self._before)
+        context, first, size = len(self._before), self.total - len(self._held), len(reading.judged)
         return [
-            Found(rule, self.safe + owners[start - context], self.safe + owners[end - context - 1] + 1)
+            Found(rule, first + reading.starts[start - context], first + reading.ends[end - context - 1])
             for rule, start, end in hits
             if start >= context and (is_last or end - context < size)
         ]
@@ -102,13 +112,13 @@ class Tail:
                 safe = min(safe, size - len(judged[begun:].lstrip(run.later)))
         return min(safe, size - self._compiled.trie.depth[self._state]) if self._compiled.trie is not None else safe
 
-    def _leave(self, judged: bytes, owners: Sequence[int], safe: int) -> None:
-        left = len(self._held)
+    def _leave(self, reading: Reading, safe: int) -> None:
+        judged, left = reading.judged, reading.read
         if safe < len(judged):
-            left = owners[safe]
-            while safe and owners[safe - 1] == left:  # a character of several bytes leaves as a whole
+            left = reading.starts[safe]
+            while safe and reading.starts[safe - 1] == left:  # a character of several bytes leaves as a whole
                 safe -= 1
         if safe:
             self._before = judged[safe - 1 : safe]
-        self.safe += left
+        self._known = len(judged) - safe
         self._held = self._held[left:]

@@ -3,13 +3,29 @@
 Each character is normalised alone, so a text cut into events gives the same bytes. Look-alikes of other scripts stay.
 """
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 _VARIATIONS = range(0xFE00, 0xFE10)
 _FOLD = bytes(range(256)).lower().translate(bytes.maketrans(b"\t\r\n", b"   "))
 """Lower case of ASCII, and white space as a blank."""
+
+_HIGH, _LOW, _HEX = "[dD][89abAB][0-9a-fA-F]{2}", "[dD][c-fC-F][0-9a-fA-F]{2}", "[0-9a-fA-F]"
+_ESCAPE = re.compile(rf"""\\(?:u({_HIGH})\\u({_LOW})|u({_HEX}{{4}})|(["\\/bfnrt]))""")
+_BEGUN = re.compile(rf"\\(?:u(?:{_HEX}{{0,3}}|{_HIGH}(?:\\(?:u{_HEX}{{0,3}})?)?))?\Z")
+_MEANT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class Reading(NamedTuple):
+    """Judged bytes, for each the start and end of its characters, and the number of characters that were read."""
+
+    judged: bytes
+    starts: Sequence[int]
+    ends: Sequence[int]
+    read: int
 
 
 @lru_cache(maxsize=8_192)
@@ -19,16 +35,41 @@ def _of(character: str) -> bytes:
     return unicodedata.normalize("NFKC", character).encode()
 
 
-def normal(text: str) -> tuple[bytes, Sequence[int]]:
-    """Return the judged bytes, and for each the index of its character in ``text``."""
+def normal(text: str) -> Reading:
+    size = len(text)
     if text.isascii():
-        return text.encode(), range(len(text))
-    judged, owners = bytearray(), list[int]()
+        return Reading(text.encode(), range(size), range(1, size + 1), size)
+    judged, starts = bytearray(), list[int]()
     for at, character in enumerate(text):
         piece = _of(character)
         judged += piece
-        owners += [at] * len(piece)
-    return bytes(judged), owners
+        starts += [at] * len(piece)
+    return Reading(bytes(judged), starts, [at + 1 for at in starts], size)
+
+
+def unescaped(text: str) -> Reading:
+    """Read the text as the inside of JSON strings; an escape that is not complete yet is not read."""
+    judged, starts, ends, at = bytearray(), list[int](), list[int](), 0
+    while at < len(text):
+        character, end = text[at], at + 1
+        if character == "\\":
+            if _BEGUN.match(text, at):
+                break
+            if (found := _ESCAPE.match(text, at)) is not None:
+                character, end = _meant(found), found.end()
+        piece = _of(character)
+        judged += piece
+        starts += [at] * len(piece)
+        ends += [end] * len(piece)
+        at = end
+    return Reading(bytes(judged), starts, ends, at)
+
+
+def _meant(escape: re.Match[str]) -> str:
+    high, low, unit, letter = escape.groups()
+    if letter:
+        return _MEANT.get(letter, letter)
+    return chr(int(unit, 16)) if unit else chr(0x10000 + (int(high, 16) - 0xD800 << 10) + int(low, 16) - 0xDC00)
 
 
 def folded(judged: bytes) -> bytes:

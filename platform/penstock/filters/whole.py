@@ -3,14 +3,20 @@
 from collections.abc import Sequence
 
 from penstock.filters.judge import Found, Judge
-from penstock.filters.normal import normal
+from penstock.filters.normal import normal, unescaped
 from penstock.filters.pack import Pack
+
+ESCAPE = "\\"
+"""A text that has it is judged twice: as it is written, and as the inside of JSON strings."""
 
 
 def spans(judge: Judge, text: str) -> list[Found]:
     """Return the matches; start and end are in characters of ``text``."""
-    judged, owners = normal(text)
-    return [Found(rule, owners[start], owners[end - 1] + 1) for rule, start, end in judge.find(judged)]
+    found = dict[Found, None]()
+    for read in (normal, unescaped) if ESCAPE in text else (normal,):
+        judged, starts, ends, _ = read(text)
+        found |= {Found(rule, starts[start], ends[end - 1]): None for rule, start, end in judge.find(judged)}
+    return list(found)
 
 
 def matched(pack: Pack, texts: Sequence[str]) -> list[set[str]]:

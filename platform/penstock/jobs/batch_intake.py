@@ -97,7 +97,7 @@ class BatchIntake:
             created_at=now,
             deadline_at=now + min(_window_s(who.plan, wish.window), who.plan.job_deadline_s),
             metadata=wish.metadata,
-            output_keep_s=min(wish.output_keep_s or MOST_KEPT_S, who.plan.keep_s),
+            output_keep_s=min(wish.output_keep_s or MOST_KEPT_S, who.plan.keep_files_s or who.plan.keep_s),
         )
 
 

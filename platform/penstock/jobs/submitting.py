@@ -27,7 +27,7 @@ from penstock.domain.ids import Alias
 from penstock.domain.jobs.ids import EndpointId, JobName
 from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter, JobKind, JobState, NewJob
 from penstock.domain.jobs.payload import Extent, PayloadStore, object_id
-from penstock.domain.tenancy.tenant import Plan, Principal
+from penstock.domain.tenancy.tenant import FETCHED_S, Plan, Principal
 from penstock.gateway.deferred import jobs as routes
 from penstock.gateway.deferred import shapes
 from penstock.gateway.deferred.jobs import PREFIX, JobAnswer, JobQuery, JobRequest
@@ -116,6 +116,9 @@ class Submitting:
         if not job.output.object:
             return JobAnswer(job=job, attempts=tried)
         answer = await self.payloads.get(who.tenant, job.output.object, job.output.at, job.output.size)
+        if who.plan.zero_retention:
+            with suppress(Conflict):  # it expires already
+                await self.store.delete(who.tenant, job.name, self.clock.now() + FETCHED_S)
         return JobAnswer(job=job, answer=answer, attempts=tried)
 
     async def page(self, who: Principal, wanted: JobQuery) -> tuple[Sequence[Job], bool]:

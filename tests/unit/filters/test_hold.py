@@ -11,7 +11,7 @@ from penstock.filters.hold import Compiled, Tail
 from penstock.filters.pack import Action, Pack, Rule, Where, strictest
 from penstock.filters.whole import spans
 
-PHRASES = ("blue moon", "blue moon rising", "moon", "Übel", "a.b", "o'clock")
+PHRASES = ("😀 code", "blue moon", "blue moon rising", "moon", "Übel", "a.b", "o'clock")
 OWN = Pack(
     id="own",
     version=1,
@@ -57,6 +57,7 @@ PIECES = [
         "İ",
         "ß",
     ),
+    *("\\", "\\n", "\\u0041", "\\u004BIAIOSFODNN7EXAMPLE", "jane\\u0040example.com", "\\ud83d\\ude00", "\\u00dcbel"),
     *(" ", ".", ",", "a", "1", "-", "\n", "e\u0301", "\ufeff"),
 ]
 TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=9).map("".join)
@@ -80,16 +81,16 @@ def pieces(text: str, cuts: Sequence[int]) -> list[str]:
 @settings(max_examples=400, deadline=None)
 @given(text=TEXTS, cuts=CUTS)
 def test_every_cut_gives_the_verdict_of_the_whole_text(text: str, cuts: Sequence[int]) -> None:
-    """For every cut the same characters match, and none of them has left before it was found."""
-    whole, tail, found = covered(spans(COMPILED.judge, text)), Tail(COMPILED), set[tuple[int, int]]()
-    parts = pieces(text, cuts)
+    """For every cut the same characters match, as written and unescaped, and none has left before it was found."""
+    tail, found = Tail(COMPILED), set[tuple[int, int]]()
+    tails, parts = (tail, tail.unescaped()), pieces(text, cuts)
     for at, part in enumerate(parts):
-        left = tail.safe
-        now = covered(tail.feed(part, is_last=at == len(parts) - 1))
+        left = min(one.safe for one in tails)
+        now = covered([hit for one in tails for hit in one.feed(part, is_last=at == len(parts) - 1)])
         assert not {at for _, at in now - found if at < left}
         found |= now
-    assert found == whole
-    assert tail.safe == tail.total == len(text) or not parts
+    assert found == covered(spans(COMPILED.judge, text))
+    assert all(one.safe == one.total == len(text) for one in tails) or not parts
 
 
 def lags(text: str, size: int = 4) -> list[int]:

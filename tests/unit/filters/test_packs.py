@@ -1,14 +1,22 @@
 """Packs: what is read, what is refused in words, and the strictest of several."""
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from penstock.domain.errors import InvalidField
+from penstock.domain.ids import TenantId
+from penstock.domain.jobs.webhook import secret_text
+from penstock.domain.tenancy.keys import mint
 from penstock.filters import reading, shipped
 from penstock.filters.pack import Action, AtBound, Hold, Mode, Pack, Rule, Where, strictest
+from penstock.filters.whole import matched
 
 RULE: Mapping[str, object] = {"name": "key", "category": "secrets", "action": "block", "regex": r"\bkey-[0-9]{4}\b"}
 
@@ -21,6 +29,33 @@ def pack_of(rule: Mapping[str, object] | None = None, fields: Mapping[str, objec
 def test_shipped_packs_are_valid(name: str) -> None:
     """Each pack that ships passes its own examples and has the name of its file."""
     assert shipped.pack(name).id == name
+
+
+@pytest.mark.parametrize("name", shipped.NAMES)
+def test_each_shipped_rule_has_an_example(name: str) -> None:
+    """No rule ships that was never seen to match."""
+    pack = shipped.pack(name)
+    assert {rule.name for rule in pack.rules} == {example.rule for example in pack.examples.match}
+
+
+@pytest.mark.parametrize(
+    ("rule", "issued"),
+    [
+        ("penstock-key", lambda: mint(TenantId("acme"), pepper=b"p" * 32, now=0.0)[0]),
+        ("webhook-secret", lambda: secret_text(os.urandom(32))),
+        ("private-key", lambda: _pem(ec.generate_private_key(ec.SECP256R1()), PrivateFormat.PKCS8)),
+        ("private-key", lambda: _pem(ec.generate_private_key(ec.SECP256R1()), PrivateFormat.TraditionalOpenSSL)),
+        ("private-key", lambda: _pem(ed25519.Ed25519PrivateKey.generate(), PrivateFormat.OpenSSH)),
+    ],
+)
+def test_what_an_issuer_writes_is_caught(rule: str, issued: Callable[[], str]) -> None:
+    """Secrets fresh from their issuers match the rule of their name, with text around them."""
+    texts = [f"use {issued()} here" for _ in range(50)]
+    assert all(rule in found for found in matched(shipped.pack("secrets"), texts))
+
+
+def _pem(key: PrivateKeyTypes, form: PrivateFormat) -> str:
+    return key.private_bytes(Encoding.PEM, form, NoEncryption()).decode()
 
 
 def test_a_digest_changes_with_the_rules_alone() -> None:

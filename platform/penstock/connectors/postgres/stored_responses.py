@@ -43,6 +43,9 @@ class PostgresStoredResponses:
     async def delete(self, tenant: TenantId, response: ResponseId) -> Sequence[ObjectId] | None:
         return _objects(await self._database.rows(_SQL["delete"], tenant, response)) or None
 
+    async def expire(self, tenant: TenantId, response: ResponseId, at: float) -> None:
+        await self._database.rows(_SQL["expire"], tenant, response, at)
+
     async def expired(self, now: float, limit: int) -> Sequence[Expired]:
         rows = await self._database.rows(_SQL["expired"], now, limit)
         owned = groupby(rows, key=lambda row: owner_of(row["owned"])[1])

@@ -175,6 +175,10 @@ class PlanChange(Changes):
     job_attempts: int = _UNCHANGED
     job_deadline_s: float = _UNCHANGED
     keep_s: float = _UNCHANGED
+    keep_files_s: float = _UNCHANGED
+    keep_answers_s: float = _UNCHANGED
+    zero_retention: bool = _UNCHANGED
+    training_use: bool = _UNCHANGED
     batch_windows: str = _UNCHANGED
     batch_hours: str = _UNCHANGED
     batch_pools: str = _UNCHANGED
@@ -203,6 +207,16 @@ class Rotation(Strict):
     """The seconds for which the old key stays valid."""
 
     overlap_s: float = 3600.0
+
+
+class NewDeletion(Strict):
+    """What to delete: ``request`` is the id of a job, response, batch, file or request, ``user`` a caller's user,
+    ``before`` a Unix second. None of them means everything.
+    """
+
+    request: str = ""
+    user: str = ""
+    before: float = 0.0
 
 
 class NewPack(Strict):

@@ -225,6 +225,7 @@ def _card(
         "object": "model",
         "created": made,
         "owned_by": "penstock",
+        "training_use": "yes" if who.plan.training_use else "no",
         "version": version.id,
         "task": version.task,
         "max_model_len": who.context(version.max_model_len),

@@ -107,7 +107,9 @@ class Once:
 
     async def _record(self, key: RecordKey, progress: Progress, reply: Reply) -> None:
         call = progress.call
-        recorder = AnswerRecorder(self.answers, key, call.request.id, self.max_bytes)
+        recorder = AnswerRecorder(
+            self.answers, key, call.request.id, self.max_bytes, call.principal.plan.answers_kept_s
+        )
         try:
             await self.corridor.serve(progress, RecordedReply(reply, recorder, partial(_used, call)))
         finally:

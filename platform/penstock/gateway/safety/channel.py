@@ -1,20 +1,22 @@
 """One running text of an answer and what its policy found in it. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from penstock.filters.hold import Compiled, Tail
 from penstock.filters.judge import Found
 from penstock.filters.pack import Action, Applied
+from penstock.filters.whole import ESCAPE
 
 MASK = "*"
 
 
 class Channel:
-    __slots__ = ("_compiled", "_forced", "_masks", "_seen", "_tail", "blocked_at", "is_call")
+    __slots__ = ("_compiled", "_forced", "_masks", "_seen", "_tail", "_unescaped", "blocked_at", "is_call")
 
     def __init__(self, compiled: Compiled, *, is_call: bool = False) -> None:
         self._compiled = compiled
         self._tail = Tail(compiled)
+        self._unescaped: Tail | None = None
         self._seen: set[tuple[int, int]] = set()
         self._masks: set[tuple[int, int]] = set()
         self._forced = 0
@@ -27,7 +29,8 @@ class Channel:
 
     @property
     def safe(self) -> int:
-        safe = max(self._tail.safe, self._forced)
+        safe = self._tail.safe if self._unescaped is None else min(self._tail.safe, self._unescaped.safe)
+        safe = max(safe, self._forced)
         return safe if self.blocked_at is None else min(safe, self.blocked_at)
 
     @property
@@ -36,7 +39,14 @@ class Channel:
 
     def feed(self, text: str, *, is_last: bool = False) -> Iterator[tuple[Applied, Action, int]]:
         """Yield each new match: its rule, the action taken, its position."""
-        for found in self._tail.feed(text, is_last=is_last):
+        if self._unescaped is None and ESCAPE in text:
+            self._unescaped = self._tail.unescaped()
+        yield from self._in(self._tail.feed(text, is_last=is_last))
+        if self._unescaped is not None:
+            yield from self._in(self._unescaped.feed(text, is_last=is_last))
+
+    def _in(self, every: Sequence[Found]) -> Iterator[tuple[Applied, Action, int]]:
+        for found in every:
             applied = self._compiled.rules[found.rule]
             action = self._action(applied)
             self._act(action, found)

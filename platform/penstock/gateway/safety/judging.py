@@ -1,6 +1,6 @@
 """One answer's judgement: its channels, what was found, and the end of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 from penstock.filters.errors import AnswerFiltered
@@ -8,7 +8,7 @@ from penstock.filters.hold import Compiled
 from penstock.filters.pack import Action, Applied, AtBound, Where
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.safety.channel import Channel
-from penstock.gateway.safety.texts import CALL, Key
+from penstock.gateway.safety.texts import ALONE, CALL, TOKENS, Key
 
 
 class Record(Protocol):
@@ -39,11 +39,12 @@ class Match(NamedTuple):
 class Judgement:
     """``blocks`` is true from the match on that ends the answer."""
 
-    __slots__ = ("_call", "_compiled", "_number", "_record", "blocks", "channels")
+    __slots__ = ("_call", "_compiled", "_number", "_record", "_told", "blocks", "channels")
 
     def __init__(self, call: Admitted, compiled: Compiled, record: Record, number: int = 0) -> None:
         self._call, self._compiled, self._record = call, compiled, record
         self._number = number
+        self._told = set[tuple[int, str, int]]()
         self.blocks = False
         self.channels: dict[Key, Channel] = {}
 
@@ -53,39 +54,34 @@ class Judgement:
             found = self.channels[key] = Channel(self._compiled, is_call=key.kind == CALL)
         return found
 
-    def feed(self, channel: Channel, text: str, *, is_last: bool = False) -> None:
+    def feed(self, key: Key, text: str, *, is_last: bool = False) -> Channel:
+        channel = self.channel(key)
+        self._feed(key, channel, text, is_last=is_last)
+        return channel
+
+    def alone(self, key: Key, text: str) -> Channel:
+        """Judge a text that is whole; what repeats a running text is recorded once."""
+        channel = Channel(self._compiled, is_call=key.kind == CALL)
+        self._feed(key, channel, text, is_last=True)
+        return channel
+
+    def _feed(self, key: Key, channel: Channel, text: str, *, is_last: bool) -> None:
         for applied, action, position in channel.feed(text, is_last=is_last):
-            self._number += 1
-            self._record(self._call, Match(applied, Where.OUTPUT, action, position, self._number - 1))
+            told = key.choice, applied.rule.name, position
+            if told not in self._told or key.kind not in (ALONE, CALL, TOKENS):
+                self._record(self._call, Match(applied, Where.OUTPUT, action, position, self._number))
+                self._number += 1
+            self._told.add(told)
         self.blocks |= channel.blocked_at is not None
 
-    @property
-    def blocked(self) -> set[int]:
-        return {key.choice for key, channel in self.channels.items() if channel.blocked_at is not None}
-
-    def end(self, choice: int | None = None) -> None:
-        """Judge what was held for its end: of one choice, or of all."""
+    def end(self, choice: int | None = None, kinds: Collection[str] = ()) -> None:
+        """Judge what was held for its end: of one choice or all, of these kinds or all."""
         for key, channel in self.channels.items():
-            if choice is None or key.choice == choice:
-                self.feed(channel, "", is_last=True)
+            if (choice is None or key.choice == choice) and (not kinds or key.kind in kinds) and channel.held:
+                self._feed(key, channel, "", is_last=True)
 
     def stop(self) -> None:
         """End the answer at its engine, with the outcome of a filtered one."""
         end: Callable[[AnswerFiltered], None] | None = self._call.lease.end_early
         if end is not None:
             end(AnswerFiltered())
-
-    def whole(self, text: str) -> str:
-        """Return a text that repeats a channel's, masked as a whole."""
-        return self._alone(text)[1]
-
-    def cut(self, text: str) -> str:
-        """Return it until the match that blocks."""
-        channel, masked = self._alone(text)
-        return masked if channel.blocked_at is None else masked[: channel.blocked_at]
-
-    def _alone(self, text: str) -> tuple[Channel, str]:
-        channel = Channel(self._compiled)
-        for _ in channel.feed(text, is_last=True):
-            pass
-        return channel, channel.masked(text, 0)

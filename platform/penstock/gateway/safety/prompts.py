@@ -6,21 +6,35 @@ import msgspec
 
 from penstock.domain.errors import UnsupportedField
 from penstock.domain.serving.request import InferenceRequest, Sealed
+from penstock.gateway.safety import tensors
 
-_FIELDS = ("messages", "prompt", "input", "system", "instructions", "tools", "suffix", "inputs")
+_UNSEEN = frozenset({"model", "user", "safety_identifier", "metadata", "prompt_cache_key", "previous_response_id"})
+"""Fields that no model is shown; all others are judged."""
+_AS_IDS = ("return_token_ids", "return_tokens_as_token_ids", "prompt_logprobs", "logprob_token_ids")
+_RULED = "a safety policy holds for this request: "
 _DATA_URL = "data:"
 """Pictures and sounds are no text."""
 
 
 def texts(request: InferenceRequest) -> Iterator[str]:
     """Yield each text; raises ``UnsupportedField`` for a prompt of token ids, which no rule can read."""
-    for name in _FIELDS:
-        value = request.body.get(name)
+    for name, value in request.body.items():
+        if name in _UNSEEN:
+            continue
         if isinstance(value, Sealed):
-            value = msgspec.json.decode(value.json)
+            value = msgspec.json.decode(value.json)  # noqa: PLW2901 - the same value, read
         if name in ("prompt", "input") and _has_ids(value):
-            raise UnsupportedField("a safety policy holds for this request: send text, not token ids", param=name)
+            raise UnsupportedField(f"{_RULED}send text, not token ids", param=name)
         yield from _strings(value)
+    if request.tensors is not None:
+        yield from tensors.texts(request.tensors.data)
+
+
+def check_answer(request: InferenceRequest) -> None:
+    """Raise ``UnsupportedField`` for a wish for token ids, which no rule can read in an answer."""
+    for name in _AS_IDS:
+        if request.body.get(name) not in (None, False, []):
+            raise UnsupportedField(f"{_RULED}no rule reads token ids, leave it out", param=name)
 
 
 def _has_ids(value: object) -> bool:

@@ -15,8 +15,8 @@ from penstock.gateway.safety.judging import Held, Match, Record, untold
 from penstock.gateway.safety.stream_guard import StreamGuard
 from penstock.gateway.safety.whole_guard import WholeGuard
 
-_TEXT = frozenset({Api.CHAT, Api.COMPLETIONS, Api.RESPONSES, Api.MESSAGES})
-"""APIs that answer with text."""
+_NUMBERS = frozenset({Api.EMBEDDINGS})
+"""APIs that answer with numbers alone."""
 _LONG_BYTES = 64 << 10
 """Bytes of a request that are judged in a thread: a megabyte takes 10 ms."""
 _MOST_POLICIES = 64
@@ -38,8 +38,10 @@ class ScreenedRequests:
             return reply
         prompt, answer = self._compiled.get(policy.digest) or await self._compile(policy)
         number = await self._judge(call, prompt) if prompt.rules else 0
-        if not answer.rules or call.request.api not in _TEXT:
+        if not answer.rules or call.request.api in _NUMBERS:
             return reply
+        if any(one.rule.action is not Action.OBSERVE for one in answer.rules):
+            prompts.check_answer(call.request)
         if call.request.stream:
             return StreamGuard(reply, call, answer, self._record, number, self._tell)
         return WholeGuard(reply, call, answer, self._record, number)

@@ -1,29 +1,32 @@
 """Judges a stream: an event leaves once no rule can match its text any more; a match that blocks ends the stream.
 
-Each choice keeps the order of its events, and events without text leave after everything before them. Heartbeats pass
-at once. What is held leaves, or ends the stream, when a bound of the pack is met, as the pack says.
+Each text keeps its order, and what has no text leaves after its choice's texts before it; Responses and Messages keep
+the order of all events. What is held leaves, or ends the stream, when a bound of the pack is met, as the pack says.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
 from penstock.filters.hold import Compiled
 from penstock.filters.pack import AtBound
-from penstock.gateway.answers import content, sse
+from penstock.gateway.answers import sse
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.safety import ends, texts
 from penstock.gateway.safety.channel import Channel
 from penstock.gateway.safety.judging import Held, Judgement, Record, untold
-from penstock.gateway.safety.texts import Key
+from penstock.gateway.safety.texts import EventTexts, Key
 
-_COMMENT = b":"
-
-_FINAL = (b".done", b"event: content_block_stop")
-"""Events of Responses and Messages after which a text does not go on."""
+_EVENT = re.compile(rb"((?::[^\n]*\n)*)((?:event: ?[\w.]+\n)?data: ?([^\n]*))\n\n")
+_COMMENTS = re.compile(rb"(?::[^\n]*\n)+\n")
+_OURS = (b": waiting\n", b": penstock ")
+"""Comments of the platform; an engine's own would leave unjudged."""
+_DONE = b"[DONE]"
+_NOTHING = EventTexts([])
 
 
 class _Part(NamedTuple):
@@ -35,16 +38,40 @@ class _Part(NamedTuple):
 
 class _Held(NamedTuple):
     event: bytes
+    data: bytes
     parts: tuple[_Part, ...]
+    said: EventTexts
     since: float
-
-    @property
-    def choice(self) -> int | None:
-        return self.parts[0].key.choice if self.parts else None
 
     @property
     def is_safe(self) -> bool:
         return all(part.end <= part.channel.safe for part in self.parts)
+
+
+class _Order:
+    """What stays in the queue, and whether a later event may pass it."""
+
+    def __init__(self, *, is_strict: bool) -> None:
+        self._is_strict = is_strict
+        self._keys, self._choices, self._barred = set[Key](), set[int](), set[int]()
+        self._is_empty, self._bars_all = True, False
+
+    def lets(self, held: _Held) -> bool:
+        if self._is_empty:
+            return True
+        choices = held.said.choices
+        if self._is_strict or self._bars_all or not choices:
+            return False
+        among = self._barred if held.parts and not held.said.ended else self._choices
+        return among.isdisjoint(choices) and self._keys.isdisjoint(part.key for part in held.parts)
+
+    def keep(self, held: _Held) -> None:
+        self._is_empty = False
+        self._choices.update(held.said.choices)
+        self._keys.update(part.key for part in held.parts)
+        if not held.parts:
+            self._barred.update(held.said.choices)
+            self._bars_all |= not held.said.choices
 
 
 class StreamGuard(PassedReply):
@@ -65,18 +92,14 @@ class StreamGuard(PassedReply):
         self._hold = compiled.policy.hold
         self._judgement = Judgement(call, compiled, record, number)
         self._queue: list[_Held] = []
-        self._first: bytes = b""
-        self._ended: set[int] = set()
+        self._end_of = ends.EndOf(call)
+        self._reasons = False
         self._is_over = False
-        self._has_masked = False
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes) -> None:
         if self._is_over:
-            return
-        if data.startswith(_COMMENT) and data.count(sse.END) == 1:
-            self._reply.write(data)
             return
         try:
             for event in sse.split(data):
@@ -100,31 +123,40 @@ class StreamGuard(PassedReply):
         self._reply.abort()
 
     def _take(self, event: bytes) -> None:
-        data = sse.data_of(event)
-        parts: tuple[_Part, ...] = ()
-        if data.startswith(b"{"):
-            parts = self._parts(event, data)
-            self._first = self._first or data
-        elif data == b"[DONE]":
+        found = _EVENT.fullmatch(event)
+        if found is None:
+            if not _COMMENTS.fullmatch(event):
+                raise ValueError("no event of a JSON object")
+            if event.startswith(_OURS):
+                self._reply.write(event)
+            return
+        comments, told, data = found.groups()
+        if comments and not comments.startswith(_OURS):
+            event = told + sse.END
+        if data == _DONE:
             self._judgement.end()
-        self._queue.append(_Held(event, parts, self._loop.time()))
+            self._queue.append(_Held(event, b"", (), _NOTHING, self._loop.time()))
+            return
+        said = texts.in_event(self._api, data, self._call.request.body)
+        parts = tuple(self._parts(said))
+        for choice in said.ended:
+            self._judgement.end(choice)
+        if said.ends_text:
+            self._judgement.end()
+        self._end_of.saw(said, data)
+        self._queue.append(_Held(event, data, parts, said, self._loop.time()))
 
-    def _parts(self, event: bytes, data: bytes) -> tuple[_Part, ...]:
-        if self._api in texts.OPENAI and sse.CHOICE not in event:
-            return ()
-        found = list[_Part]()
-        for choice in content.added(self._api, data):
-            for key, text in texts.of(choice, data):
-                channel = self._judgement.channel(key)
-                start = channel.total
-                self._judgement.feed(channel, text)
-                found.append(_Part(key, channel, start, channel.total))
-            if choice.finish_reason is not None:
-                self._judgement.end(choice.index)
-                self._ended.add(choice.index)
-        if self._api not in texts.OPENAI and any(mark in event.partition(b"\n")[0] for mark in _FINAL):
-            self._judgement.end()
-        return tuple(found)
+    def _parts(self, said: EventTexts) -> Iterator[_Part]:
+        for key, text, runs in said.texts:
+            if not runs:
+                yield _Part(key, self._judgement.alone(key, text), 0, len(text))
+                continue
+            if key.kind in texts.REASONINGS:
+                self._reasons = True
+            elif self._reasons and key.kind != texts.TOKENS:  # what follows must not wait for the reasoning's last word
+                self._judgement.end(key.choice, texts.REASONINGS)
+            channel = self._judgement.feed(key, text)
+            yield _Part(key, channel, channel.total - len(text), channel.total)
 
     def _go_on(self) -> None:
         self._release()
@@ -134,17 +166,15 @@ class StreamGuard(PassedReply):
             self._at_bound()
 
     def _release(self) -> None:
-        out, kept, waiting = list[bytes](), list[_Held](), set[int | None]()
+        out, kept, order = list[bytes](), list[_Held](), _Order(is_strict=self._api not in texts.OPENAI)
         now = self._loop.time()
         for held in self._queue:
-            choice = held.choice
-            is_free = not waiting if choice is None else choice not in waiting and None not in waiting
-            if is_free and held.is_safe:
+            if held.is_safe and order.lets(held):
                 out.append(self._shown(held))
                 self._longest_s = max(self._longest_s, now - held.since)
             else:
                 kept.append(held)
-                waiting.add(choice)
+                order.keep(held)
         self._queue, self._most = kept, max(self._most, len(kept))
         if out:
             self._reply.write(b"".join(out))
@@ -152,31 +182,20 @@ class StreamGuard(PassedReply):
             self._timer = self._loop.call_at(kept[0].since + self._hold.seconds, self._late)
 
     def _shown(self, held: _Held) -> bytes:
-        is_masked = any(part.channel.is_masked(part.start, part.end) for part in held.parts)
-        self._has_masked |= is_masked
-        starts = {part.key: part for part in held.parts}
-        repeats = self._has_masked and self._api not in texts.OPENAI and not held.parts
-        event = self._edited(held.event, starts) if is_masked or repeats else held.event
+        self._end_of.left(held.data, held.said)
+        if not any(part.channel.is_masked(part.start, part.end) for part in held.parts):
+            return held.event
+        parts, changed = iter(held.parts), msgspec.json.decode(held.data)
+
+        def masked(key: Key, text: str, runs: bool) -> str:  # noqa: FBT001
+            del key, runs
+            part = next(parts)
+            return part.channel.masked(text, part.start)
+
+        texts.walk(self._api, changed, masked, echoed=self._call.request.body, drops=True)
         for part in held.parts:
             part.channel.left(part.end)
-        return event
-
-    def _edited(self, event: bytes, parts: dict[Key, _Part]) -> bytes:
-        def masked(key: Key, text: str) -> str:
-            part = parts.get(key)
-            return text if part is None else part.channel.masked(text, part.start)
-
-        data = sse.data_of(event)
-        if self._api in texts.OPENAI:
-            changed: object = texts.edited(data, masked)
-        elif parts:
-            (key,) = parts
-            changed = texts.repeated(msgspec.json.decode(data), lambda text: masked(key, text))
-        elif data.startswith(b"{"):
-            changed = texts.repeated(msgspec.json.decode(data), self._judgement.whole)
-        else:
-            return event
-        return event.replace(data, msgspec.json.encode(changed), 1)
+        return held.event.replace(held.data, msgspec.json.encode(changed), 1)
 
     # -- bounds and the end --------------------------------------------------------------
 
@@ -208,13 +227,7 @@ class StreamGuard(PassedReply):
     def _end(self) -> None:
         """Say the end in the API's own form, and free the engine's seat."""
         self._close()
-        first: dict[str, Any] = msgspec.json.decode(self._first) if self._first else {}
-        asked = self._call.request.body.get("n")
-        choices = [at for at in range(asked if isinstance(asked, int) else 1) if at not in self._ended]
-        prompt, output = self._call.prepared.prompt_tokens, self._call.lease.delivered
-        usage = {"input_tokens": prompt, "output_tokens": output}
-        told = self._call.request.include_usage
-        self._reply.write(ends.events(self._api, first, choices or [0], usage, told=told))
+        self._reply.write(self._end_of.events())
         self._reply.finish()
         self._judgement.stop()
 

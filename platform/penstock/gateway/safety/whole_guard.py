@@ -1,14 +1,17 @@
 """Judges a whole answer before its first byte leaves."""
 
+from typing import Any
+
 import msgspec
 
+from penstock.domain.serving.request import Api
 from penstock.filters.hold import Compiled
-from penstock.gateway.answers import content
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import PassedReply, Reply
-from penstock.gateway.safety import ends, texts
+from penstock.gateway.safety import ends, tensors, texts
+from penstock.gateway.safety.channel import MASK, Channel
 from penstock.gateway.safety.judging import Judgement, Record
-from penstock.gateway.safety.texts import Key
+from penstock.gateway.safety.texts import ALONE, TOKENS, Key
 
 _LENGTH = b"content-length"
 
@@ -16,7 +19,7 @@ _LENGTH = b"content-length"
 class WholeGuard(PassedReply):
     def __init__(self, reply: Reply, call: Admitted, compiled: Compiled, record: Record, number: int = 0) -> None:
         super().__init__(reply)
-        self._api = call.request.api
+        self._api, self._echoed = call.request.api, call.request.body
         self._judgement = Judgement(call, compiled, record, number)
         self._head: tuple[int, list[tuple[bytes, bytes]]] | None = None
         self._pieces: list[bytes] = []
@@ -36,7 +39,11 @@ class WholeGuard(PassedReply):
             self._reply.finish()
             return
         (status, headers), body = self._head, b"".join(self._pieces)
-        judged = self._judged(body)
+        try:
+            judged = self._tensors(body) if self._api is Api.INFER else self._judged(body)
+        except ValueError:  # what can't be read can't be judged
+            self._judgement.blocks = True
+            judged = msgspec.json.encode(ends.body(self._api, {}, ()))
         if judged is not body:
             others = [(name, value) for name, value in headers if name.lower() != _LENGTH]
             headers = [*others, (_LENGTH, b"%d" % len(judged))]
@@ -47,29 +54,39 @@ class WholeGuard(PassedReply):
             self._judgement.stop()
 
     def _judged(self, body: bytes) -> bytes:
-        judgement, is_masked = self._judgement, False
-        try:
-            choices = content.choices(self._api, body)
-        except ValueError:  # what can't be read can't be judged
-            judgement.blocks = True
-            return msgspec.json.encode(ends.body(self._api, {}, ()))
-        for choice in choices:
-            for key, text in texts.of(choice, body):
-                channel = judgement.channel(key)
-                judgement.feed(channel, text, is_last=True)
-                is_masked |= channel.is_masked(0, channel.total)
-        if not is_masked and not judgement.blocks:
-            return body
-        if self._api in texts.OPENAI:
-            answer = texts.edited(body, self._shown)
-        else:
-            shown = judgement.cut if judgement.blocks else judgement.whole
-            answer = texts.repeated(msgspec.json.decode(body), shown)
-        return msgspec.json.encode(ends.body(self._api, answer, judgement.blocked) if judgement.blocks else answer)
+        decoded: Any = msgspec.json.decode(body)
+        if not isinstance(decoded, dict):
+            raise ValueError("no JSON object")  # noqa: TRY004 - a fault of the answer
+        found = list[tuple[Key, Channel]]()
 
-    def _shown(self, key: Key, text: str) -> str:
-        channel = self._judgement.channels.get(key)
-        if channel is None:
+        def judge(key: Key, text: str, runs: bool) -> str:  # noqa: FBT001
+            del runs
+            found.append((key, self._judgement.alone(key, text)))
             return text
+
+        texts.walk(self._api, decoded, judge, echoed=self._echoed)
+        blocked = [key for key, channel in found if channel.blocked_at is not None]
+        if not blocked and not any(channel.is_masked(0, channel.total) for _, channel in found):
+            return body
+        channels, over = iter(found), set[int]()
+
+        def shown(key: Key, text: str, runs: bool) -> str:  # noqa: FBT001
+            del runs
+            channel = next(channels)[1]
+            if key.choice in over:  # a stream would have ended before it
+                return ""
+            if channel.blocked_at is not None and key.kind != TOKENS:
+                over.add(key.choice)
+            return channel.masked(text, 0)[: channel.blocked_at]
+
+        texts.walk(self._api, decoded, shown, echoed=self._echoed, drops=True)
+        return msgspec.json.encode(ends.body(self._api, decoded, blocked) if blocked else decoded)
+
+    def _tensors(self, body: bytes) -> bytes:
+        """A tensor has no proper end: what a rule matches in one is masked, whatever the rule says."""
+        return tensors.edited(body, self._starred)
+
+    def _starred(self, text: str) -> str:
+        channel = self._judgement.alone(Key(0, ALONE), text)
         end = len(text) if channel.blocked_at is None else channel.blocked_at
-        return channel.masked(text, 0)[:end]
+        return channel.masked(text, 0)[:end] + MASK * (len(text) - end)

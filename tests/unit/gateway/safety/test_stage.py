@@ -1,12 +1,15 @@
 """The safety stage: prompts are judged, answers get a guard, and without a policy nothing is added."""
 
+import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from penstock.domain.errors import UnsupportedField
-from penstock.domain.serving.request import Api, Prepared, Sealed
+from penstock.domain.models.tensors import joined
+from penstock.domain.serving.request import Api, PackedTensors, Prepared, Sealed
 from penstock.filters.errors import PromptFiltered
 from penstock.filters.pack import Action, Mode, Pack, Policy, Rule, Where, strictest
 from penstock.gateway.calls.call import Admitted, Call, Timings
@@ -55,6 +58,9 @@ async def test_without_rules_the_reply_stays_the_callers() -> None:
         {"prompt": ["fine", "blue moon"]},
         {"input": "blue moon", "instructions": ""},
         {"messages": [], "tools": [{"function": {"description": "blue moon"}}]},
+        {"messages": [], "response_format": {"json_schema": {"description": "blue moon"}}},
+        {"messages": [{"tool_calls": [{"function": {"arguments": '{"a": "\\nblue\\u0020moon"}'}}]}]},
+        {"messages": [], "yet_unknown": ["blue moon"]},
     ],
 )
 async def test_a_prompt_that_blocks_is_refused(body: Mapping[str, object]) -> None:
@@ -65,6 +71,30 @@ async def test_a_prompt_that_blocks_is_refused(body: Mapping[str, object]) -> No
     assert "category c" in refused.value.message
     assert "moon" not in refused.value.message
     assert [(match.stage, match.action) for match in screen.matches] == [(Where.INPUT, Action.BLOCK)]
+
+
+async def test_a_prompt_of_tensors_is_judged() -> None:
+    """Texts that a handler gets as tensors are a prompt too."""
+    texts = joined([b"fine", b"a blue moon"])
+    described = {"name": "text", "datatype": "BYTES", "shape": [2], "parameters": {"binary_data_size": len(texts)}}
+    head = json.dumps({"inputs": [described], "outputs": []}).encode()
+    asked = call({}, Api.INFER, stream=False)
+    packed = PackedTensors(head_bytes=len(head), data=head + texts, items=2)
+    with pytest.raises(PromptFiltered):
+        await Screen(strictest([PACK])).stage.screen(
+            replace(asked, request=replace(asked.request, tensors=packed)), FakeReply()
+        )
+
+
+@pytest.mark.parametrize("name", ["return_token_ids", "return_tokens_as_token_ids", "prompt_logprobs"])
+@pytest.mark.parametrize(("mode", "is_refused"), [(Mode.ENFORCE, True), (Mode.OBSERVE, False)])
+async def test_token_ids_are_no_answer_under_a_policy(name: str, mode: Mode, is_refused: bool) -> None:
+    """A wish for token ids is refused by its name under a pack that acts; one that observes lets it pass."""
+    screen = Screen(strictest([replace(PACK, mode=mode)]))
+    with pytest.raises(UnsupportedField) if is_refused else nullcontext() as refused:
+        await screen.stage.screen(call({**chat("fine"), name: 1}), FakeReply())
+    assert not is_refused or (refused is not None and refused.value.param == name)
+    await screen.stage.screen(call({**chat("fine"), name: None}), FakeReply())
 
 
 async def test_a_pack_that_observes_lets_the_prompt_pass() -> None:
@@ -85,6 +115,8 @@ async def test_a_prompt_of_token_ids_is_refused_under_a_policy() -> None:
     [
         (Api.CHAT, True, StreamGuard),
         (Api.MESSAGES, False, WholeGuard),
+        (Api.CLASSIFY, False, WholeGuard),
+        (Api.INFER, False, WholeGuard),
         (Api.EMBEDDINGS, False, FakeReply),
     ],
 )

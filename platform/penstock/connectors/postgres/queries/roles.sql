@@ -62,6 +62,12 @@ grant execute on function job_recover() to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
 grant execute on function oldest_transaction_s() to penstock_runner;
 
+-- Runners sweep what controllers were asked to delete, and gateways drop answers.
+grant select, update on privacy_deletion to penstock_runner;
+grant select, update (answers, answers_at) on privacy_deletion to penstock_gateway;
+grant delete on batch to penstock_runner;
+grant insert, update on privacy_deletion to penstock_controller;
+
 -- Tenants' keys are made with the first thing that is sealed; controllers rotate, wrap anew and shred them.
 grant select, insert on tenant_key to penstock_gateway, penstock_runner;
 grant insert, update, delete on tenant_key to penstock_controller;
@@ -93,6 +99,6 @@ grant execute on function audit_move(bigint) to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.
 grant select on ledger, ledger_sum, outcome_sum, forgiven_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, auto_alias, deployment,
-    routing_table, safety_pack, safety_choice, safety_floor, intervention, audit_link, audit_segment,
+    routing_table, safety_pack, safety_choice, safety_floor, intervention, audit_link, audit_segment, privacy_deletion,
     audit_pending to penstock_auditors;
 grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan, successor) on api_key to penstock_auditors

@@ -14,6 +14,9 @@ select object from gone
 union all
 select piece.object from response_events piece join gone on piece.response = gone.id
 
+-- name: expire
+update stored_response set expires_at = $3 where tenant = $1 and id = $2 and expires_at > $3
+
 -- name: expired
 -- Of a response that was deleted its job may be left.
 with due as (select id, object from stored_response where expires_at <= $1 order by expires_at limit $2)
