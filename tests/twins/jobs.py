@@ -30,7 +30,7 @@ from penstock.domain.jobs.job import (
     TakenOver,
     pause_of,
 )
-from tests.twins.job_rows import stored
+from tests.twins.job_rows import next_state, stored
 
 Flow = tuple[VersionId, TenantId]
 
@@ -335,7 +335,7 @@ class MemoryJobs:
 
     def _put_back(self, end: PutBack) -> JobState:
         job = replace(self._jobs[end.id], error=end.error, request=end.request)
-        state, reason = _next_state(job, may_have_run=end.may_have_run)
+        state, reason = next_state(job, may_have_run=end.may_have_run)
         if end.may_have_run:
             self._note(job, end)
         job = replace(job, attempt=job.attempt - (not end.may_have_run), runner=None)
@@ -396,12 +396,3 @@ class MemoryJobs:
             self._jobs.pop(job)
             self._keys = {key: one for key, one in self._keys.items() if one != job}
         return len(jobs)
-
-
-def _next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:
-    """Return a running job's state after an attempt that did not deliver."""
-    if job.cancel_asked_at:
-        return JobState.CANCELLED, Reason.CALLER
-    if may_have_run and job.attempt >= job.max_attempts:
-        return JobState.FAILED, Reason.DEAD_LETTER
-    return JobState.QUEUED, Reason.NONE
