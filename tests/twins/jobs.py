@@ -28,6 +28,7 @@ from penstock.domain.jobs.job import (
     StopReason,
     Submitted,
     TakenOver,
+    Unended,
     pause_of,
 )
 from tests.twins.job_rows import next_state, stored
@@ -205,6 +206,9 @@ class MemoryJobs:
             due_at=min((job.deadline_at for job in ready), default=0.0),
         )
 
+    async def unended(self) -> Unended:
+        return Unended(requests=sum(1 for _ in self._open_ones()))
+
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         found = [job for job in self._jobs.values() if 0 < job.expires_at <= now]
         return tuple(sorted(found, key=lambda job: job.expires_at)[:limit])
@@ -343,8 +347,7 @@ class MemoryJobs:
             if not end.may_have_run:
                 self._refund(job, -job.cost_tokens)
             not_before = min(end.not_before, job.deadline_at)
-            again = replace(job, state=state, reason=end.reason, not_before=not_before, started_at=0.0)
-            self._open(again, end.at)
+            self._open(replace(job, state=state, reason=end.reason, not_before=not_before, started_at=0.0), end.at)
         else:
             self._end(job, state, reason, end.at)
         return state
@@ -373,11 +376,9 @@ class MemoryJobs:
         if tenant is not None:
             self._check(tenant, jobs, limits)
         for job in jobs:
-            fresh = stored(job, job.id)
-            deadline_at = now + job.deadline_at - job.created_at
-            self._open(
-                replace(fresh, epoch=job.epoch + 1, created_at=now, not_before=now, deadline_at=deadline_at), now
-            )
+            reason, begin = (Reason.NOT_BEFORE, job.not_before) if job.not_before > now else (Reason.NONE, 0.0)
+            again = replace(stored(job, job.id), epoch=job.epoch + 1, reason=reason, created_at=now, not_before=begin)
+            self._open(replace(again, deadline_at=now + job.deadline_at - job.created_at), now)
 
     def _why(self, job: Job, now: float) -> StopReason | None:
         if job.cancel_asked_at:

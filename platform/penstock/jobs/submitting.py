@@ -9,7 +9,7 @@ Trade-off: a submit waits for two disks; in return nothing that was answered wit
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
@@ -31,6 +31,7 @@ from penstock.domain.tenancy.tenant import FETCHED_S, Plan, Principal
 from penstock.gateway.deferred import jobs as routes
 from penstock.gateway.deferred import shapes
 from penstock.gateway.deferred.jobs import PREFIX, JobAnswer, JobQuery, JobRequest
+from penstock.jobs import hours
 from penstock.jobs.accepting import Accepting, inside
 from penstock.jobs.ports import JobIntake
 
@@ -111,7 +112,7 @@ class Submitting:
             await self.payloads.delete(new.input.object)
 
     async def find(self, who: Principal, name: str) -> JobAnswer:
-        job = _there(await self.store.find(who.tenant, JobName(name), self.clock.now()))
+        job = self._seen(who, _there(await self.store.find(who.tenant, JobName(name), self.clock.now())))
         tried = await self.store.attempts(job.id)
         if not job.output.object:
             return JobAnswer(job=job, attempts=tried)
@@ -130,7 +131,12 @@ class Submitting:
         found = await self.store.page(
             who.tenant, which, now, limit=page.limit + 1, after=after, newest_first=not page.is_oldest_first
         )
-        return found[: page.limit], len(found) > page.limit
+        return [self._seen(who, one) for one in found[: page.limit]], len(found) > page.limit
+
+    def _seen(self, who: Principal, job: Job) -> Job:
+        if job.state is not JobState.QUEUED:
+            return job
+        return replace(job, reason=hours.seen(job.reason, who, self.clock.now()))
 
     async def cancel(self, who: Principal, name: str) -> Job:
         job = _there(await self.store.cancel(who.tenant, JobName(name), self.clock.now()))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,17 @@ async def test_a_start_in_the_past_is_now_and_one_before_the_deadline_waits(
     assert (late["reason"], late["not_before"]) == ("not_before", int(clock.now()) + 90)
     clock.advance(91.0)
     assert (await claimed(site)).name == late["id"]
+
+
+async def test_a_job_outside_its_plans_hours_says_so(database: Database, clock: ManualClock, tmp_path: Path) -> None:
+    """By itself and in lists, as long as it waits for nothing else."""
+    afternoon = datetime.fromtimestamp(clock.now(), tz=UTC).hour >= 12
+    plan = Plan(batch_hours=f"{'00:00-12:00' if afternoon else '12:00-24:00'} UTC")
+    site = DeferredGateway(database=database, folder=tmp_path, clock=clock, plan=plan)
+    job, later = await submitted(site), await submitted(site, not_before=clock.now() + 90.0)
+    listed = (await site.ask("GET", "/v1/jobs")).json()["data"]
+    assert [(one["id"], one["reason"]) for one in listed] == [(later["id"], "not_before"), (job["id"], "hours")]
+    assert (await site.ask("GET", f"/v1/jobs/{job['id']}")).json()["reason"] == "hours"
 
 
 KEY = {"idempotency-key": "order-17"}

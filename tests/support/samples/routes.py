@@ -39,6 +39,7 @@ CONTROLLER: Mapping[Route, For] = {
     ("GET", f"{ADMIN}/aliases/{{alias}}/comparison"): For.OVERSEERS,
     ("GET", f"{ADMIN}/autos/{{alias}}/report"): For.OVERSEERS,
     ("GET", f"{ADMIN}/batch-work"): For.OVERSEERS,
+    ("GET", f"{ADMIN}/batch-work/pause"): For.OVERSEERS,
     ("GET", f"{ADMIN}/privacy"): For.OVERSEERS,
     ("GET", f"{ADMIN}/privacy/deletions"): For.OVERSEERS,
     ("GET", f"{ADMIN}/privacy/deletions/{{deletion}}"): For.OVERSEERS,

@@ -33,6 +33,7 @@ from penstock.domain.jobs.job import (
     Stop,
     StopReason,
     Submitted,
+    Unended,
 )
 from penstock.domain.jobs.payload import Extent
 from penstock.domain.money import FREE
@@ -197,6 +198,10 @@ class PostgresJobs:
     async def shape(self) -> QueueShape:
         row = await self._database.row(_SQL["shape"])
         return QueueShape(**dict(row)) if row is not None else QueueShape()
+
+    async def unended(self) -> Unended:
+        row = await self._database.row(_SQL["unended"])
+        return Unended(**dict(row)) if row is not None else Unended()
 
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         return tuple(map(_job, await self._database.rows(_SQL["expired"], now, limit)))

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.ids import KeyId, OrgId, TenantId
-from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter
+from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter, Unended
 from penstock.domain.tenancy.audit import ALL, Act, Selection
 from penstock.domain.tenancy.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 from penstock.filters.book import StoredPack
@@ -108,6 +108,8 @@ class DeferredWork(Protocol):
     async def resume(self, scope: str) -> None: ...
 
     async def paused(self) -> frozenset[str]: ...
+
+    async def unended(self) -> Unended: ...
 
 
 class AuditLog(Protocol):

@@ -269,6 +269,14 @@ class QueueShape:
     """Of the database, whoever has it open: claims slow down with its age."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unended:
+    """Requests that have not ended, lines of batches among them, and batches."""
+
+    requests: int = 0
+    batches: int = 0
+
+
 PAUSE_ALL = "all"
 """The scope of an operator's pause of all jobs."""
 MOST_REPLAYED = 1000
