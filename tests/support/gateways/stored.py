@@ -51,6 +51,11 @@ from tests.twins.stored_responses import MemoryStoredResponses
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+
+class _NoBills:
+    def so_far(self, request: RequestId, output_tokens: int, now: float) -> None: ...
+
+
 OTHER_SECRET, _OTHER_KEY = mint(TenantId("globex"), pepper=PEPPER, now=0.0)
 _TWO = KeyRing(tenants=(*RING.tenants, Tenant(id=TenantId("globex"), name="Globex")), keys=(*RING.keys, _OTHER_KEY))
 Item = dict[str, object]
@@ -200,7 +205,7 @@ class Site:
         self.jobs = Jobs(self.rows)
         self.payloads = SealedPayloads(FolderObjects(self.folder), FixedKeys())
         self.stored = StoredResponses(rows=self.rows, jobs=self.jobs, payloads=self.payloads, clock=clock)
-        self.attempts = ResponseAttempts(rows=self.rows, payloads=self.payloads, clock=clock)
+        self.attempts = ResponseAttempts(rows=self.rows, payloads=self.payloads, bills=_NoBills(), clock=clock)
         self.toy = Toy(answered)
         self._ids = itertools.count(1)
 
