@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.connectors.postgres.database import Database
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.batch import Batch, BatchState
+from penstock.domain.jobs.batch import Batch
 from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.jobs.job import Job, JobState, Reason
 from tests.support.clock import ManualClock

@@ -43,6 +43,10 @@ class BatchState(StrEnum):
     def is_over(self) -> bool:
         return self in _OVER
 
+    @property
+    def is_pausable(self) -> bool:
+        return self in _PAUSABLE
+
 
 _OVER = frozenset({BatchState.FAILED, BatchState.COMPLETED, BatchState.EXPIRED, BatchState.CANCELLED})
 _PAUSABLE = frozenset({BatchState.VALIDATING, BatchState.IN_PROGRESS})
