@@ -74,10 +74,7 @@ class Life:
         try:
             await {"cancel": intake.cancel, "pause": intake.pause, "resume": intake.resume}[act](who, self.batch.id)
         except Conflict:
-            assert act != "resume" or (await self.site.find(self.batch.id)).state not in {
-                BatchState.VALIDATING,
-                BatchState.IN_PROGRESS,
-            }
+            assert act != "resume" or not (await self.site.find(self.batch.id)).state.is_pausable
 
     async def finish(self) -> Batch:
         """Let everything end: what is still held stays unanswered until its deadline has passed."""
