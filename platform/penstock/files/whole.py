@@ -1,6 +1,6 @@
 """Files that appear whole or not at all: written beside their place, synced, then renamed.
 
-Trade-off: a killed process leaves its draft, whose name begins with a dot.
+Trade-off: a killed process leaves its draft, a hidden file.
 """
 
 import os
