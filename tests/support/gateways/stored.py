@@ -198,6 +198,7 @@ class Site:
     folder: Path
     counted: list[KeepOutcome] = field(default_factory=list)
     tasks: list["asyncio.Task[None]"] = field(default_factory=list)
+    ring: KeyRing = _TWO
 
     def __post_init__(self) -> None:
         clock = self.clock = SystemClock()
@@ -239,7 +240,7 @@ class Site:
         responses = Responses(stored=self.stored, jobs=self.jobs, clock=self.clock)
         made = edge(self.toy, Limits(), deferred=[lambda api, access: add_responses(api, access, responses)])
         assert isinstance(made.identity, Keyring)
-        made.identity.replace(_TWO)
+        made.identity.replace(self.ring)
         return replace(
             made,
             ids=lambda: f"{next(self._ids):016x}",
