@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.support.samples.calls import VERSION
 
 pytestmark = pytest.mark.integration
 
+CLOSED = "00:00-00:01 UTC"
 SECRET_WORDS = "the caller's own words"
 CHAT = {"model": "toy", "messages": [{"role": "user", "content": SECRET_WORDS}], "max_tokens": 20}
 WISH: dict[str, Any] = {"api": "/v1/chat/completions", "request": CHAT}
@@ -199,17 +199,6 @@ async def test_a_start_in_the_past_is_now_and_one_before_the_deadline_waits(
     assert (await claimed(site)).name == late["id"]
 
 
-async def test_a_job_outside_its_plans_hours_says_so(database: Database, clock: ManualClock, tmp_path: Path) -> None:
-    """By itself and in lists, as long as it waits for nothing else."""
-    afternoon = datetime.fromtimestamp(clock.now(), tz=UTC).hour >= 12
-    plan = Plan(batch_hours=f"{'00:00-12:00' if afternoon else '12:00-24:00'} UTC")
-    site = DeferredGateway(database=database, folder=tmp_path, clock=clock, plan=plan)
-    job, later = await submitted(site), await submitted(site, not_before=clock.now() + 90.0)
-    listed = (await site.ask("GET", "/v1/jobs")).json()["data"]
-    assert [(one["id"], one["reason"]) for one in listed] == [(later["id"], "not_before"), (job["id"], "hours")]
-    assert (await site.ask("GET", f"/v1/jobs/{job['id']}")).json()["reason"] == "hours"
-
-
 KEY = {"idempotency-key": "order-17"}
 
 
@@ -345,10 +334,11 @@ async def test_an_auditor_and_another_tenant_find_nothing(site: DeferredGateway)
 
 async def test_plan_limits_hold_and_every_end_gives_back(database: Database, tmp_path: Path) -> None:
     """Enqueued tokens and jobs are refused with the measure; a cancelled job makes room, and no file stays."""
-    plan = Plan(batch_enqueued_tokens=100, batch_jobs=3, job_deadline_s=600.0)
+    plan = Plan(batch_enqueued_tokens=100, batch_jobs=3, job_deadline_s=600.0, batch_hours=CLOSED)
     site = DeferredGateway(database=database, folder=tmp_path / "payloads", clock=ManualClock(), plan=plan)
     first = await submitted(site, deadline_s=86_400)
     assert first["deadline_at"] - first["created_at"] == 600
+    assert (await site.ask("GET", f"/v1/jobs/{first['id']}")).json()["reason"] == "hours"
     await submitted(site)
     answer = await site.ask("POST", "/v1/jobs", WISH)
     assert (answer.status_code, answer.json()["error"]["code"]) == (429, "token_limit_exceeded")
@@ -363,24 +353,6 @@ async def test_plan_limits_hold_and_every_end_gives_back(database: Database, tmp
     refused = await site.ask("POST", "/v1/jobs/replay")
     assert (refused.status_code, "each by its id" in refused.json()["error"]["message"]) == (429, True)
     await site.http.aclose()
-
-
-@pytest.mark.parametrize(("code", "says"), [("loses_workers", "three minutes"), ("engine_error", "once the cause")])
-async def test_a_dead_letter_names_its_remedy(site: DeferredGateway, code: str, says: str) -> None:
-    """A request that loses workers is refused for a while: a replay at once would end at once."""
-    job = await submitted(site)
-    running = await claimed(site)
-    end = End(
-        id=running.id,
-        epoch=running.epoch,
-        state=JobState.FAILED,
-        at=site.clock.now(),
-        reason=Reason.DEAD_LETTER,
-        error=code,
-    )
-    await site.store.finish([end])
-    error = (await site.ask("GET", f"/v1/jobs/{job['id']}")).json()["error"]
-    assert (error["code"], says in error["message"]) == (code, True)
 
 
 async def test_a_store_that_is_away_is_a_503_with_the_time_to_wait(
