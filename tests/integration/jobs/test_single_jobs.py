@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.retention import PostgresExpiringJobs
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.jobs.job import ClaimQuota, End, Job, JobState, PutBack, Reason
 from penstock.domain.jobs.payload import Extent, object_id
-from penstock.domain.tenancy.tenant import Plan
+from penstock.domain.tenancy.tenant import FETCHED_S, Plan
 from tests.support.clock import ManualClock
 from tests.support.gateways.deferred import ENDPOINT, LATER, PROMPT_TOKENS, DeferredGateway
 from tests.support.samples.calls import VERSION
@@ -373,3 +374,22 @@ async def test_a_store_that_is_away_is_a_503_with_the_time_to_wait(
     assert answer.headers["x-should-retry"] == "true"
     assert (await site.ask("POST", "/v1/jobs", WISH, headers=KEY)).status_code == 202
     assert len((await site.ask("GET", "/v1/jobs")).json()["data"]) == 1
+
+
+async def test_without_retention_an_answer_goes_a_minute_after_it_was_fetched(
+    database: Database, tmp_path: Path, clock: ManualClock
+) -> None:
+    """Fetched again within it, it is not kept for longer; with retention it stays."""
+    plan = Plan(zero_retention=True)
+    site = DeferredGateway(database=database, folder=tmp_path / "payloads", clock=clock, plan=plan)
+    path = f"/v1/jobs/{(await submitted(site))['id']}"
+    await site.ask("GET", path)
+    clock.advance(FETCHED_S)
+    await ended(site)
+    clock.advance(FETCHED_S)
+    for _ in range(2):
+        assert (await site.ask("GET", path)).json()["state"] == "succeeded"
+        clock.advance(FETCHED_S / 2)
+    assert (await site.ask("GET", path)).status_code == 404
+    assert len(await PostgresExpiringJobs(database).expired(clock.now(), 9)) == 1
+    await site.http.aclose()

@@ -303,8 +303,10 @@ class Principal:
     """The scopes on whose meters a request draws: key, tenant, organisation, if they have metered bounds."""
     tier: ServiceTier = PLAIN_TIER
     """The service tier of this request; ``plan`` has its priority class."""
+    is_job: bool = False
+    """Whether a refused request comes again by itself."""
     answers_only: bool = False
-    """Whether the tenant pays for complete answers only, as for jobs."""
+    """Whether the tenant pays for complete answers only: nobody reads such an answer before its end."""
     context_of: ScopeKind = ScopeKind.TENANT
     """The scope whose ``max_context_tokens`` is the tightest."""
 

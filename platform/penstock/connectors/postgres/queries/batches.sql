@@ -34,8 +34,7 @@ limit $3
 
 -- name: counts
 select batch, count(*) filter (where state = 'succeeded') as completed,
-       count(*) filter (where state = 'failed' and reason <> 'deadline'
-                        or state = 'cancelled' and reason = 'key_revoked') as failed,
+       count(*) filter (where state = 'failed' and reason <> 'deadline') as failed,
        coalesce(sum(prompt_tokens) filter (where state = 'succeeded'), 0)::bigint as prompt_tokens,
        coalesce(sum(output_tokens) filter (where state = 'succeeded'), 0)::bigint as output_tokens
 from job where batch = any($1::text[]) group by batch

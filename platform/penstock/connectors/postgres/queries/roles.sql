@@ -54,11 +54,13 @@ grant select, insert, update on batch to penstock_gateway, penstock_runner;
 grant insert, update, delete on runner to penstock_runner;
 grant delete on job to penstock_runner;
 grant insert on job_attempt to penstock_runner;
+grant select, insert, update on job_told to penstock_runner;
 grant execute on function job_claim(bigint, text[], int[], jsonb, double precision) to penstock_runner;
 grant execute on function job_mend(double precision) to penstock_runner;
 grant execute on function job_end_queued(double precision, int) to penstock_runner;
 grant execute on function job_end_overdue(double precision) to penstock_runner;
 grant execute on function job_recover() to penstock_runner;
+grant execute on function job_paid(text, int) to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
 grant execute on function oldest_transaction_s() to penstock_runner;
 
@@ -82,7 +84,7 @@ grant select, insert, delete on stored_response, response_events to penstock_gat
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;
 grant insert on safety_pack, safety_choice, safety_floor to penstock_controller;
-grant delete on intervention to penstock_controller;
+grant execute on function forget_interventions(double precision) to penstock_controller;
 grant insert on model_version, alias_route, auto_alias, version_tenants, audit_event to penstock_controller;
 grant insert, update on api_key, tenant, org, deployment, version_curve, platform to penstock_controller;
 grant insert, update, delete on worker_lease to penstock_controller;
