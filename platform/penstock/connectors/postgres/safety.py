@@ -42,7 +42,7 @@ class PostgresPacks:
         return () if row is None else tuple(row["packs"])
 
     async def push(self, pack: Pack, act: Act) -> None:
-        """Store a version and serve it; raise ``Conflict`` if it exists with other rules, or is new below the newest."""
+        """Store a version and serve it; raise ``Conflict`` if it exists with other rules, or is new and lower."""
         body = msgspec.json.encode(pack, order="sorted").decode()
         async with self._database.transaction() as session:
             await session.run(_SQL["lock"])
