@@ -1,4 +1,4 @@
-"""A job as the stores hold it at first, and the ends that nobody tells."""
+"""A job as the stores hold it: at first, and after an attempt that did not deliver."""
 
 from dataclasses import fields
 
@@ -53,3 +53,12 @@ def lost_end(job: Job, now: float) -> PutBack:
         id=job.id, epoch=job.epoch, at=now, not_before=0.0, reason=Reason.RUNNER_LOST, may_have_run=True,
         error="runner_lost", request=RequestId(f"{job.name}-{job.epoch}"),
     )  # fmt: skip
+
+
+def next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:
+    """Return a running job's state after an attempt that did not deliver."""
+    if job.cancel_asked_at:
+        return JobState.CANCELLED, Reason.CALLER
+    if may_have_run and job.attempt >= job.max_attempts:
+        return JobState.FAILED, Reason.DEAD_LETTER
+    return JobState.QUEUED, Reason.NONE

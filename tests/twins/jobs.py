@@ -31,10 +31,9 @@ from penstock.domain.jobs.job import (
     Submitted,
     TakenOver,
     Unended,
-    next_state,
     pause_of,
 )
-from tests.twins.job_rows import lost_end, overdue, stored
+from tests.twins.job_rows import lost_end, next_state, overdue, stored
 
 Flow = tuple[VersionId, TenantId]
 

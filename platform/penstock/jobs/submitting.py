@@ -20,6 +20,7 @@ from penstock.domain.errors import (
     Conflict,
     IdempotencyMismatch,
     InvalidField,
+    OverLimit,
     StoreUnavailable,
     UnknownModel,
     UnknownObject,
@@ -153,11 +154,15 @@ class Submitting:
         check_model(who, job.model, job.version)
         return _there(await self.store.replay(who.tenant, job.name, now, limits_of(who.plan), who.key))
 
-    async def replay_all(self, who: Principal, model: str) -> int:
+    async def replay_all(self, who: Principal, model: str, error: str) -> int:
         if model and not who.may_use(model):
             raise UnknownModel(f"the model {model!r} does not exist, or this key may not see it", param="model")
-        which = JobFilter(state=JobState.FAILED, model=Alias(model), usable=who.models)
-        return await self.store.replay_all(who.tenant, which, self.clock.now(), limits_of(who.plan), who.key)
+        which = JobFilter(state=JobState.FAILED, model=Alias(model), error=error, usable=who.models)
+        try:
+            return await self.store.replay_all(who.tenant, which, self.clock.now(), limits_of(who.plan), who.key)
+        except OverLimit as over:
+            says = f"{over.message}; none was queued: replay fewer, by model or error or each by its id"
+            raise type(over)(says, reason=over.reason) from over
 
     async def delete(self, who: Principal, name: str) -> None:
         job = _there(await self.store.delete(who.tenant, JobName(name), self.clock.now()))
