@@ -30,10 +30,9 @@ from penstock.domain.jobs.job import (
     Submitted,
     TakenOver,
     Unended,
-    next_state,
     pause_of,
 )
-from tests.twins.job_rows import stored
+from tests.twins.job_rows import next_state, stored
 
 Flow = tuple[VersionId, TenantId]
 

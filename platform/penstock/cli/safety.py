@@ -51,7 +51,7 @@ def push(source: Source) -> None:
 @as_caller
 def rollback(
     pack: Annotated[str, typer.Argument(help="Its name, for example secrets.")],
-    to: Annotated[int, typer.Option(min=0, help="The version; 0 for the one before the present.")] = 0,
+    to: Annotated[int, typer.Option(min=0, help="The version; 0 for the one below the present.")] = 0,
 ) -> None:
     """Filter with an earlier version of a pack again.
 

@@ -20,6 +20,7 @@ from penstock.domain.errors import (
     Conflict,
     IdempotencyMismatch,
     InvalidField,
+    OverLimit,
     StoreUnavailable,
     UnknownObject,
 )
@@ -148,9 +149,13 @@ class Submitting:
         limits = limits_of(who.plan)
         return _there(await self.store.replay(who.tenant, JobName(name), self.clock.now(), limits))
 
-    async def replay_all(self, who: Principal, model: str) -> int:
-        which = JobFilter(state=JobState.FAILED, model=Alias(model))
-        return await self.store.replay_all(who.tenant, which, self.clock.now(), limits_of(who.plan))
+    async def replay_all(self, who: Principal, model: str, error: str) -> int:
+        which = JobFilter(state=JobState.FAILED, model=Alias(model), error=error)
+        try:
+            return await self.store.replay_all(who.tenant, which, self.clock.now(), limits_of(who.plan))
+        except OverLimit as over:
+            says = f"{over.message}; none was queued: replay fewer, by model or error or each by its id"
+            raise type(over)(says, reason=over.reason) from over
 
     async def delete(self, who: Principal, name: str) -> None:
         job = _there(await self.store.delete(who.tenant, JobName(name), self.clock.now()))

@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from penstock.connectors.postgres.files import PostgresFiles
-from penstock.domain.jobs.file import DAY_S
+from penstock.domain.clock import DAY_S
 from penstock.domain.tenancy.tenant import FETCHED_S, Plan
 from penstock.gateway.deferred.files import MOST_UPLOADS
 from penstock.jobs.files import TenantFiles

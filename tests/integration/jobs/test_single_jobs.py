@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.support.samples.calls import VERSION
 
 pytestmark = pytest.mark.integration
 
+CLOSED = "00:00-00:01 UTC"
 SECRET_WORDS = "the caller's own words"
 CHAT = {"model": "toy", "messages": [{"role": "user", "content": SECRET_WORDS}], "max_tokens": 20}
 WISH: dict[str, Any] = {"api": "/v1/chat/completions", "request": CHAT}
@@ -199,17 +199,6 @@ async def test_a_start_in_the_past_is_now_and_one_before_the_deadline_waits(
     assert (await claimed(site)).name == late["id"]
 
 
-async def test_a_job_outside_its_plans_hours_says_so(database: Database, clock: ManualClock, tmp_path: Path) -> None:
-    """By itself and in lists, as long as it waits for nothing else."""
-    afternoon = datetime.fromtimestamp(clock.now(), tz=UTC).hour >= 12
-    plan = Plan(batch_hours=f"{'00:00-12:00' if afternoon else '12:00-24:00'} UTC")
-    site = DeferredGateway(database=database, folder=tmp_path, clock=clock, plan=plan)
-    job, later = await submitted(site), await submitted(site, not_before=clock.now() + 90.0)
-    listed = (await site.ask("GET", "/v1/jobs")).json()["data"]
-    assert [(one["id"], one["reason"]) for one in listed] == [(later["id"], "not_before"), (job["id"], "hours")]
-    assert (await site.ask("GET", f"/v1/jobs/{job['id']}")).json()["reason"] == "hours"
-
-
 KEY = {"idempotency-key": "order-17"}
 
 
@@ -294,6 +283,7 @@ async def test_a_dead_letter_is_replayed_with_all_of_its_attempts(site: Deferred
     assert (answer.status_code, answer.json()["state"], answer.json()["attempt"]) == (202, "queued", 0)
     await ended(site, JobState.FAILED, 500)
     assert (await site.ask("POST", "/v1/jobs/replay", {"model": "other"})).json()["jobs"] == 0
+    assert (await site.ask("POST", "/v1/jobs/replay", {"error": "worker_lost"})).json()["jobs"] == 0
     assert (await site.ask("POST", "/v1/jobs/replay", {"model": "toy"})).json()["jobs"] == 1
     assert (await site.ask("GET", path)).json()["state"] == "queued"
 
@@ -344,10 +334,11 @@ async def test_an_auditor_and_another_tenant_find_nothing(site: DeferredGateway)
 
 async def test_plan_limits_hold_and_every_end_gives_back(database: Database, tmp_path: Path) -> None:
     """Enqueued tokens and jobs are refused with the measure; a cancelled job makes room, and no file stays."""
-    plan = Plan(batch_enqueued_tokens=100, batch_jobs=3, job_deadline_s=600.0)
+    plan = Plan(batch_enqueued_tokens=100, batch_jobs=3, job_deadline_s=600.0, batch_hours=CLOSED)
     site = DeferredGateway(database=database, folder=tmp_path / "payloads", clock=ManualClock(), plan=plan)
     first = await submitted(site, deadline_s=86_400)
     assert first["deadline_at"] - first["created_at"] == 600
+    assert (await site.ask("GET", f"/v1/jobs/{first['id']}")).json()["reason"] == "hours"
     await submitted(site)
     answer = await site.ask("POST", "/v1/jobs", WISH)
     assert (answer.status_code, answer.json()["error"]["code"]) == (429, "token_limit_exceeded")
@@ -356,6 +347,11 @@ async def test_plan_limits_hold_and_every_end_gives_back(database: Database, tmp
     await submitted(site)
     huge = await site.ask("POST", "/v1/jobs", {**WISH, "request": {**CHAT, "max_tokens": 500}})
     assert (huge.status_code, huge.json()["error"]["code"]) == (429, "request_exceeds_limit")
+    for _ in range(3):
+        await ended(site, JobState.FAILED, 500)
+        await submitted(site)
+    refused = await site.ask("POST", "/v1/jobs/replay")
+    assert (refused.status_code, "each by its id" in refused.json()["error"]["message"]) == (429, True)
     await site.http.aclose()
 
 
@@ -370,6 +366,7 @@ async def test_a_store_that_is_away_is_a_503_with_the_time_to_wait(
     with monkeypatch.context() as broken:
         broken.setattr(type(site.store), "submit", away)
         answer = await site.ask("POST", "/v1/jobs", WISH, headers=KEY)
+        assert site.toy.seen.charged == [None], "no chat tier's error budget is spent by it"
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
     assert answer.headers["x-should-retry"] == "true"
     assert (await site.ask("POST", "/v1/jobs", WISH, headers=KEY)).status_code == 202

@@ -226,7 +226,7 @@ class NewPack(Strict):
 
 
 class PackChoice(Strict):
-    """The version of a pack to return to; null is the one before the present."""
+    """The version of a pack to return to; null is the one below the present."""
 
     version: int | None = None
 

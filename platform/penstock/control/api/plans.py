@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 
 from penstock.control.api.bodies import Changes
 from penstock.control.api.ports import TenancyStore
+from penstock.domain.clock import DAY_S
 from penstock.domain.errors import InvalidField
 from penstock.domain.jobs.batch import window_s, windows
 from penstock.domain.money import THOUSAND
 from penstock.domain.tenancy import batch_hours
 from penstock.domain.tenancy.audit import Act
-from penstock.domain.tenancy.budget import DAY_S
 from penstock.domain.tenancy.service_tiers import named
 from penstock.domain.tenancy.tenant import CAPS, FETCHED_S, MOST_RESERVED, Plan, Priority, ScopeId, ScopeKind, TierName
 

@@ -277,17 +277,6 @@ class Unended:
     batches: int = 0
 
 
-def next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:
-    """Return a running job's state after an attempt that did not deliver; ``Reason.NONE`` leaves the cause to the
-    caller.
-    """
-    if job.cancel_asked_at:
-        return JobState.CANCELLED, Reason.CALLER
-    if may_have_run and job.attempt >= job.max_attempts:
-        return JobState.FAILED, Reason.DEAD_LETTER
-    return JobState.QUEUED, Reason.NONE
-
-
 PAUSE_ALL = "all"
 """The scope of an operator's pause of all jobs."""
 MOST_REPLAYED = 1000

@@ -11,12 +11,11 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 
+from penstock.domain.clock import DAY_S
 from penstock.domain.ids import OrgId, TenantId
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy.ledger import LedgerReader, Span, Spent
 from penstock.domain.tenancy.tenant import KeyRing, Scope, ScopeId, ScopeKind
-
-DAY_S = 86_400
 
 
 class Period(StrEnum):

@@ -28,7 +28,7 @@ from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai import betas, head
 from penstock.gateway.openai.blame import blamed
 from penstock.gateway.openai.bounds import UNBOUNDED
-from penstock.gateway.openai.parse import GEO, Parsed
+from penstock.gateway.openai.parse import BACKGROUND, GEO, Parsed
 from penstock.gateway.openai.services import Serve, Services
 from penstock.gateway.records.making import Early
 from penstock.intake.held import HeldBytes
@@ -220,9 +220,15 @@ class RequestExchange(ABC):
             reply.finish()
             return
         claim = self._claim()
-        self._edge.observer.refused(error, self._request_id, claim, api=self._api if self._is_unseen else None)
+        charged = self._api if self._is_unseen and not self._is_later else None
+        self._edge.observer.refused(error, self._request_id, claim, api=charged)
         self._keep(error, claim)
         self._say(error)
+
+    @property
+    def _is_later(self) -> bool:
+        """It is a job: its attempts count, not its submit."""
+        return self._progress is not None and self._progress.call.request.body.get(BACKGROUND) is True
 
     @property
     def _is_unseen(self) -> bool:

@@ -16,11 +16,16 @@ insert into safety_floor (packs, who, put_at) values ($1::text[], $2, $3)
 select digest from safety_pack where id = $1 and version = $2
 
 -- name: before
--- The version that was served before the present one.
-select digest from safety_choice
-where id = $1 and digest <> (select digest from safety_choice where id = $1 order by number desc limit 1)
-order by number desc
+select digest from safety_pack
+where id = $1 and version < (
+    select version from safety_pack
+    where digest = (select digest from safety_choice where id = $1 order by number desc limit 1)
+)
+order by version desc
 limit 1
+
+-- name: newest
+select max(version) as version from safety_pack where id = $1
 
 -- name: packs
 select pack.digest, pack.id, pack.version, pack.pack, pack.created_at, pack.digest = current.digest as is_current
