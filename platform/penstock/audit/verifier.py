@@ -105,6 +105,8 @@ class Verifier:
 
     async def _walk(self, chain: StoredChain, rows: list[Stored], heads: list[Signed], report: Report) -> int:
         there, end = await chain.ends()
+        if not (end or rows or (await chain.waiting())[0]):
+            report.add(Kind.TRUNCATED, 0, "there are no acts at all, though setting up a database leaves some")
         left = [one.head.last for one in _moved(rows, heads, report) if one.head.last < there or not there]
         known = [one.head.last for one in heads if one.head.at < self.since]
         skipped = max([0, *left, *known])

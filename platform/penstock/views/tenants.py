@@ -105,7 +105,6 @@ def acts(found: Sequence[Record]) -> Listing:
 
 
 def verification(found: Record) -> list[str]:
-    """Return what was verified and what was found, one sentence a line."""
     files = f", {found['files']:,} shipped segments" if found["files"] else ""
     lines = [f"{found['links']:,} links up to link {found['last']:,}, {found['heads']:,} signed heads{files}."]
     if found["kept_elsewhere"] and not found["files"]:

@@ -114,6 +114,10 @@ TAMPERING: dict[str, tuple[list[str], set[str]]] = {
         {"deleted"},
     ),
     "a head is deleted": (['delete from audit_segment where "last" = 5'], {"deleted"}),
+    "all is deleted": (
+        ["delete from audit_link", "delete from audit_event", "delete from audit_segment"],
+        {"truncated"},
+    ),
     "a head is edited": (
         ["""update audit_segment set head = replace(head, '"region":"eu"', '"region":"us"') where "last" = 5"""],
         {"signature"},

@@ -1,7 +1,6 @@
 """Artifacts in a folder: ``blobs/<sha256>``, ``signatures/<digest>``, ``bills/<digest>``.
 
-Implements ``ArtifactSource`` of the worker, ``ArtifactStore`` of packing and ``BlobSource`` of the gateway. A blob is
-stored whole or not at all: written to a temporary file, hashed meanwhile, then renamed.
+A blob is stored whole or not at all: written to a temporary file, hashed meanwhile, then renamed.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """Budgets: limits on spend per calendar day or month (UTC), and the spend so far.
 
-Windows follow the calendar, so that invoice and budget agree. A request counts in the window of its opening, also if it
-ends in the next one.
+A request counts in the window of its opening, also if it ends in the next one.
 """
 
 from collections import Counter

@@ -81,8 +81,6 @@ NO_MODEL = Alias("")
 
 
 class Role(StrEnum):
-    """A key's permissions."""
-
     INFER = "infer"
     ADMIN = "admin"
     """Of the operators: everything. Of another tenant: reads like an auditor, and makes and ends keys of its own."""
@@ -233,8 +231,6 @@ DEFAULT_ORG = OrgId("default")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """One customer of the platform."""
-
     id: TenantId
     name: str
     plan: Plan = field(default_factory=Plan)
@@ -263,8 +259,6 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRing:
-    """At one moment, for gateways to identify callers."""
-
     keys: tuple[ApiKey, ...] = ()
     tenants: tuple[Tenant, ...] = ()
     orgs: tuple[Org, ...] = ()

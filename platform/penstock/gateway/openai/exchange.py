@@ -72,7 +72,7 @@ class RequestExchange(ABC):
         """With a status before the first byte, in band after it."""
 
     def _known(self, who: Principal) -> None:  # noqa: B027  most wires have nothing to do then
-        """Called after the key was found valid."""
+        ...
 
     # -- the way ---------------------------------------------------------------------------
 
@@ -189,7 +189,6 @@ class RequestExchange(ABC):
         return head.deadline_s(self._headers)
 
     def _told(self) -> Headers:
-        """Time by stage, and version if known."""
         stages = [f"{stage};dur={seconds * 1e3:.3f}" for stage, seconds in self._timings.seconds.items()]
         told = [(b"server-timing", ", ".join(stages).encode())] if stages else []
         if self._progress is not None and (version := self._progress.call.version) is not None:
@@ -232,7 +231,6 @@ class RequestExchange(ABC):
 
     @property
     def _is_unseen(self) -> bool:
-        """The pipeline has not recorded the request."""
         return self._progress is None or self._progress.answer is None
 
     def _claim(self) -> Claim:

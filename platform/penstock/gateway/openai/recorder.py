@@ -57,7 +57,6 @@ class AnswerRecorder:
         return self._left_bytes >= 0 and not self._task.done()
 
     async def close(self, *, keeps: bool) -> None:
-        """Free the key if the record is not kept."""
         if keeps:
             self._put(Piece(is_end=True))
         else:
