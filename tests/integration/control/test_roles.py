@@ -50,10 +50,7 @@ WORK = {
         "webhooks": "alone create of_tenant one change rotate delete test deliveries replay end_due",
     },
     RUNNER: {
-        "jobs": "",
-        "runners": "",
-        "files": "",
-        "retention": "",
+        **dict.fromkeys(("jobs", "runners", "files", "retention"), ""),
         "deletions": "open inputs batch_files unattributed found stop_jobs stop_batches stop_lines forget_pauses files "
         "forget_files lines forget_lines forget_batches jobs forget_jobs responses forget_responses swept",
         "webhooks": "take_over waiting claim reseal hold end learn end_due disabled give_back forget",
