@@ -110,6 +110,21 @@ async def test_replay_runs_a_failed_job_again(world: World) -> None:
     assert [(one.name, one.epoch) for one in claimed] == [("job_1", 3), ("job_2", 1)]
 
 
+async def test_a_replay_is_a_new_submit_that_keeps_a_start_still_ahead(world: World) -> None:
+    """Its time counts from now; a start that has come, or that an attempt's backoff left behind, is forgotten."""
+    runner = await world.runner()
+    await world.store.submit(new("ahead", not_before=50.0, deadline_at=100.0), FREE)
+    await world.store.cancel(ACME, JobName("ahead"), 1.0)
+    await world.store.submit(new("failed", max_attempts=1, deadline_at=100.0), FREE)
+    (job,) = await world.store.claim(runner, quota(2), 2.0)
+    await world.store.put_back([back(job)])
+    again = [await world.store.replay(ACME, JobName(name), 30.0, FREE) for name in ("ahead", "failed")]
+    told = [(one.created_at, one.not_before, one.deadline_at, one.reason) for one in again if one]
+    assert told == [(30.0, 50.0, 130.0, Reason.NOT_BEFORE), (30.0, 0.0, 130.0, Reason.NONE)]
+    assert [one.name for one in await world.store.claim(runner, quota(2), 49.0)] == ["failed"]
+    assert [one.name for one in await world.store.claim(runner, quota(2), 51.0)] == ["ahead"]
+
+
 async def test_replay_by_filter_takes_what_failed_so(world: World) -> None:
     """Only failed jobs of the tenant that match; without a tenant, of all."""
     runner = await world.runner()

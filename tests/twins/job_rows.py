@@ -1,4 +1,4 @@
-"""A submitted job as the stores hold it at first."""
+"""A job as the stores hold it: at first, and after an attempt that did not deliver."""
 
 from dataclasses import fields
 
@@ -31,3 +31,12 @@ def stored(job: NewJob | Job, number: JobId) -> Job:
         prompt_tokens=0,
         output_tokens=0,
     )
+
+
+def next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:
+    """Return a running job's state after an attempt that did not deliver."""
+    if job.cancel_asked_at:
+        return JobState.CANCELLED, Reason.CALLER
+    if may_have_run and job.attempt >= job.max_attempts:
+        return JobState.FAILED, Reason.DEAD_LETTER
+    return JobState.QUEUED, Reason.NONE

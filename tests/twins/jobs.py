@@ -19,6 +19,7 @@ from penstock.domain.jobs.job import (
     EnqueueLimits,
     Job,
     JobFilter,
+    JobKind,
     JobState,
     NewJob,
     PutBack,
@@ -28,10 +29,10 @@ from penstock.domain.jobs.job import (
     StopReason,
     Submitted,
     TakenOver,
-    next_state,
+    Unended,
     pause_of,
 )
-from tests.twins.job_rows import stored
+from tests.twins.job_rows import next_state, stored
 
 Flow = tuple[VersionId, TenantId]
 
@@ -206,6 +207,9 @@ class MemoryJobs:
             due_at=min((job.deadline_at for job in ready), default=0.0),
         )
 
+    async def unended(self) -> Unended:
+        return Unended(requests=sum(1 for _ in self._open_ones()))
+
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         found = [job for job in self._jobs.values() if 0 < job.expires_at <= now]
         return tuple(sorted(found, key=lambda job: job.expires_at)[:limit])
@@ -260,10 +264,7 @@ class MemoryJobs:
 
     def _open(self, job: Job, now: float) -> None:
         self._jobs[job.id] = job
-        if job.not_before > now:
-            self._waiting.add(job.id)
-        else:
-            self._waiting.discard(job.id)
+        (self._waiting.add if job.not_before > now else self._waiting.discard)(job.id)
         flow = (job.version, job.tenant)
         if flow not in self._active:
             peers = [served for (version, _), served in self._served.items() if version == job.version]
@@ -344,8 +345,7 @@ class MemoryJobs:
             if not end.may_have_run:
                 self._refund(job, -job.cost_tokens)
             not_before = min(end.not_before, job.deadline_at)
-            again = replace(job, state=state, reason=end.reason, not_before=not_before, started_at=0.0)
-            self._open(again, end.at)
+            self._open(replace(job, state=state, reason=end.reason, not_before=not_before, started_at=0.0), end.at)
         else:
             self._end(job, state, reason, end.at)
         return state
@@ -369,16 +369,14 @@ class MemoryJobs:
 
     def _replay(self, tenant: TenantId | None, jobs: Sequence[Job], now: float, limits: EnqueueLimits) -> None:
         for job in jobs:
-            if job.batch or job.state not in (JobState.FAILED, JobState.CANCELLED):
+            if job.kind is not JobKind.JOB or job.state not in (JobState.FAILED, JobState.CANCELLED):
                 raise Conflict("only a single job that failed or was cancelled runs again")
         if tenant is not None:
             self._check(tenant, jobs, limits)
         for job in jobs:
-            fresh = stored(job, job.id)
-            deadline_at = now + job.deadline_at - job.created_at
-            self._open(
-                replace(fresh, epoch=job.epoch + 1, created_at=now, not_before=now, deadline_at=deadline_at), now
-            )
+            reason, begin = (Reason.NOT_BEFORE, job.not_before) if job.not_before > now else (Reason.NONE, 0.0)
+            again = replace(stored(job, job.id), epoch=job.epoch + 1, reason=reason, created_at=now, not_before=begin)
+            self._open(replace(again, deadline_at=now + job.deadline_at - job.created_at), now)
 
     def _why(self, job: Job, now: float) -> StopReason | None:
         if job.cancel_asked_at:

@@ -113,7 +113,7 @@ def as_json(recording: Recording) -> str:
 
 
 def of_json(text: str) -> Recording:
-    """Parse a recording; raise ``ValueError`` if the JSON is none."""
+    """Raises ``ValueError`` if the JSON is none."""
     try:
         told = json.loads(text)
         return Recording(

@@ -27,7 +27,7 @@ from penstock.domain.jobs.file import (
 )
 from penstock.domain.jobs.ids import FileId
 from penstock.domain.jobs.payload import PayloadStore, PayloadWriter
-from penstock.domain.tenancy.tenant import Principal
+from penstock.domain.tenancy.tenant import FETCHED_S, Principal
 from penstock.gateway.deferred.files import MOST_FORM_BYTES, FileWish
 
 ALIVE_S = 120.0
@@ -57,6 +57,10 @@ class FileStore(Protocol):
     async def page(self, tenant: TenantId, wanted: FilePage, now: float) -> tuple[StoredFile, ...]: ...
 
     async def delete(self, tenant: TenantId, file: FileId, now: float) -> None: ...
+
+    async def expire(self, tenant: TenantId, file: FileId, at: float) -> None:
+        """Let a file expire at this time, unless it does earlier."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +103,11 @@ class TenantFiles:
         found = await self.store.page(who.tenant, replace(wanted, limit=wanted.limit + 1), self.clock.now())
         return found[: wanted.limit], len(found) > wanted.limit
 
-    def content(self, file: StoredFile) -> AsyncIterator[bytes]:
-        return self.payloads.read(file.tenant, file.object)
+    async def content(self, who: Principal, file: StoredFile) -> AsyncIterator[bytes]:
+        async for piece in self.payloads.read(file.tenant, file.object):
+            yield piece
+        if who.plan.zero_retention and file.purpose is FilePurpose.BATCH_OUTPUT:
+            await self.store.expire(file.tenant, file.id, self.clock.now() + FETCHED_S)
 
     async def delete(self, who: Principal, file: str) -> None:
         await self.store.delete(who.tenant, FileId(file), self.clock.now())
@@ -145,7 +152,7 @@ class _Upload:
             name=wish.name,
             purpose=wish.purpose,
             size_bytes=size,
-            expires_at=expiry(self._file.created_at, wish.expires_after_s, plan.keep_s),
+            expires_at=expiry(self._file.created_at, wish.expires_after_s, plan.files_kept_s),
             state=FileState.READY,
             fingerprint=self._digest.fingerprint(wish),
         )

@@ -31,6 +31,7 @@ def as_batch(holder: Principal) -> Principal:
         plan=replace(_without_rates(holder.plan), priority=Priority.BATCH),
         scopes=tuple(scope for scope in scopes if scope.plan.draws),
         tier=tier_of(holder.plan),
+        is_job=True,
         answers_only=True,
     )
 

@@ -33,9 +33,10 @@ from penstock.domain.jobs.job import (
     Stop,
     StopReason,
     Submitted,
+    Unended,
 )
 from penstock.domain.jobs.payload import Extent
-from penstock.domain.money import FREE
+from penstock.domain.money import MicroUsd
 from penstock.domain.serving.request import Api
 
 _SQL = load("jobs")
@@ -198,6 +199,10 @@ class PostgresJobs:
         row = await self._database.row(_SQL["shape"])
         return QueueShape(**dict(row)) if row is not None else QueueShape()
 
+    async def unended(self) -> Unended:
+        row = await self._database.row(_SQL["unended"])
+        return Unended(**dict(row)) if row is not None else Unended()
+
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         return tuple(map(_job, await self._database.rows(_SQL["expired"], now, limit)))
 
@@ -223,9 +228,17 @@ class PostgresJobs:
 
 
 async def _bill(session: Session, ends: Sequence[End] | Sequence[PutBack], held: Collection[JobId]) -> None:
-    """Append the attempts' ledger rows; what came too late is free."""
-    rows = [(end.id in held, end.row) for end in ends if end.row is not None]
-    await append(session, [row if is_held else replace(row, cost=FREE) for is_held, row in rows])
+    """Append the attempts' ledger rows: what came too late is free, and of what a job's earlier attempts told and paid
+    no more is paid than is beyond.
+    """
+    rows = [(end, end.row) for end in ends if end.row is not None]
+    later = [end for end, row in rows if end.id in held and end.epoch > 1 and row.cost]
+    paid: dict[JobId, int] = {}
+    if later:
+        found = await session.rows(_SQL["paid"], [end.id for end in later], [end.epoch for end in later])
+        paid = {row["id"]: row["paid"] for row in found}
+    costs = [max(0, row.cost - paid.get(end.id, 0)) if end.id in held else 0 for end, row in rows]
+    await append(session, [replace(row, cost=MicroUsd(cost)) for (_, row), cost in zip(rows, costs, strict=True)])
 
 
 async def enqueue(session: Session, tenant: TenantId, jobs: Iterable[NewJob], limits: EnqueueLimits) -> None:

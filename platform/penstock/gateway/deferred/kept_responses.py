@@ -61,7 +61,7 @@ class KeptResponses:
 
     async def serve(self, progress: Progress, reply: Reply) -> None:
         call, asked = progress.call, progress.call.request.body
-        previous, keeps = asked.get(PREVIOUS), asked.get(STORE) is not False
+        previous, keeps = asked.get(PREVIOUS), asked.get(STORE) is not False and not call.principal.plan.zero_retention
         progress.call = replace(call, request=await self.turns.joined(call))
         tail = TailReply(reply, is_stream=call.request.stream)
         way: Reply = tail if keeps else reply

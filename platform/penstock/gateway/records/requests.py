@@ -71,7 +71,7 @@ class RequestLedger:
         if call.copy is not None:
             self._copied(call, answer, model)
             return
-        if call.principal.answers_only and answer.outcome in _ASKED_AGAIN:
+        if call.principal.is_job and answer.outcome in _ASKED_AGAIN:
             return  # it never ran: the attempt that does is the request
         tier = call.principal.tier.slo or (version.tier if version else _TIERS.get(call.request.api, Tier.CHAT))
         tenant = self._tenants.of(call.principal.tenant, self._dropped)

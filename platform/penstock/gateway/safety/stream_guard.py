@@ -218,6 +218,7 @@ class StreamGuard(PassedReply):
 
     def _at_bound(self) -> None:
         self._bound = self._hold.side
+        self._judgement.met_bound(min((part.start for part in self._queue[0].parts), default=0))
         if self._hold.side is AtBound.BLOCK:
             self._end()
             return

@@ -1,12 +1,15 @@
 """Stored responses over HTTP, at two gateways with one store."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
 
+from penstock.domain.ids import TenantId
 from penstock.domain.jobs.job import JobState
+from penstock.domain.tenancy.tenant import FETCHED_S, Plan
 from penstock.gateway.deferred.kept_responses import KeepOutcome
 from tests.support.gateways.stored import OTHER_SECRET, Item, Site, events
 
@@ -267,3 +270,36 @@ async def test_a_count_has_the_stored_turns(site: Site) -> None:
     given = site.toy.seen.calls[-1].request.body["input"]
     assert isinstance(given, list)
     assert len(given) == 3
+
+
+@pytest.fixture
+def forgetful(site: Site) -> Site:
+    """Return a site of which the tenant has no retention."""
+    tenants = tuple(replace(one, plan=Plan(zero_retention=True)) for one in site.ring.tenants)
+    site.ring = replace(site.ring, tenants=tenants)
+    return site
+
+
+async def test_without_retention_no_answer_is_stored(forgetful: Site) -> None:
+    """As if each request had said so."""
+    async with forgetful.gateway() as http:
+        made = await create(http, store=True)
+        await forgetful.settled()
+        assert (made.status_code, (await http.get(f"/v1/responses/{made.json()['id']}")).status_code) == (OK, GONE)
+
+
+async def test_without_retention_a_background_response_goes_after_its_fetch(forgetful: Site) -> None:
+    """A look while it waits changes nothing; the look at its end gives it another minute."""
+    async with forgetful.gateway() as http:
+        response = (await create(http, background=True)).json()["id"]
+        await http.get(f"/v1/responses/{response}")
+        kept = await forgetful.rows.find(TenantId("acme"), response)
+        assert kept is not None
+        assert kept.expires_at > forgetful.clock.now() + 3600
+        job, reply = await forgetful.begin(response)
+        reply.write(events(job.request, "Hello"))
+        await forgetful.end(job, await reply.close())
+        assert (await http.get(f"/v1/responses/{response}")).json()["status"] == "completed"
+        kept = await forgetful.rows.find(TenantId("acme"), response)
+    assert kept is not None
+    assert kept.expires_at <= forgetful.clock.now() + FETCHED_S

@@ -80,7 +80,7 @@ def test_a_job_that_goes_back_is_no_request_yet(log: io.StringIO, clock: ManualC
     ledger = RequestLedger(metrics, clock.monotonic)
     before = metrics.exposition().decode().splitlines()
     call = calls.call(stream=True)
-    call = replace(call, principal=replace(call.principal, answers_only=True))
+    call = replace(call, principal=replace(call.principal, is_job=True))
     ledger.record(call, replace(OK, outcome=outcome))
     changed = [line for line in metrics.exposition().decode().splitlines() if line not in before]
     assert bool(changed) is (outcome is Outcome.ENGINE_ERROR)

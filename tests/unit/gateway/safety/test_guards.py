@@ -182,6 +182,8 @@ async def test_the_packs_side_wins_at_a_bound(side: AtBound, shown: str) -> None
         answered.guard.write(event({"content": part}))
     assert answered.said() == shown
     assert (answered.error is None) == (side is AtBound.RELEASE)
+    (told,) = answered.matches
+    assert (told.applied.pack, told.applied.rule.name, told.action is Action.BLOCK) == ("own@1", "hold", not shown)
 
 
 def responses(parts: Sequence[str]) -> list[bytes]:
