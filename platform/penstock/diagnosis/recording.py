@@ -23,6 +23,7 @@ METRICS = (
     names.STAGE_SECONDS,
     names.REQUEST_SECONDS,
     names.TTFT_SECONDS,
+    names.VISIBLE_TTFT_SECONDS,
     names.ITL_SECONDS,
     names.PROMPT_TOKENS,
     names.CACHED_TOKENS,

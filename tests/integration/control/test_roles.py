@@ -44,14 +44,15 @@ WORK = {
         "arms": "tell ask",
         "jobs": "submit submitted alone enqueued find page_newest page_oldest page_of_all attempts cancel cancel_batch "
         "replay to_replay delete pause resume paused tally lines",
-        "files": "alone used begin touch free_key finish keyed find newest oldest lock user delete abandon",
+        "files": "alone used begin touch free_key finish keyed find newest oldest lock user delete abandon expire",
+        "deletions": "unanswered answers",
+        "stored_responses": "add find delete expire events newest",
         "webhooks": "alone create of_tenant one change rotate delete test deliveries replay end_due",
     },
     RUNNER: {
-        "jobs": "",
-        "runners": "",
-        "files": "",
-        "retention": "",
+        **dict.fromkeys(("jobs", "runners", "files", "retention"), ""),
+        "deletions": "open inputs batch_files unattributed found stop_jobs stop_batches stop_lines forget_pauses files "
+        "forget_files lines forget_lines forget_batches jobs forget_jobs responses forget_responses swept",
         "webhooks": "take_over waiting claim reseal hold end learn end_due disabled give_back forget",
         "sources": "",
         "ledger": "append spent_in forgive",
@@ -63,6 +64,7 @@ WORK = {
         "registry": "",
         "tables": "",
         "tenancy": "",
+        "deletions": "same shred add find newest unsigned end",
         "platform": "",
         "audit": "note newest",
         "safety": "lock add_pack choose put_floor version before packs floor events counts served forget",

@@ -18,6 +18,7 @@ from penstock.domain.jobs.errors import StorageFull
 from penstock.domain.serving.auto import Auto, Rule
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan, Principal, Role
+from penstock.gateway.app import anthropic_models
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.openapi import document
 from penstock.gateway.app.routes import visible
@@ -67,6 +68,13 @@ async def test_models_are_listed_by_alias_and_by_version() -> None:
     data = {card["id"]: card for card in (await ask("/v1/models")).json()["data"]}
     assert list(data) == ["toy", "toy@old", NEW.id]
     assert (data["toy"]["version"], data["toy"]["ready_workers"], data["toy@old"]["ready_workers"]) == (NEW.id, 1, 0)
+
+
+def test_training_use_is_told_with_each_model() -> None:
+    """Off in a plan that does not say so, and as the caller's own plan says; in Anthropic's form, too."""
+    told = {plan: visible(TABLE, replace(caller(), plan=plan)) for plan in (Plan(), Plan(training_use=True))}
+    assert [{card["training_use"] for card in cards.values()} for cards in told.values()] == [{"no"}, {"yes"}]
+    assert anthropic_models.info(told[Plan()]["toy"])["training_use"] == "no"
 
 
 async def test_a_name_that_stands_for_rules_is_listed() -> None:

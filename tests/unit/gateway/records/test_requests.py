@@ -52,6 +52,7 @@ def test_a_finished_stream_is_counted_once_in_every_metric(log: io.StringIO, clo
     assert 'penstock_tier_streams_total{outcome="ok",tier="chat"} 1.0' in told
     assert 'penstock_output_tokens_total{model="toy",tenant="acme"} 3.0' in told
     assert 'penstock_ttft_seconds_sum{model="toy",tier="chat"} 0.2' in told
+    assert 'penstock_visible_ttft_seconds_sum{model="toy",tier="chat"} 0.2' in told
     assert 'penstock_itl_seconds_count{model="toy",tier="chat"} 3.0' in told
     assert 'penstock_stage_seconds_sum{model="toy",stage="queue"} 0.5' in told
     assert 'penstock_billed_dollars_total{model="toy",tenant="acme"} 1e-06' in told

@@ -35,7 +35,8 @@ class Answered:
     def __init__(self, api: Api, compiled: Compiled = COMPILED, *, is_stream: bool = True, n: int = 1) -> None:
         request = stream_request(api=api)
         request = replace(request, stream=is_stream, include_usage=True, body={**request.body, "n": n})
-        came = Call(request=request, principal=principal(), timings=Timings(lambda: 0.0, 0.0))
+        self.timings = Timings(lambda: 0.0, 0.0)
+        came = Call(request=request, principal=principal(), timings=self.timings)
         lease = Lease(opened_at=0.0, deadline_at=5.0, delivered=3)
         lease.end_early = self._ended
         call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, DUE, lease)
