@@ -51,7 +51,7 @@ FAULTS: Mapping[Stage, Faults] = {
     Stage.ADMISSION: Faults(
         codes=(
             "rate_limit_exceeded", "request_exceeds_limit", "token_limit_exceeded", "budget_exceeded",
-            "request_exceeds_engine",
+            "request_exceeds_engine", "file_limit_exceeded",
             "store_unavailable", "content_filter",
         )
     ),

@@ -259,3 +259,16 @@ async def test_a_lost_attempt_that_told_nothing_is_free(database: Database) -> N
         await world.lose(runner, now)
     told = await database.rows("select cost, output_tokens from ledger order by request")
     assert list(map(tuple, told)) == [(50, 50), (0, 0)]
+
+
+@pytest.mark.integration
+async def test_a_deleted_response_frees_its_idempotency_key(database: Database) -> None:
+    """Also while its job still runs: a repeated submit makes a new response."""
+    clock = ManualClock()
+    rows, jobs = PostgresStoredResponses(database, clock), PostgresJobs(database)
+    await rows.add(stored(ONE, clock))
+    await jobs.submit(replace(job_of(ONE, clock), idempotency="k"), EnqueueLimits())
+    await database.rows(HELD, ONE, 1)
+    assert await jobs.keyed(ACME, "k") is not None
+    await rows.delete(ACME, ONE)
+    assert await jobs.keyed(ACME, "k") is None

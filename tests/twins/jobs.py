@@ -6,11 +6,12 @@ from dataclasses import replace
 from itertools import count
 
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
-from penstock.domain.ids import Alias, KeyId, RequestId, TenantId, VersionId
+from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
 from penstock.domain.jobs.errors import OverEnqueued
 from penstock.domain.jobs.ids import NO_BATCH, BatchId, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     MOST_REPLAYED,
+    NO_KEY,
     PAUSE_ALL,
     Attempt,
     ClaimQuota,
@@ -32,7 +33,7 @@ from penstock.domain.jobs.job import (
     Unended,
     pause_of,
 )
-from tests.twins.job_rows import next_state, stored
+from tests.twins.job_rows import lost_end, next_state, overdue, stored
 
 Flow = tuple[VersionId, TenantId]
 
@@ -117,17 +118,22 @@ class MemoryJobs:
             self._cancel(self._jobs[job.id], now)
         return await self.find(tenant, name, now)
 
-    async def replay(self, tenant: TenantId, name: JobName, now: float, limits: EnqueueLimits) -> Job | None:
+    async def replay(
+        self, tenant: TenantId, name: JobName, now: float, limits: EnqueueLimits, by: KeyId = NO_KEY
+    ) -> Job | None:
         job = await self.find(tenant, name, now)
         if job is None:
             return None
-        self._replay(tenant, [job], now, limits)
+        self._replay(tenant, [job], (now, by), limits)
         return self._jobs[job.id]
 
-    async def replay_all(self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
+    async def replay_all(
+        self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits, by: KeyId = NO_KEY
+    ) -> int:
         wanted = replace(which, state=which.state or JobState.FAILED)
-        jobs = [job for job in self._matching(tenant, wanted) if job.expires_at > now][:MOST_REPLAYED]
-        self._replay(tenant, jobs, now, limits)
+        usable = [job for job in self._matching(tenant, wanted) if not which.usable or job.model in which.usable]
+        jobs = [job for job in usable if job.expires_at > now][:MOST_REPLAYED]
+        self._replay(tenant, jobs, (now, by), limits)
         return len(jobs)
 
     async def delete(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
@@ -137,6 +143,7 @@ class MemoryJobs:
         if job.state.is_open:
             raise Conflict("the job has not ended: cancel it first")
         self._jobs[job.id] = replace(job, expires_at=now)
+        self._keys = {key: one for key, one in self._keys.items() if one != job.id}
         return self._jobs[job.id]
 
     async def cancel_batch(self, batch: BatchId, now: float) -> int:
@@ -185,17 +192,9 @@ class MemoryJobs:
         self._promote(now)
         ended = 0
         for job in list(self._open_ones()):
-            if job.state is JobState.RUNNING:
-                is_over = 0 < job.cancel_asked_at < now - 20 or job.deadline_at < now - 10
-                state = JobState.CANCELLED if job.cancel_asked_at else JobState.FAILED
-                reason = Reason.CALLER if job.cancel_asked_at else Reason.DEADLINE
-            else:
-                is_over = job.key in self.revoked or job.deadline_at <= now
-                state = JobState.CANCELLED if job.key in self.revoked else JobState.FAILED
-                reason = Reason.KEY_REVOKED if job.key in self.revoked else Reason.DEADLINE
-            if is_over:
+            if (over := overdue(job, now, is_revoked=job.key in self.revoked)) is not None:
                 epoch = job.epoch + (job.state is JobState.RUNNING)
-                self._end(replace(job, epoch=epoch), state, reason, now)
+                self._end(replace(job, epoch=epoch), *over, now)
                 ended += 1
         return ended
 
@@ -221,14 +220,7 @@ class MemoryJobs:
         """Take over what a runner held, as the others do once it is dead."""
         self.runners.discard(runner)
         lost = [job for job in self._jobs.values() if job.state is JobState.RUNNING and job.runner == runner]
-        ends = [
-            PutBack(
-                id=job.id, epoch=job.epoch, at=now, not_before=0.0, reason=Reason.RUNNER_LOST, may_have_run=True,
-                error="runner_lost", request=RequestId(f"{job.name}-{job.epoch}"),
-            )
-            for job in lost
-        ]  # fmt: skip
-        ended = Counter(map(self._put_back, ends))
+        ended = Counter(self._put_back(lost_end(job, now)) for job in lost)
         return TakenOver(
             runners=(runner,),
             requeued=ended[JobState.QUEUED],
@@ -367,7 +359,10 @@ class MemoryJobs:
         else:
             self._jobs[job.id] = asked
 
-    def _replay(self, tenant: TenantId | None, jobs: Sequence[Job], now: float, limits: EnqueueLimits) -> None:
+    def _replay(
+        self, tenant: TenantId | None, jobs: Sequence[Job], as_of: tuple[float, KeyId], limits: EnqueueLimits
+    ) -> None:
+        now, by = as_of
         for job in jobs:
             if job.kind is not JobKind.JOB or job.state not in (JobState.FAILED, JobState.CANCELLED):
                 raise Conflict("only a single job that failed or was cancelled runs again")
@@ -375,7 +370,14 @@ class MemoryJobs:
             self._check(tenant, jobs, limits)
         for job in jobs:
             reason, begin = (Reason.NOT_BEFORE, job.not_before) if job.not_before > now else (Reason.NONE, 0.0)
-            again = replace(stored(job, job.id), epoch=job.epoch + 1, reason=reason, created_at=now, not_before=begin)
+            again = replace(
+                stored(job, job.id),
+                key=by or job.key,
+                epoch=job.epoch + 1,
+                reason=reason,
+                created_at=now,
+                not_before=begin,
+            )
             self._open(replace(again, deadline_at=now + job.deadline_at - job.created_at), now)
 
     def _why(self, job: Job, now: float) -> StopReason | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import Conflict, IdempotencyMismatch
+from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownObject
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.file import (
     RANDOM_BYTES,
@@ -28,6 +28,7 @@ from penstock.domain.jobs.file import (
 from penstock.domain.jobs.ids import FileId
 from penstock.domain.jobs.payload import PayloadStore, PayloadWriter
 from penstock.domain.tenancy.tenant import FETCHED_S, Principal
+from penstock.gateway.deferred import shapes
 from penstock.gateway.deferred.files import MOST_FORM_BYTES, FileWish
 
 ALIVE_S = 120.0
@@ -100,6 +101,11 @@ class TenantFiles:
         return await self.store.find(who.tenant, FileId(file), self.clock.now())
 
     async def page(self, who: Principal, wanted: FilePage) -> tuple[tuple[StoredFile, ...], bool]:
+        if wanted.after:
+            try:
+                await self.find(who, wanted.after)
+            except UnknownObject:
+                raise shapes.unlisted() from None
         found = await self.store.page(who.tenant, replace(wanted, limit=wanted.limit + 1), self.clock.now())
         return found[: wanted.limit], len(found) > wanted.limit
 

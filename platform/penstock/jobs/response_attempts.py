@@ -28,7 +28,7 @@ KEEP_EVERY_S, KEEP_LATER_S, FIRST_PIECES = 0.2, 1.0, 50
 """Seconds between two pieces, each one object and one row: the first fifty, ten seconds of an answer, come quickly."""
 TRIES, AGAIN_S = 10, 1.0
 """A store that is away gets a piece again for some seconds, as long as its restart takes; then the attempt fails."""
-_OWN = ("id", "created_at", "background", "previous_response_id", "store")
+_OWN = ("id", "created_at", "background", "previous_response_id", "store", *response_bodies.ALIKE)
 
 
 class AttemptRows(ResponseStore, Protocol):

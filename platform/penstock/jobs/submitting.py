@@ -22,6 +22,7 @@ from penstock.domain.errors import (
     InvalidField,
     OverLimit,
     StoreUnavailable,
+    UnknownModel,
     UnknownObject,
 )
 from penstock.domain.ids import Alias
@@ -35,6 +36,7 @@ from penstock.gateway.deferred.jobs import PREFIX, JobAnswer, JobQuery, JobReque
 from penstock.jobs import hours
 from penstock.jobs.accepting import Accepting, inside
 from penstock.jobs.ports import JobIntake
+from penstock.jobs.principal import check_model
 
 REQUEST = "request"
 _SORTED = msgspec.json.Encoder(order="deterministic")
@@ -58,6 +60,7 @@ class Submitting:
     async def submit(self, who: Principal, wish: JobRequest) -> tuple[Job, bool]:
         key, body = _idempotency(wish), _fingerprint(wish)
         if key and (earlier := await self.store.keyed(who.tenant, key)) is not None:
+            check_model(who, earlier.model, earlier.version)
             if earlier.fingerprint != body:
                 raise IdempotencyMismatch(param="idempotency-key")
             return earlier, True
@@ -146,13 +149,17 @@ class Submitting:
         return job
 
     async def replay(self, who: Principal, name: str) -> Job:
-        limits = limits_of(who.plan)
-        return _there(await self.store.replay(who.tenant, JobName(name), self.clock.now(), limits))
+        now = self.clock.now()
+        job = _there(await self.store.find(who.tenant, JobName(name), now))
+        check_model(who, job.model, job.version)
+        return _there(await self.store.replay(who.tenant, job.name, now, limits_of(who.plan), who.key))
 
     async def replay_all(self, who: Principal, model: str, error: str) -> int:
-        which = JobFilter(state=JobState.FAILED, model=Alias(model), error=error)
+        if model and not who.may_use(model):
+            raise UnknownModel(f"the model {model!r} does not exist, or this key may not see it", param="model")
+        which = JobFilter(state=JobState.FAILED, model=Alias(model), error=error, usable=who.models)
         try:
-            return await self.store.replay_all(who.tenant, which, self.clock.now(), limits_of(who.plan))
+            return await self.store.replay_all(who.tenant, which, self.clock.now(), limits_of(who.plan), who.key)
         except OverLimit as over:
             says = f"{over.message}; none was queued: replay fewer, by model or error or each by its id"
             raise type(over)(says, reason=over.reason) from over

@@ -156,6 +156,8 @@ async def test_what_waits_is_counted_as_an_upper_bound(site: DeferredGateway) ->
         ({"deadline_s": -90}, "deadline_s"),
         ({"deadline_s": 3e6}, "deadline_s"),
         ({"deadline_s": "1h"}, "deadline_s"),
+        ({"deadline_s": 1e-9}, "deadline_s"),
+        ({"not_before": -1e308}, "not_before"),
         ({"not_before": 1_800_000_061.0, "deadline_s": 60}, "not_before"),
         ({"not_before": 1_900_000_000.0}, "not_before"),
         ({"metadata": {f"k{number}": "v" for number in range(17)}}, "metadata"),
@@ -164,6 +166,7 @@ async def test_what_waits_is_counted_as_an_upper_bound(site: DeferredGateway) ->
         ({"priority": "high"}, "priority"),
         ({"idempotency_key": "x"}, "idempotency_key"),
         ({"api": "/v1/responses", "request": {"model": "toy", "input": "x", "background": True}}, "request.background"),
+        ({"api": "/v1/responses", "request": {"model": "toy", "input": "x", "store": True}}, "request.store"),
         ({"api": "/v1/embeddings", "request": {"model": "toy", "input": "x"}}, "request.model"),
     ],
 )

@@ -17,6 +17,7 @@ from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.domain.tenancy.tenant import NO_MODEL
 
 NO_REQUEST = RequestId("")
+NO_KEY = KeyId("")
 
 
 class JobKind(StrEnum):
@@ -246,6 +247,8 @@ class JobFilter:
     reason: Reason | None = None
     model: Alias = NO_MODEL
     error: str = ""
+    usable: tuple[Alias, ...] = ()
+    """Names or versions that the caller may use; empty for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,8 @@ MOST_WEBHOOK_CHARS = 128
 REPLAYED = {"idempotency-replayed": "true"}
 MOST_DEADLINE_S = 30 * 86_400.0
 """The longest time that a caller may give a job: as long as OpenAI keeps a batch's files."""
+LEAST_DEADLINE_S = 1.0
+"""The shortest: below it a job ends before a runner claims it, as a stored request for nothing."""
 MESSAGES = {
     Reason.DEADLINE: "The deadline passed before the job was done.",
     Reason.DEAD_LETTER: "Each of its attempts failed; replay queues it again, once the cause is gone.",
@@ -165,9 +167,11 @@ def _wish(raw: bytes, key: str) -> JobRequest:
         raise InvalidField(f"api is one of {', '.join(JSON_APIS)}", param="api")
     metadata = asked.metadata or {}
     shapes.check_metadata(metadata)
-    if asked.deadline_s is not None and not 0.0 < asked.deadline_s <= MOST_DEADLINE_S:
-        most = int(MOST_DEADLINE_S)
-        raise InvalidField(f"deadline_s is the seconds from now, above 0 and at most {most}", param="deadline_s")
+    if asked.deadline_s is not None and not LEAST_DEADLINE_S <= asked.deadline_s <= MOST_DEADLINE_S:
+        says = f"deadline_s is the seconds from now, from {LEAST_DEADLINE_S:.0f} to {MOST_DEADLINE_S:.0f}"
+        raise InvalidField(says, param="deadline_s")
+    if asked.not_before is not None and asked.not_before < 0.0:
+        raise InvalidField("not_before is a Unix second, from 0 on: leave it out to start at once", param="not_before")
     if asked.webhook is not None and not 1 <= len(asked.webhook) <= MOST_WEBHOOK_CHARS:
         raise InvalidField("webhook is the id of one of your endpoints", param="webhook")
     return JobRequest(

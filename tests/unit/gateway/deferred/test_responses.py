@@ -10,6 +10,7 @@ import pytest
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.job import JobState
 from penstock.domain.tenancy.tenant import FETCHED_S, Plan
+from penstock.gateway.deferred import response_bodies
 from penstock.gateway.deferred.kept_responses import KeepOutcome
 from tests.support.gateways.stored import OTHER_SECRET, Item, Site, events
 
@@ -42,6 +43,33 @@ async def test_a_response_is_the_same_at_each_gateway(site: Site) -> None:
         found = await other.get(f"/v1/responses/{made.json()['id']}")
     assert site.counted == [KeepOutcome.KEPT]
     assert (found.status_code, found.content) == (OK, made.content)
+
+
+@pytest.mark.parametrize("asked", [{}, {"metadata": {"a": "b"}, "max_output_tokens": 9, "user": "u"}])
+async def test_a_response_has_the_same_fields_by_every_way(site: Site, asked: Item) -> None:
+    """At once, streamed, stored or not, in the background as it waits, ended or cancelled."""
+    async with site.gateway() as http:
+        kept = (await create(http, **asked)).json()
+        streamed = [
+            event["response"] for event in read(await create(http, **asked, stream=True)) if "response" in event
+        ]
+        found = {"sync": kept, "unstored": (await create(http, **asked, store=False)).json()}
+        found |= {f"streamed {number}": one for number, one in enumerate(streamed)}
+        await site.settled()
+        found["stored"] = (await http.get(f"/v1/responses/{kept['id']}")).json()
+        found["waits"] = made = (await create(http, **asked, background=True)).json()
+        job, reply = await site.begin(made["id"])
+        reply.write(events(job.request, "Hello"))
+        await site.end(job, await reply.close())
+        found["ended"] = (await http.get(f"/v1/responses/{made['id']}")).json()
+        left = (await create(http, **asked, background=True)).json()["id"]
+        found["cancelled"] = (await http.post(f"/v1/responses/{left}/cancel")).json()
+    alike = ("error", *response_bodies.ALIKE)
+    for way, one in found.items():
+        assert {name: one[name] for name in alike} == {name: kept[name] for name in alike}, way
+        assert (one["store"], "completed_at" in one) == (way != "unstored", True), way
+        assert (one["completed_at"] is None) == (one["status"] != "completed"), way
+    assert {one["status"] for one in found.values()} == {"queued", "in_progress", "completed", "cancelled"}
 
 
 @pytest.mark.parametrize("is_stream", [False, True])

@@ -156,7 +156,7 @@ set state = 'queued', reason = case when not_before > $2 then 'not_before' else 
     runner = null, waits = not_before > $2, not_before = case when not_before > $2 then not_before else 0 end,
     deadline_at = $2 + (deadline_at - created_at), created_at = $2, started_at = 0, ended_at = 0, cancel_asked_at = 0,
     expires_at = 0, status = 0, error = '', request = '', output_object = '', output_at = 0, output_bytes = 0,
-    prompt_tokens = 0, output_tokens = 0
+    prompt_tokens = 0, output_tokens = 0, key = case $3 when '' then key else $3 end
 where id = any($1::bigint[]) and kind = 'job' and state in ('failed', 'cancelled') and expires_at > $2
 returning id
 
@@ -164,12 +164,14 @@ returning id
 select * from job
 where ($1::text is null or tenant = $1) and batch = '' and kind = $2 and state = $3 and ($4 = '' or reason = $4)
   and ($5 = '' or model = $5) and ($6 = '' or error = $6) and expires_at > $7
+  and ($8::text[] = '{}' or model = any($8) or version = any($8))
 order by id
-limit $8
+limit $9
 for update
 
 -- name: delete
-update job set expires_at = $3
+-- Its idempotency key is free with it: a repeated submit is a new job.
+update job set expires_at = $3, idempotency = ''
 where tenant = $1 and name = $2 and state not in ('queued', 'running') and batch = '' and expires_at > $3
 returning *
 

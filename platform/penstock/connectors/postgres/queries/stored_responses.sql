@@ -9,7 +9,8 @@ select * from stored_response where tenant = $1 and id = $2 and expires_at > $3
 
 -- name: delete
 -- Rows of one statement see the same moment: the pieces are named although they go with their response.
-with gone as (delete from stored_response where tenant = $1 and id = $2 returning id, object)
+with gone as (delete from stored_response where tenant = $1 and id = $2 returning id, object),
+    freed as (update job set idempotency = '' from gone where job.name = gone.id and idempotency <> '')
 select object from gone
 union all
 select piece.object from response_events piece join gone on piece.response = gone.id
