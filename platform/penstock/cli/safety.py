@@ -34,6 +34,19 @@ def packs(*, as_json: AsJson = False) -> None:
     screen.tell(found, lambda: views.packs(found), as_json=as_json)
 
 
+@app.command("show")
+@as_caller
+def show(pack: Annotated[str, typer.Argument(help="Its name, for example secrets.")]) -> None:
+    """Print the rules of the pack that filters, as a YAML file.
+
+    For example: `penstock safety show secrets > own.yaml`
+    """
+    import yaml
+
+    text = operator(load()).get(f"/safety/packs/{pack}")["pack"]
+    typer.echo(yaml.safe_dump(yaml.safe_load(text), sort_keys=False, allow_unicode=True), nl=False)
+
+
 @app.command("push")
 @as_caller
 def push(source: Source) -> None:

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from penstock.cli import app, safety
 from penstock.domain.command_error import CommandError
+from penstock.filters.reading import parse
 from penstock.views import safety as views
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0"
@@ -23,6 +25,10 @@ class Api:
         self.sent.append((path, body))
 
     patch = put
+
+    def get(self, path: str) -> dict[str, str]:
+        assert path == "/safety/packs/own"
+        return {"pack": f'{{"id": "own", "version": 1, "rules": [{json.dumps(yaml.safe_load(RULE))}]}}'}
 
 
 @pytest.fixture
@@ -69,6 +75,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     """With what could be given instead."""
     with pytest.raises(CommandError, match="can't be read"):
         safety.try_pack(str(tmp_path / "none.yaml"))
+
+
+def test_a_pack_that_filters_is_shown_as_one_that_can_be_pushed(api: Api, tmp_path: Path) -> None:
+    """What is printed is a pack again, with all its rules."""
+    file = tmp_path / "own.yaml"
+    file.write_text(run("show", "own").stdout)
+    assert [rule.name for rule in parse(file.read_bytes()).rules] == [yaml.safe_load(RULE)["name"]]
 
 
 def test_packs_go_to_a_tenants_plan_or_to_the_floor(api: Api) -> None:

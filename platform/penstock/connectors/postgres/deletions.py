@@ -22,6 +22,9 @@ from penstock.telemetry.logs import logger
 LINES_AT_ONCE = 5_000
 """Lines deleted by one statement, as in the query: a second of a small database."""
 _SQL = load("deletions")
+_STOPS = (_SQL["stop_jobs"], _SQL["stop_lines"])
+_OWNED = {"files": _SQL["files"], "lines": _SQL["lines"], "jobs": _SQL["jobs"], "responses": _SQL["responses"]}
+_FORGETS = {"files": _SQL["forget_files"], "jobs": _SQL["forget_jobs"], "responses": _SQL["forget_responses"]}
 _PLAIN = ("until", "asked_by", "asked_at", "training_use", "answers_at", "swept_at", "ended_at")
 
 
@@ -87,20 +90,20 @@ class PostgresErasing:
         """Cancel what is open, so that nothing is added to it; queued ends at once, running within seconds."""
         await self._database.rows(_SQL["stop_batches"], *_scope(of), now)
         await self._database.rows(_SQL["forget_pauses"], *_scope(of))
-        for name in ("stop_jobs", "stop_lines"):
-            while len(await self._database.rows(_SQL[name], *_scope(of), now, limit)) == limit:
+        for statement in _STOPS:
+            while len(await self._database.rows(statement, *_scope(of), now, limit)) == limit:
                 pass
 
     async def owned(self, kind: str, of: Deletion, limit: int) -> Sequence[Owned]:
-        rows = await self._database.rows(_SQL[kind], *_scope(of), limit)
+        rows = await self._database.rows(_OWNED[kind], *_scope(of), limit)
         return [Owned(row["owner"], tuple(ObjectId(one) for one in row["objects"] if one)) for row in rows]
 
     async def forget(self, kind: str, of: Deletion, gone: Sequence[Owned]) -> bool:
-        """Delete rows of which the objects are gone; False if some stay, since they still run."""
+        """Forget rows of which the objects are gone; False if some stay, since they still run."""
         owners = [one.owner for one in gone]
         if kind == "lines":
             return await self._forget_lines(of, owners, [name for one in gone for name in one.objects])
-        await self._database.rows(_SQL[f"forget_{kind}"], of.id, of.scope.tenant, owners)
+        await self._database.rows(_FORGETS[kind], of.id, of.scope.tenant, owners)
         return True
 
     async def swept(self, of: Deletion, now: float) -> bool:
