@@ -353,6 +353,12 @@ def test_beyond_a_lowered_most_workers_go_in_two_phases() -> None:
     assert version.target.workers == 4
 
 
+def test_a_lowered_most_waits_for_no_report() -> None:
+    """A bound, or a person's number, is no demand: it binds while a gateway is silent, too."""
+    record = Version(most=2).tick(0.0, asked(0.0, missing=("g",)), *fleet(4, 0.0))
+    assert (record.act, record.after, record.reason) == (Act.IN, 2, "most 2")
+
+
 def test_a_version_that_is_scaled_no_more_leaves_nothing() -> None:
     """Its state, target and record are gone."""
     version = Version()
