@@ -21,12 +21,15 @@ from pathlib import Path
 from penstock.connectors.postgres.audit_chain import PostgresAuditChain
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.embedded import EmbeddedPostgres
+from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.migrations import migrate
+from penstock.connectors.spool.spool import BATCH_ROWS
 from penstock.domain.clock import SystemClock
 from tests.support.audit_chains import Chained
+from tests.support.samples.interventions import intervention
 
 MOST_LAG_S, LEAST_VERIFIED_PER_CPU_S, LEAST_RATIO = 1.0, 50_000.0, 0.9
-WRITERS = 6
+WRITERS, ROUNDS = 6, 10
 _INSERT = "insert into audit_event (at, who, what, target, detail) values ($1, 'key-1234', 'key.plan', $2, 'weight 3')"
 _MANY = """insert into audit_event (at, who, what, target, detail)
 select 1.0, 'key-1234', 'key.plan', 'key-' || n, 'weight 3' from generate_series(1, $1) as n"""
@@ -71,6 +74,19 @@ async def written(database: Database, per_s: float, seconds: float) -> Pace:
     return pace
 
 
+async def recorded(database: Database) -> dict[str, float]:
+    """Return interventions stored a second, without the act that covers them and with it, in turns."""
+    seconds = dict.fromkeys(("disable", "enable"), 0.0)
+    for number, mode in enumerate((*seconds, *seconds) * ROUNDS):
+        await database.rows(f"alter table intervention {mode} trigger intervention_covered")
+        rows = [intervention(f"{number}", each, at=time.time()) for each in range(BATCH_ROWS)]
+        began = time.monotonic()
+        await PostgresLedger(database).record(rows)
+        seconds[mode] += time.monotonic() - began
+    await database.rows("delete from intervention where not exists (select from audit_event where id = act)")
+    return {mode: 2 * ROUNDS * BATCH_ROWS / found for mode, found in seconds.items()}
+
+
 async def watched(database: Database, pace: Pace) -> None:
     chain = PostgresAuditChain(database)
     while True:
@@ -82,6 +98,7 @@ async def measured(dsn: str, acts: float, seconds: float, rows: int) -> bool:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         async with Database(dsn, max_connections=WRITERS) as writers, Database(dsn, slower=60) as own:
             await migrate(own, is_noted=False)
+            stored = await recorded(own)
             bare = await written(writers, acts, seconds)
             chained = Chained(own, Path(folder), clock=SystemClock())
             await chained.settle()
@@ -101,6 +118,7 @@ async def measured(dsn: str, acts: float, seconds: float, rows: int) -> bool:
     sys.stdout.write(
         f"acts/s        without a sequencer {bare.per_s:,.0f}, with one {beside_chain.per_s:,.0f}; asked {acts:,.0f}\n"
         f"lag           median {statistics.median(lags.lags_s):.2f} s, most {worst:.2f} s\n"
+        f"filtered/s    interventions without an act {stored['disable']:,.0f}, with one {stored['enable']:,.0f}\n"
         f"linked/s      {linked / link_s:,.0f} ({linked:,} that waited)\n"
         + "".join(
             f"verified/s    {name} {wall:,.0f}, per second of CPU {cpu:,.0f}\n"

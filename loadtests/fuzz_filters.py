@@ -56,8 +56,8 @@ PLANTED = (
 BEFORE = ("", "It is ", 'say "', "so:\n", "\U0001f600 ", "\\n", "a, b. ", "path C:\\new\\", "\ufeff")
 AFTER = ("", " and more.", '" ok', "\nnext", ", x", "\\nmore", " \U0001f600")
 ESCAPES = {"@": "\\u0040", "A": "\\u0041", "e": "\\u0065", "-": "\\u002d", "\U0001f600": "\\ud83d\\ude00"}
-_PIECE = 7
-"""Characters of a secret that stand nowhere else."""
+_PIECE = 15
+"""Characters of a match that stand nowhere else: more than an escaped emoji has."""
 
 
 class Texts(NamedTuple):

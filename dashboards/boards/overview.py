@@ -23,7 +23,7 @@ NOW = Row(
             query(ratio(f"({rate(names.REQUESTS, outcome=OURS)} or vector(0))", rate(names.REQUESTS)), "failed"),
             steps=((None, "green"), (0.001, "orange"), (0.01, "red")),
         ),
-        number("First token, p95", "Of streams.", "s", query(quantile(0.95, names.TTFT_SECONDS), "p95")),
+        number("First token, p95", "Of streams.", "s", query(quantile(0.95, names.VISIBLE_TTFT_SECONDS), "p95")),
         number("Token gap, p95", "Of streams.", "s", query(quantile(0.95, names.ITL_SECONDS), "p95")),
         number("Output", "Tokens of answers, a second.", "suffix: tok/s", query(rate(names.OUTPUT_TOKENS), "tokens")),
         number(

@@ -39,6 +39,7 @@ FAULTS: Mapping[Stage, Faults] = {
             "conflict", "idempotency_mismatch", "request_not_found", "artifact_refused", "table_refused",
             "internal_error", "origin_not_allowed", "unknown_expectation", "window_not_offered",
             "object_not_found", "payload_gone", "payload_unreadable", "storage_full", "previous_response_not_found",
+            "not_a_form",
         )
     ),
     Stage.AUTH: Faults(codes=("invalid_api_key", "forbidden")),
@@ -51,7 +52,7 @@ FAULTS: Mapping[Stage, Faults] = {
     Stage.ADMISSION: Faults(
         codes=(
             "rate_limit_exceeded", "request_exceeds_limit", "token_limit_exceeded", "budget_exceeded",
-            "request_exceeds_engine",
+            "request_exceeds_engine", "file_limit_exceeded",
             "store_unavailable", "content_filter",
         )
     ),

@@ -40,6 +40,13 @@ COST = Row(
             query(quantile(0.99, names.HOLD_SECONDS), "p99"),
         ),
         lines(
+            "First token, p95",
+            "Of streams, as it came from an engine and as its caller saw it: filters hold the difference.",
+            "s",
+            query(quantile(0.95, names.TTFT_SECONDS), "from the engine"),
+            query(quantile(0.95, names.VISIBLE_TTFT_SECONDS), "visible"),
+        ),
+        lines(
             "Held events",
             "Most events that a stream held back at once, mostly of a token each.",
             "short",

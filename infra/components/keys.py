@@ -114,7 +114,7 @@ def _grant(sid: str, service: str, conditions: Mapping[str, Mapping[str, object]
     )
 
 
-def _alias(purpose: Purpose, site: Site) -> str:
+def alias(purpose: Purpose, site: Site) -> str:
     """Signing keys have one name in all regions: what is signed in one is checked in all."""
     named = {
         Purpose.SIGNING: site.environment.signing_alias,
@@ -158,7 +158,7 @@ class Keyring(Component):
         )
         aws.kms.Alias(
             f"{purpose}-{self.site.region}",
-            name=_alias(purpose, self.site),
+            name=alias(purpose, self.site),
             target_key_id=key.id,
             opts=self.child(),
         )
@@ -191,7 +191,7 @@ class ReplicaKeyring(Component):
         )
         aws.kms.Alias(
             f"{purpose}-{self.site.region}",
-            name=_alias(purpose, self.site),
+            name=alias(purpose, self.site),
             target_key_id=replica.key_id,
             opts=self.child(),
         )

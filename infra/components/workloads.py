@@ -50,10 +50,11 @@ def addon_identities(site: Site, nodes_key_arn: pulumi.Input[str]) -> tuple[Iden
 
 
 def identities(site: Site, granted: Granted) -> tuple[Identity, ...]:
-    """Every other pod identity of a region. Of our processes those have one that call a bucket."""
+    """Every other pod identity of a region. Of our processes those have one that call a bucket or KMS."""
     rights = {
         "artifacts": serving.reads_artifacts(granted),
         "payloads": serving.keeps_payloads(granted),
+        "keys": serving.wraps_keys(site, granted),
         "audit": serving.ships_audit(granted),
     }
     ours = {

@@ -80,6 +80,7 @@ class Purpose(StrEnum):
     NODES = "nodes"
     MESSAGES = "messages"
     PAYLOADS = "payloads"
+    SEALING = "sealing"
     REGISTRY = "registry"
     SIGNING = "signing"
     MODELS = "models"

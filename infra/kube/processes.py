@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
+from infra.components.keys import alias
 from infra.components.site import Site
+from infra.config.kinds import Purpose
 from infra.contract import ContractError, Folder, Process, SecretFile
 from infra.kube import pods
 
@@ -79,6 +81,7 @@ class Run:
 
     def _implied(self) -> Iterator[dict[str, object]]:
         fixed = {"PENSTOCK_HOST": EVERYWHERE, "PENSTOCK_METRICS_HOST": EVERYWHERE, "PENSTOCK_REGION": self.site.region}
+        fixed |= {"PENSTOCK_SEALING_KEY": f"awskms:///{alias(Purpose.SEALING, self.site)}"}
         fixed |= {port.setting: str(port.number) for port in self.process.ports.values()}
         fixed |= {folder.setting: self._path(folder) for folder in self.process.folders if folder.setting}
         fixed |= {secret.setting: file_of(secret) for secret in self.process.secrets}

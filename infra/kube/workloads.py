@@ -112,16 +112,21 @@ def _outward(process: Process, cidr: str) -> Iterator[NetworkPolicy]:
     for name, port in process.calls.items():
         if name in processes():
             yield _policy(process, processes()[name].ports[port].number, namespace_peer(SERVING, name=name))
-    tls: list[Mapping[str, object]] = []
-    if {"artifacts", "audit"} & process.calls.keys():  # S3 has addresses of its own; this network's at 443 is the API's
-        tls.append(block("0.0.0.0/0", METADATA_SERVICE, cidr, *API_SERVICE))
+    if {"artifacts", "audit"} & process.calls.keys():
         yield _policy(process, 80, block(POD_IDENTITY))
     if "prometheus" in process.calls:
         yield _policy(process, QUERIES, namespace_peer("monitoring", name="prometheus"))
-    if "cluster" in process.calls or "audit" in process.calls:  # KMS has an endpoint in this network
-        tls += [block(cidr), *map(block, API_SERVICE)]
-    if tls:
+    if tls := [*_over_tls(process, cidr)]:
         yield _policy(process, 443, *tls)
+
+
+def _over_tls(process: Process, cidr: str) -> Iterator[Mapping[str, object]]:
+    if {"artifacts", "audit"} & process.calls.keys():  # S3 has addresses of its own, outside of this network
+        yield block("0.0.0.0/0", METADATA_SERVICE, cidr, *API_SERVICE)
+    if {"cluster", "keys"} & process.calls.keys():  # KMS has an endpoint in this network, and so has the API server
+        yield block(cidr)
+    if "cluster" in process.calls:
+        yield from map(block, API_SERVICE)
 
 
 def _policy(process: Process, port: int, *peers: Mapping[str, object], outward: bool = True) -> NetworkPolicy:

@@ -173,6 +173,27 @@ def _locks_segments(view: View, held: list[str], statement: Json) -> bool:
     return named and held == ["s3:PutObjectRetention"] and mode == ["COMPLIANCE"]
 
 
+@book.rule(
+    "keys-in-context", "Tenants' keys are wrapped and opened for a tenant, purpose and region alone", StackKind.REGION
+)
+def keys_in_context(view: View) -> Iterator[Breach]:
+    sealing = {
+        text(node.outputs, "arn") for node in view.of("aws:kms/key:Key") if node.name.startswith(Purpose.SEALING)
+    }
+    for node, statement in view.statements(*IDENTITY_DOCUMENTS):
+        used = {"kms:Encrypt", "kms:Decrypt"} & {*allowed_actions(statement)}
+        ours = "kms:Encrypt" in used or sealing & {str(item) for item in items(statement, "Resource")}
+        if used and ours and not _in_context(view, statement):
+            yield node, f"hold {text(statement, 'Sid')} to an encryption context of tenant, purpose and this region"
+
+
+def _in_context(view: View, statement: Json) -> bool:
+    region = items(statement, "Condition.StringEquals.kms:EncryptionContext:region")
+    purpose = items(statement, "Condition.StringEquals.kms:EncryptionContext:purpose")
+    tenant = items(statement, "Condition.Null.kms:EncryptionContext:tenant")
+    return region == [view.region_name] and bool(purpose) and tenant == ["false"]
+
+
 @book.rule("keys-closed", "No key policy names everybody, and services use a key only under a condition")
 def keys_closed(view: View) -> Iterator[Breach]:
     for node, statement in view.statements("aws:kms/key:Key", "aws:kms/replicaKey:ReplicaKey"):

@@ -33,7 +33,14 @@ from infra.config.zones import pool_zones
 from infra.stacks.exports import GlobalExports, RegionExports, known_later
 from infra.stacks.providers import aws_provider, under
 
-REGIONAL_KEYS = (Purpose.LOGS, Purpose.CLUSTER, Purpose.NODES, Purpose.MESSAGES, Purpose.PAYLOADS)
+REGIONAL_KEYS = (
+    Purpose.LOGS,
+    Purpose.CLUSTER,
+    Purpose.NODES,
+    Purpose.MESSAGES,
+    Purpose.PAYLOADS,
+    Purpose.SEALING,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +202,7 @@ def _granted(base: _Region, artifacts: Bucket, signals: Signals, balancer: LoadB
         artifact_key_arn=base.key(Purpose.ARTIFACTS),
         payload_bucket_arn=arn_of_payloads(base.site.environment, base.site.region),
         payload_key_arn=base.key(Purpose.PAYLOADS),
+        sealing_key_arn=base.key(Purpose.SEALING),
         model_signing_key_arn=base.key(Purpose.MODELS),
         audit_segments_arn=audit_segments(base.site.environment, base.site.region),
         audit_key_arn=base.shared.key_arns.apply(lambda arns: arns[base.site.environment.primary][Purpose.AUDIT]),

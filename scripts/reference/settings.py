@@ -19,7 +19,9 @@ from scripts.reference.markdown import code, table, titled
 
 _LEAD = """Each process reads its settings from `PENSTOCK_*` variables first, then from `settings.yaml` in its home
 (the same names in small letters, without the prefix), then takes the default. A name that no setting has is refused.
-`penstock config` prints what is in force, `penstock contract` what each process needs, as JSON.
+`penstock config` prints what a start would use, `penstock contract` what each process needs, as JSON.
+A process keeps the settings of its start. Those of `penstock up` are read once and handed to all of its processes:
+a change needs `penstock down` and `penstock up`, and `penstock restart` says so.
 
 Settings marked *secret* may hold a password and are shown as `***`; those marked *file* or *key file* are paths of files
 that the process reads, those marked *folder* of folders that it writes to."""

@@ -319,3 +319,30 @@ async def test_memory_forgets_what_is_a_day_old() -> None:
     clock.advance(KEEP_S + 1.0)
     assert await store.claim(RecordKey(SHOP, "k"), "body") is Claim.MINE
     assert set(store._rooms) == {SHOP}
+
+
+async def test_a_tenants_answers_are_forgotten_at_once(store: AnswerStore) -> None:
+    """All of them are counted; one that grows breaks off, and another tenant's stay."""
+    for key in (*keys(ACME, 3), *keys(SHOP, 2)):
+        await keep(store, key)
+    await store.claim(KEY, "body")
+    assert [await store.forget(ACME), await store.forget(ACME)] == [4, 0]
+    with pytest.raises(Conflict):
+        await store.append(KEY, HEAD)
+    assert [await store.claim(key, "body") for key in (keys(ACME, 1)[0], keys(SHOP, 1)[0])] == [Claim.MINE, Claim.SAME]
+
+
+async def test_an_answer_is_kept_as_long_as_was_asked(server: RedisServer) -> None:
+    """In memory and in Redis: from its end on."""
+    clock, wire = ManualClock(), Wire(server.url, patience_s=2.0)
+    memory, shared = MemoryAnswers(clock), RedisAnswers(wire, FixedKeys(), LOCAL_KEY)
+    both: list[tuple[AnswerStore, float]] = [(memory, 60.0), (shared, 0.2)]
+    for store, keep_s in both:
+        await store.claim(KEY, "body")
+        await store.append(KEY, HEAD)
+        await store.append(KEY, END, keep_s)
+        assert await store.has(KEY)
+        clock.advance(61.0)
+        await asyncio.sleep(0.3)
+        assert not await store.has(KEY)
+    await wire.close()

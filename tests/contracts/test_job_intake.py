@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
-from penstock.domain.ids import Alias
+from penstock.domain.ids import Alias, KeyId
 from penstock.domain.jobs.errors import OverEnqueued
 from penstock.domain.jobs.ids import JobName
 from penstock.domain.jobs.job import (
@@ -110,6 +110,21 @@ async def test_replay_runs_a_failed_job_again(world: World) -> None:
     assert [(one.name, one.epoch) for one in claimed] == [("job_1", 3), ("job_2", 1)]
 
 
+async def test_a_replay_is_a_new_submit_that_keeps_a_start_still_ahead(world: World) -> None:
+    """Its time counts from now; a start that has come, or that an attempt's backoff left behind, is forgotten."""
+    runner = await world.runner()
+    await world.store.submit(new("ahead", not_before=50.0, deadline_at=100.0), FREE)
+    await world.store.cancel(ACME, JobName("ahead"), 1.0)
+    await world.store.submit(new("failed", max_attempts=1, deadline_at=100.0), FREE)
+    (job,) = await world.store.claim(runner, quota(2), 2.0)
+    await world.store.put_back([back(job)])
+    again = [await world.store.replay(ACME, JobName(name), 30.0, FREE) for name in ("ahead", "failed")]
+    told = [(one.created_at, one.not_before, one.deadline_at, one.reason) for one in again if one]
+    assert told == [(30.0, 50.0, 130.0, Reason.NOT_BEFORE), (30.0, 0.0, 130.0, Reason.NONE)]
+    assert [one.name for one in await world.store.claim(runner, quota(2), 49.0)] == ["failed"]
+    assert [one.name for one in await world.store.claim(runner, quota(2), 51.0)] == ["ahead"]
+
+
 async def test_replay_by_filter_takes_what_failed_so(world: World) -> None:
     """Only failed jobs of the tenant that match; without a tenant, of all."""
     runner = await world.runner()
@@ -159,3 +174,34 @@ async def test_a_deleted_job_is_found_no_more_and_then_forgotten(world: World) -
     await world.store.forget([deleted.id])
     assert await world.store.expired(2.0, 9) == ()
     assert (await world.store.submit(new("job_1", idempotency="k"), FREE)).is_new
+
+
+async def test_a_replay_is_an_order_of_its_key(world: World) -> None:
+    """The job runs under the key that replays it; by filter only what that key may use comes back."""
+    runner = await world.runner()
+    for name, model in (("one", "chat"), ("two", "chat"), ("other", "embed")):
+        await world.store.submit(new(name, model=Alias(model)), FREE)
+    claimed = await world.store.claim(runner, quota(3), 1.0)
+    await world.store.finish([ended(job, JobState.FAILED, reason=Reason.DEAD_LETTER) for job in claimed])
+    replayed = await world.store.replay(ACME, JobName("one"), 10.0, FREE, KeyId("mine"))
+    assert replayed is not None
+    assert (replayed.key, replayed.state) == ("mine", JobState.QUEUED)
+    failed = JobFilter(state=JobState.FAILED, usable=(Alias("chat"),))
+    assert await world.store.replay_all(ACME, failed, 10.0, FREE, KeyId("mine")) == 1
+    keys = {name: (await world.store.find(ACME, JobName(name), 11.0)) for name in ("two", "other")}
+    assert {name: (job.key, job.state) for name, job in keys.items() if job is not None} == {
+        "two": ("mine", JobState.QUEUED),
+        "other": ("key", JobState.FAILED),
+    }
+
+
+async def test_a_deleted_job_frees_its_idempotency_key(world: World) -> None:
+    """A repeated submit makes a new job: the old one is gone for its tenant."""
+    runner = await world.runner()
+    await world.store.submit(new("one", idempotency="k", fingerprint="p"), FREE)
+    (claimed,) = await world.store.claim(runner, quota(1), 1.0)
+    await world.store.finish([ended(claimed)])
+    assert await world.store.delete(ACME, JobName("one"), 20.0) is not None
+    assert await world.store.keyed(ACME, "k") is None
+    again = await world.store.submit(new("two", idempotency="k", fingerprint="p", created_at=21.0), FREE)
+    assert (again.job.name, again.is_new) == ("two", True)

@@ -1,6 +1,7 @@
 """What every store of responses promises, held against memory and a real Postgres."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import pytest
@@ -9,14 +10,19 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
 from penstock.domain.errors import Conflict
-from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
+from penstock.domain.ids import Alias, KeyId, RequestId, TenantId, VersionId
 from penstock.domain.jobs.ids import JobName
 from penstock.domain.jobs.job import EnqueueLimits, JobKind, NewJob
 from penstock.domain.jobs.payload import Expired, Extent, object_id
 from penstock.domain.jobs.stored_response import KIND, Begun, EventPiece, ResponseId, StoredResponse, object_of
+from penstock.domain.money import MicroUsd
+from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.ledger import LedgerRow
+from penstock.domain.tenancy.tenant import Priority
 from penstock.jobs.response_attempts import AttemptRows
 from tests.support.clock import ManualClock
+from tests.support.jobs.stores import FREE, PostgresWorld, back, ended, quota
 from tests.twins.stored_responses import MemoryStoredResponses
 
 ACME, GLOBEX = TenantId("acme"), TenantId("globex")
@@ -203,3 +209,66 @@ async def test_jobs_go_with_their_responses(database: Database) -> None:
     await rows.forget(list(found), now)
     assert await database.rows("select name from job") == []
     assert await rows.expired(now, 10) == []
+
+
+def bill(epoch: int, cost: int) -> LedgerRow:
+    return LedgerRow(
+        request=RequestId(f"{ONE}-{epoch}"), tenant=ACME, key=KeyId("k"), version=VersionId("m@1"), digest="d",
+        api=Api.RESPONSES, priority=Priority.BATCH, outcome=Outcome.CANCELLED, prompt_tokens=1, cached_tokens=0,
+        output_tokens=cost, exact=True, gpu_s=1.0, cost=MicroUsd(cost), opened_at=1.0, closed_at=2.0,
+    )  # fmt: skip
+
+
+@pytest.mark.integration
+async def test_a_job_costs_its_dearest_attempt(database: Database) -> None:
+    """Lost and overruled attempts are billed for what they told, and each one only for what is beyond earlier ones."""
+    clock, world = ManualClock(), PostgresWorld(database)
+    rows, store, now = PostgresStoredResponses(database, clock), world.store, clock.now()
+    await rows.add(stored(ONE, clock))
+    await store.submit(job_of(ONE, clock), FREE)
+    lost = await world.runner()
+    await store.claim(lost, quota(1), now)
+    assert await rows.append(replace(piece(2, 4), bill=bill(1, 50)))
+    assert await rows.append(replace(piece(5, 6), bill=bill(1, 70)))
+    await world.lose(lost, now)
+    runner = await world.runner()
+    (second,) = await store.claim(runner, quota(1), now)
+    assert await rows.append(replace(piece(7, 8, 2), bill=bill(2, 60)))
+    await store.put_back([back(second, at=now, row=bill(2, 100))])
+    (third,) = await store.claim(runner, quota(1), now)
+    assert await rows.append(replace(piece(9, 9, 3), bill=bill(3, 110)))
+    await store.cancel(ACME, JobName(ONE), now)
+    assert await store.tidy(now + 30.0) == 1
+    assert await store.finish([ended(third, row=bill(3, 500))]) == frozenset()
+    told = await database.rows("select outcome, cost, output_tokens from ledger order by request")
+    assert list(map(tuple, told)) == [("internal", 70, 70), ("cancelled", 30, 100), ("cancelled", 10, 110)]
+
+
+@pytest.mark.integration
+async def test_a_lost_attempt_that_told_nothing_is_free(database: Database) -> None:
+    """Also if an earlier one told something."""
+    clock, world = ManualClock(), PostgresWorld(database)
+    rows, now = PostgresStoredResponses(database, clock), clock.now()
+    await rows.add(stored(ONE, clock))
+    await world.store.submit(job_of(ONE, clock), FREE)
+    for epoch in (1, 2):
+        runner = await world.runner()
+        await world.store.claim(runner, quota(1), now)
+        if epoch == 1:
+            assert await rows.append(replace(piece(2, 4), bill=bill(1, 50)))
+        await world.lose(runner, now)
+    told = await database.rows("select cost, output_tokens from ledger order by request")
+    assert list(map(tuple, told)) == [(50, 50), (0, 0)]
+
+
+@pytest.mark.integration
+async def test_a_deleted_response_frees_its_idempotency_key(database: Database) -> None:
+    """Also while its job still runs: a repeated submit makes a new response."""
+    clock = ManualClock()
+    rows, jobs = PostgresStoredResponses(database, clock), PostgresJobs(database)
+    await rows.add(stored(ONE, clock))
+    await jobs.submit(replace(job_of(ONE, clock), idempotency="k"), EnqueueLimits())
+    await database.rows(HELD, ONE, 1)
+    assert await jobs.keyed(ACME, "k") is not None
+    await rows.delete(ACME, ONE)
+    assert await jobs.keyed(ACME, "k") is None

@@ -19,7 +19,7 @@ from slo import spec
 
 CHAT = yaml.safe_load((spec.SPECS / "chat.yaml").read_bytes())
 HISTOGRAMS = {
-    Indicator.TTFT: names.TTFT_SECONDS,
+    Indicator.TTFT: names.VISIBLE_TTFT_SECONDS,
     Indicator.ITL: names.ITL_SECONDS,
     Indicator.LATENCY: names.REQUEST_SECONDS,
 }

@@ -1,5 +1,6 @@
 """An audit chain on a real Postgres: acts, a sequencer stepped by hand, and a verifier."""
 
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.samples import control_plane as things
 
-TABLES = ("audit_event", "audit_link", "audit_segment")
+TABLES = ("audit_event", "audit_link", "audit_segment", "intervention")
 
 
 @dataclass
@@ -72,6 +73,7 @@ class Chained:
             is_signed=keys.is_signed,
             store=store,
             since=since,
+            now=time.time(),
             progress=lambda done, of: None,
         )
         return await verifier.verify()

@@ -1,9 +1,10 @@
-"""A submitted job as the stores hold it at first."""
+"""A job as the stores hold it: at first, and after an attempt that did not deliver."""
 
 from dataclasses import fields
 
+from penstock.domain.ids import RequestId
 from penstock.domain.jobs.ids import JobId
-from penstock.domain.jobs.job import NO_REQUEST, Job, JobKind, JobState, NewJob, Reason
+from penstock.domain.jobs.job import NO_REQUEST, Job, JobKind, JobState, NewJob, PutBack, Reason
 from penstock.domain.jobs.payload import NO_EXTENT
 
 _SHARED = [one.name for one in fields(NewJob) if one.name != "idempotency"]
@@ -31,3 +32,33 @@ def stored(job: NewJob | Job, number: JobId) -> Job:
         prompt_tokens=0,
         output_tokens=0,
     )
+
+
+def overdue(job: Job, now: float, *, is_revoked: bool) -> tuple[JobState, Reason] | None:
+    """Return the end of a job that is late, cancelled or without its key; None if it is none of these."""
+    if job.state is JobState.RUNNING:
+        is_over = 0 < job.cancel_asked_at < now - 20 or job.deadline_at < now - 10
+        is_cancelled, reason = bool(job.cancel_asked_at), Reason.CALLER
+    else:
+        is_over = is_revoked or job.deadline_at <= now
+        is_cancelled, reason = is_revoked, Reason.KEY_REVOKED
+    if not is_over:
+        return None
+    return (JobState.CANCELLED, reason) if is_cancelled else (JobState.FAILED, Reason.DEADLINE)
+
+
+def lost_end(job: Job, now: float) -> PutBack:
+    """Return the end of an attempt whose runner is dead."""
+    return PutBack(
+        id=job.id, epoch=job.epoch, at=now, not_before=0.0, reason=Reason.RUNNER_LOST, may_have_run=True,
+        error="runner_lost", request=RequestId(f"{job.name}-{job.epoch}"),
+    )  # fmt: skip
+
+
+def next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:
+    """Return a running job's state after an attempt that did not deliver."""
+    if job.cancel_asked_at:
+        return JobState.CANCELLED, Reason.CALLER
+    if may_have_run and job.attempt >= job.max_attempts:
+        return JobState.FAILED, Reason.DEAD_LETTER
+    return JobState.QUEUED, Reason.NONE

@@ -6,11 +6,12 @@ from dataclasses import replace
 from itertools import count
 
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
-from penstock.domain.ids import Alias, KeyId, RequestId, TenantId, VersionId
+from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
 from penstock.domain.jobs.errors import OverEnqueued
 from penstock.domain.jobs.ids import NO_BATCH, BatchId, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     MOST_REPLAYED,
+    NO_KEY,
     PAUSE_ALL,
     Attempt,
     ClaimQuota,
@@ -19,6 +20,7 @@ from penstock.domain.jobs.job import (
     EnqueueLimits,
     Job,
     JobFilter,
+    JobKind,
     JobState,
     NewJob,
     PutBack,
@@ -28,10 +30,10 @@ from penstock.domain.jobs.job import (
     StopReason,
     Submitted,
     TakenOver,
-    next_state,
+    Unended,
     pause_of,
 )
-from tests.twins.job_rows import stored
+from tests.twins.job_rows import lost_end, next_state, overdue, stored
 
 Flow = tuple[VersionId, TenantId]
 
@@ -116,17 +118,22 @@ class MemoryJobs:
             self._cancel(self._jobs[job.id], now)
         return await self.find(tenant, name, now)
 
-    async def replay(self, tenant: TenantId, name: JobName, now: float, limits: EnqueueLimits) -> Job | None:
+    async def replay(
+        self, tenant: TenantId, name: JobName, now: float, limits: EnqueueLimits, by: KeyId = NO_KEY
+    ) -> Job | None:
         job = await self.find(tenant, name, now)
         if job is None:
             return None
-        self._replay(tenant, [job], now, limits)
+        self._replay(tenant, [job], (now, by), limits)
         return self._jobs[job.id]
 
-    async def replay_all(self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
+    async def replay_all(
+        self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits, by: KeyId = NO_KEY
+    ) -> int:
         wanted = replace(which, state=which.state or JobState.FAILED)
-        jobs = [job for job in self._matching(tenant, wanted) if job.expires_at > now][:MOST_REPLAYED]
-        self._replay(tenant, jobs, now, limits)
+        usable = [job for job in self._matching(tenant, wanted) if not which.usable or job.model in which.usable]
+        jobs = [job for job in usable if job.expires_at > now][:MOST_REPLAYED]
+        self._replay(tenant, jobs, (now, by), limits)
         return len(jobs)
 
     async def delete(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
@@ -136,6 +143,7 @@ class MemoryJobs:
         if job.state.is_open:
             raise Conflict("the job has not ended: cancel it first")
         self._jobs[job.id] = replace(job, expires_at=now)
+        self._keys = {key: one for key, one in self._keys.items() if one != job.id}
         return self._jobs[job.id]
 
     async def cancel_batch(self, batch: BatchId, now: float) -> int:
@@ -184,17 +192,9 @@ class MemoryJobs:
         self._promote(now)
         ended = 0
         for job in list(self._open_ones()):
-            if job.state is JobState.RUNNING:
-                is_over = 0 < job.cancel_asked_at < now - 20 or job.deadline_at < now - 10
-                state = JobState.CANCELLED if job.cancel_asked_at else JobState.FAILED
-                reason = Reason.CALLER if job.cancel_asked_at else Reason.DEADLINE
-            else:
-                is_over = job.key in self.revoked or job.deadline_at <= now
-                state = JobState.CANCELLED if job.key in self.revoked else JobState.FAILED
-                reason = Reason.KEY_REVOKED if job.key in self.revoked else Reason.DEADLINE
-            if is_over:
+            if (over := overdue(job, now, is_revoked=job.key in self.revoked)) is not None:
                 epoch = job.epoch + (job.state is JobState.RUNNING)
-                self._end(replace(job, epoch=epoch), state, reason, now)
+                self._end(replace(job, epoch=epoch), *over, now)
                 ended += 1
         return ended
 
@@ -205,6 +205,9 @@ class MemoryJobs:
             oldest_at=min((job.created_at for job in ready), default=0.0),
             due_at=min((job.deadline_at for job in ready), default=0.0),
         )
+
+    async def unended(self) -> Unended:
+        return Unended(requests=sum(1 for _ in self._open_ones()))
 
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         found = [job for job in self._jobs.values() if 0 < job.expires_at <= now]
@@ -217,14 +220,7 @@ class MemoryJobs:
         """Take over what a runner held, as the others do once it is dead."""
         self.runners.discard(runner)
         lost = [job for job in self._jobs.values() if job.state is JobState.RUNNING and job.runner == runner]
-        ends = [
-            PutBack(
-                id=job.id, epoch=job.epoch, at=now, not_before=0.0, reason=Reason.RUNNER_LOST, may_have_run=True,
-                error="runner_lost", request=RequestId(f"{job.name}-{job.epoch}"),
-            )
-            for job in lost
-        ]  # fmt: skip
-        ended = Counter(map(self._put_back, ends))
+        ended = Counter(self._put_back(lost_end(job, now)) for job in lost)
         return TakenOver(
             runners=(runner,),
             requeued=ended[JobState.QUEUED],
@@ -260,10 +256,7 @@ class MemoryJobs:
 
     def _open(self, job: Job, now: float) -> None:
         self._jobs[job.id] = job
-        if job.not_before > now:
-            self._waiting.add(job.id)
-        else:
-            self._waiting.discard(job.id)
+        (self._waiting.add if job.not_before > now else self._waiting.discard)(job.id)
         flow = (job.version, job.tenant)
         if flow not in self._active:
             peers = [served for (version, _), served in self._served.items() if version == job.version]
@@ -344,8 +337,7 @@ class MemoryJobs:
             if not end.may_have_run:
                 self._refund(job, -job.cost_tokens)
             not_before = min(end.not_before, job.deadline_at)
-            again = replace(job, state=state, reason=end.reason, not_before=not_before, started_at=0.0)
-            self._open(again, end.at)
+            self._open(replace(job, state=state, reason=end.reason, not_before=not_before, started_at=0.0), end.at)
         else:
             self._end(job, state, reason, end.at)
         return state
@@ -367,18 +359,26 @@ class MemoryJobs:
         else:
             self._jobs[job.id] = asked
 
-    def _replay(self, tenant: TenantId | None, jobs: Sequence[Job], now: float, limits: EnqueueLimits) -> None:
+    def _replay(
+        self, tenant: TenantId | None, jobs: Sequence[Job], as_of: tuple[float, KeyId], limits: EnqueueLimits
+    ) -> None:
+        now, by = as_of
         for job in jobs:
-            if job.batch or job.state not in (JobState.FAILED, JobState.CANCELLED):
+            if job.kind is not JobKind.JOB or job.state not in (JobState.FAILED, JobState.CANCELLED):
                 raise Conflict("only a single job that failed or was cancelled runs again")
         if tenant is not None:
             self._check(tenant, jobs, limits)
         for job in jobs:
-            fresh = stored(job, job.id)
-            deadline_at = now + job.deadline_at - job.created_at
-            self._open(
-                replace(fresh, epoch=job.epoch + 1, created_at=now, not_before=now, deadline_at=deadline_at), now
+            reason, begin = (Reason.NOT_BEFORE, job.not_before) if job.not_before > now else (Reason.NONE, 0.0)
+            again = replace(
+                stored(job, job.id),
+                key=by or job.key,
+                epoch=job.epoch + 1,
+                reason=reason,
+                created_at=now,
+                not_before=begin,
             )
+            self._open(replace(again, deadline_at=now + job.deadline_at - job.created_at), now)
 
     def _why(self, job: Job, now: float) -> StopReason | None:
         if job.cancel_asked_at:

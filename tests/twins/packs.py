@@ -32,21 +32,24 @@ class MemoryPacks:
         return tuple(self._floor)
 
     async def push(self, pack: Pack, act: Act) -> None:
-        for one in self._packs.values():
-            if one.pack.name == pack.name and one.digest != pack.digest:
-                raise Conflict(f"{pack.name} exists with other rules: raise its version")
-        stored = StoredPack(pack=pack, digest=pack.digest, is_current=False, created_at=act.at)
-        self._packs.setdefault(pack.digest, stored)
+        stored = {one.pack.version: one.digest for one in self._packs.values() if one.pack.id == pack.id}
+        if stored.get(pack.version, pack.digest) != pack.digest:
+            raise Conflict(f"{pack.name} exists with other rules: raise its version")
+        if pack.version not in stored and pack.version < max(stored, default=0):
+            raise Conflict(f"{pack.id}@{max(stored)} exists: raise the version above it")
+        made = StoredPack(pack=pack, digest=pack.digest, is_current=False, created_at=act.at)
+        self._packs.setdefault(pack.digest, made)
         await self._choose(pack.id, pack.digest, act)
 
     async def choose(self, pack: str, version: int | None, act: Act) -> bool:
-        served = self._served.get(pack, [])
-        named = [one.digest for one in self._packs.values() if (one.pack.id, one.pack.version) == (pack, version)]
-        before = [digest for digest in served if digest != served[-1]][-1:]
-        found = before if version is None else named
-        if found:
-            await self._choose(pack, found[0], act)
-        return bool(found)
+        stored = {one.pack.version: one.digest for one in self._packs.values() if one.pack.id == pack}
+        if version is None:
+            served = self._served.get(pack, [""])[-1]
+            present = next((number for number, digest in stored.items() if digest == served), 0)
+            version = max((number for number in stored if number < present), default=0)
+        if version in stored:
+            await self._choose(pack, stored[version], act)
+        return version in stored
 
     async def put_floor(self, packs: Sequence[str], act: Act) -> None:
         self._floor = list(packs)

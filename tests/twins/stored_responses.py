@@ -1,6 +1,7 @@
 """``ResponseStore`` in memory. A job holds its response while ``holders`` names its epoch."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
@@ -37,6 +38,11 @@ class MemoryStoredResponses:
 
     def _objects(self, stored: StoredResponse) -> list[ObjectId]:
         return [stored.object, *(piece.object for piece in self._pieces.pop(stored.id, ()))]
+
+    async def expire(self, tenant: TenantId, response: ResponseId, at: float) -> None:
+        found = self._rows.get(response)
+        if found is not None and found.tenant == tenant:
+            self._rows[response] = replace(found, expires_at=min(found.expires_at, at))
 
     async def expired(self, now: float, limit: int) -> Sequence[Expired]:
         due = sorted((one.expires_at, one.id) for one in self._rows.values() if one.expires_at <= now)[:limit]

@@ -13,6 +13,7 @@ class Granted:
     artifact_key_arn: pulumi.Input[str]
     payload_bucket_arn: pulumi.Input[str]
     payload_key_arn: pulumi.Input[str]
+    sealing_key_arn: pulumi.Input[str]
     model_signing_key_arn: pulumi.Input[str]
     audit_segments_arn: str
     audit_key_arn: pulumi.Input[str]

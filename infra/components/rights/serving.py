@@ -1,5 +1,5 @@
 """The rights in AWS of Penstock's own processes: callers of the artifact store read versions, callers of the payload
-store keep sealed requests and results there, and the controller ships the audit chain.
+store keep sealed requests and results there, callers of KMS wrap tenants' keys, the controller ships the audit chain.
 
 Databases and stores are entered with passwords, so a process that calls nothing else has no rights here at all.
 """
@@ -8,6 +8,7 @@ import pulumi
 
 from infra.components.iam import Statement
 from infra.components.rights.granted import Granted
+from infra.components.site import Site
 
 
 def reads_artifacts(granted: Granted) -> tuple[Statement, ...]:
@@ -30,6 +31,22 @@ def keeps_payloads(granted: Granted) -> tuple[Statement, ...]:
         Statement(
             sid="SealPayloads", actions=("kms:GenerateDataKey", "kms:Decrypt"), resources=(granted.payload_key_arn,)
         ),
+    )
+
+
+def wraps_keys(site: Site, granted: Granted) -> tuple[Statement, ...]:
+    """It wraps tenants' keys and opens them: each for a tenant and a purpose that it tells, and of its region alone."""
+    told = {"kms:EncryptionContext:region": site.region, "kms:EncryptionContext:purpose": ["content", "webhooks"]}
+    named = {"Null": {"kms:EncryptionContext:tenant": "false"}}
+    key = (granted.sealing_key_arn,)
+    return (
+        Statement(
+            sid="WrapTenantKeys",
+            actions=("kms:Encrypt", "kms:Decrypt"),
+            resources=key,
+            conditions={"StringEquals": told, **named},
+        ),
+        Statement(sid="NameSealingKey", actions=("kms:DescribeKey",), resources=key),
     )
 
 

@@ -33,7 +33,14 @@ async def verify(
     async with Database(database_dsn(settings), max_connections=1, slower=SLOWER) as database:
         try:
             chain = partial(snapshot, database)
-            verifier = Verifier(snapshot=chain, is_signed=keys.is_signed, store=store, since=since, progress=progress)
+            verifier = Verifier(
+                snapshot=chain,
+                is_signed=keys.is_signed,
+                store=store,
+                since=since,
+                now=clock.now(),
+                progress=progress,
+            )
             return await verifier.verify()
         except PenstockError as error:
             raise CommandError(

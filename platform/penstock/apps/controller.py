@@ -2,14 +2,11 @@
 
 import asyncio
 import os
-import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from secrets import token_hex
 
 from penstock.apps import keys, observed, ownership, peers, slos
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
@@ -21,6 +18,7 @@ from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.audit_chain import PostgresAuditChain
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.deletions import PostgresDeletions
 from penstock.connectors.postgres.demand import PostgresDemand
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.leadership import PostgresLeadership, leader
@@ -37,9 +35,8 @@ from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
 from penstock.connectors.records.decisions import DecisionFile
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
-from penstock.control.api.app import bounded, refusal
+from penstock.control.api import serving
 from penstock.control.api.deps import Control, Secrets
-from penstock.control.api.refusals import WINDOW_S
 from penstock.control.autoscaler.autoscaler import Autoscaler, ScaleStores
 from penstock.control.autoscaler.heard import HeardDemand
 from penstock.control.budgets.errors import LedgerBudgets, RecordedBudgets
@@ -53,6 +50,7 @@ from penstock.control.loop import Loop
 from penstock.control.pool.plan import plan_pool
 from penstock.control.publish.build import build
 from penstock.control.publish.changes import changes
+from penstock.control.receipts import Receipts
 from penstock.control.registry.packs import forget_old
 from penstock.control.registry.registry import LoopActs, Registry
 from penstock.control.rollout.advance import Advance
@@ -61,14 +59,10 @@ from penstock.control.rollout.rollouts import Rollouts
 from penstock.control.rollout.shown import RolloutMetrics
 from penstock.control.runtime import LoopIntervals, Parts, Runtime, Signals
 from penstock.control.sequencer import Outside, Sequencer
-from penstock.domain.clock import Clock, SystemClock
+from penstock.domain.clock import DAY_S, Clock, SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import VersionId, WorkerId
-from penstock.domain.tenancy.budget import DAY_S
-from penstock.intake.held import Intake
-from penstock.intake.limits import Limits
-from penstock.intake.server import EdgeServer, configure
 from penstock.judging.comparisons import Comparisons
 from penstock.lateness.awake import AwakeClock
 from penstock.sealing.administration import KeyAdministration
@@ -78,16 +72,13 @@ from penstock.supervision.listening import bind, bind_first_free, url_of
 from penstock.telemetry import logs
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.tenants import scope_label
-from penstock.tls.identity import CONTROLLER_API, Role
-from penstock.tls.listener import guard
+from penstock.tls.identity import Role
 from penstock.tls.mutual import Mutual, show_expiry
 
 _RETRY_S = 1.0
 GATEWAYS = "gateway"
 """The ScaledObject of the gateways, which the infrastructure makes."""
 Run = Callable[[], Coroutine[None, None, None]]
-ENDS_WITHIN_S = 3.0
-"""Seconds after which an operator's call is cut off at the end of the process."""
 STALE_LEASES = 3
 """The number of worker leases after whose length without a good tick a leader isn't ready."""
 
@@ -140,13 +131,14 @@ async def _main(settings: ControllerSettings, command: WorkerCommand) -> None:
                 watch.run,
                 compared.run,
                 chained.run,
-                partial(_repeats, control),
+                _receipts(settings, control).run,
+                partial(serving.note_repeats, control),
                 partial(PostgresDemand(dsn).run, control.runtime.demand.take),
                 partial(forget_old, PostgresPacks(database), control.clock),
             ]
             if settings.scaler_port and fleet.namespace:
                 work.append(_told(settings, control, fleet, mutual))
-            await _serve(control, _control(control.runtime, work, database, claim), listener, mutual)
+            await serving.serve(control, _control(control.runtime, work, database, claim), listener, mutual)
         finally:
             for task in beside:
                 task.cancel()
@@ -162,23 +154,22 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
     rules, ledger = Registry(registry, pool_bytes=settings.pooled_bytes), PostgresLedger(database)
     decisions, scaler = Decisions(DecisionFile(settings.paths.decisions)), _scaler(fleet, database, rules)
     rollouts = _rollouts(database, registry, heartbeats, _budgets(settings, ledger, clock))
-    loop = Loop(
-        clock=clock,
-        registry=registry,
-        rollouts=_advance(rollouts, compared, LoopActs(acts=database.act, rules=rules), metrics),
-        leases=heartbeats,
-        demand=demand,
-        scaler=scaler,
-        fleet=orders,
-        tables=tables,
-        plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
-        pool=partial(plan_pool, pool=fleet.pool),
-        build=partial(build, silence_s=2 * settings.lease_s, pool_bytes=settings.pooled_bytes),
-        changes=changes,
-        decisions=decisions,
-    )
     parts = Parts(
-        loop=loop,
+        loop=Loop(
+            clock=clock,
+            registry=registry,
+            rollouts=_advance(rollouts, compared, LoopActs(acts=database.act, rules=rules), metrics),
+            leases=heartbeats,
+            demand=demand,
+            scaler=scaler,
+            fleet=orders,
+            tables=tables,
+            plan=partial(fleet.plan, policy=FleetPolicy(lease_s=settings.lease_s, silence_s=3 * settings.lease_s)),
+            pool=partial(plan_pool, pool=fleet.pool),
+            build=partial(build, silence_s=2 * settings.lease_s, pool_bytes=settings.pooled_bytes),
+            changes=changes,
+            decisions=decisions,
+        ),
         leadership=PostgresLeadership(database_dsn(settings), f"{socket.gethostname()} {os.getpid()}"),
         heartbeats=heartbeats,
         demand=demand,
@@ -193,6 +184,7 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
         registry=rules,
         tenancy=PostgresTenancy(database),
         sealing=_sealing(settings, database, secrets),
+        deletions=PostgresDeletions(database),
         tables=tables,
         packs=PostgresPacks(database),
         audit=PostgresAudit(database),
@@ -298,12 +290,6 @@ def _watch(control: Control, label: Callable[[str], str]) -> BudgetWatch:
     )
 
 
-async def _repeats(control: Control) -> None:
-    while True:
-        await asyncio.sleep(WINDOW_S)
-        await control.note_repeats()
-
-
 def _sequencer(settings: ControllerSettings, control: Control, database: Database) -> Sequencer:
     outside = Outside(signer=partial(open_head_signer, settings), store=partial(open_segments, settings, control.clock))
     return Sequencer(
@@ -313,6 +299,16 @@ def _sequencer(settings: ControllerSettings, control: Control, database: Databas
         metrics=control.metrics,
         region=settings.region,
         keep_s=settings.audit_keep_days * DAY_S,
+        acts=lambda: control.runtime.leads,
+    )
+
+
+def _receipts(settings: ControllerSettings, control: Control) -> Receipts:
+    return Receipts(
+        store=control.deletions,
+        signer=partial(open_head_signer, settings),
+        clock=control.clock,
+        region=settings.region,
         acts=lambda: control.runtime.leads,
     )
 
@@ -329,38 +325,6 @@ async def _exchange(settings: ControllerSettings, database: Database, secrets: S
         await ownership.check(settings, database, found.after(before))
     except (StoreUnavailable, CommandError) as error:
         logs.logger().warning("database_not_told_of_keys", reason=str(error))
-
-
-class _Server(EdgeServer):
-    """An HTTP server that leaves signals to the process: uvicorn's handling would end it before the leader's lock is
-    released.
-    """
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-
-async def _serve(
-    control: Control, work: Coroutine[None, None, None], listener: socket.socket, mutual: Mutual | None
-) -> None:
-    limits = Limits(drain_grace_s=ENDS_WITHIN_S, drain_linger_s=0.0)
-    intake = Intake(connections=limits.connections)
-    config = configure(bounded(control, limits, intake), limits, intake, answer=refusal, ids=lambda: token_hex(12))
-    config.load()
-    if mutual is not None:
-        guard(config, mutual, CONTROLLER_API)
-    server = _Server(config)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, setattr, server, "should_exit", True)  # noqa: FBT003
-    corridor = asyncio.create_task(work)
-    corridor.add_done_callback(lambda _: setattr(server, "should_exit", True))
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        corridor.cancel()
-        with suppress(asyncio.CancelledError):
-            await corridor
 
 
 async def _control(

@@ -10,12 +10,14 @@ from penstock.apps.gateway.shared import Shared
 from penstock.apps.settings.deferred import DeferredSettings
 from penstock.connectors.postgres.batches import PostgresBatchWork
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.deletions import PostgresErasing
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.retention import PostgresExpiringJobs, PostgresOpenBatches
 from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
 from penstock.connectors.postgres.webhooks import PostgresDeliveries
 from penstock.connectors.webhooks.sender import WebhookSender
 from penstock.domain.ids import KeyId, RequestId, TenantId
+from penstock.domain.jobs.deletion import user_mark
 from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.tenancy.tenant import Principal
@@ -24,6 +26,7 @@ from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.routing.resolve import TableResolver
 from penstock.jobs.batches import BatchClosing, BatchJudging, BatchParts
 from penstock.jobs.deliveries import Deliveries
+from penstock.jobs.erasing import Erasing
 from penstock.jobs.principal import as_batch
 from penstock.jobs.retention import Retention
 from penstock.jobs.shown import BatchMetrics
@@ -46,7 +49,14 @@ def upkeep(
     """Return a runner's loops beside its jobs; ``secrets`` are the keys of webhooks' secrets."""
     sent = PostgresDeliveries(database, secrets)
     loops = (deliveries(settings, parts.shared, sent, me), *batches(parts, database, payloads, me))
-    return (*loops, retention(parts.shared, database, payloads))
+    return (*loops, retention(parts.shared, database, payloads), erasing(parts, database, payloads))
+
+
+def erasing(parts: Parts, database: Database, payloads: PayloadStore) -> Erasing:
+    def marks(tenant: TenantId, user: str) -> tuple[str, ...]:
+        return tuple(user_mark(key, tenant, user) for key in parts.shared.ticket_keys.platform)
+
+    return Erasing(PostgresErasing(database), payloads, marks)
 
 
 def retention(shared: Shared, database: Database, payloads: PayloadStore) -> Retention:

@@ -36,7 +36,7 @@ def compose(parts: Parts, database: Database, payloads: PayloadStore, dsn: str, 
         holder=keyring.holder,
         clock=shared.clock,
         responses=ResponseAttempts(
-            rows=PostgresStoredResponses(database, shared.clock), payloads=payloads, clock=shared.clock
+            rows=PostgresStoredResponses(database, shared.clock), payloads=payloads, bills=bills, clock=shared.clock
         ),
     )
     endings = Endings(store=store, payloads=payloads, clock=shared.clock, ended=metrics.ended, fenced=metrics.fenced)

@@ -12,9 +12,8 @@ from penstock.apps.settings.told import Told
 from penstock.audit.segments import SegmentStore
 from penstock.audit.segments import Signer as HeadSigner
 from penstock.control.registry.operators import PLATFORM
-from penstock.domain.clock import Clock
+from penstock.domain.clock import DAY_S, Clock
 from penstock.domain.tenancy.audit import Act
-from penstock.domain.tenancy.budget import DAY_S
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer

@@ -5,12 +5,39 @@ Fields are packed with their lengths, so no two acts give the same bytes. Times 
 
 import hashlib
 import struct
+from typing import NamedTuple
 
 import msgspec
 
 GENESIS = hashlib.sha256(b"penstock audit chain, format 1").digest()
 """The hash before link 1."""
 _FIXED = struct.Struct(">QQd5I")
+_INTERVENTION = struct.Struct(">iqd")
+
+
+class Covered(NamedTuple):
+    """An intervention of a filter; ``act`` is the row of the act that covers it."""
+
+    act: int
+    number: int
+    position: int
+    at: float
+    request: str
+    tenant: str
+    version: str
+    pack: str
+    digest: str
+    rule: str
+    stage: str
+    action: str
+    wanted: str
+
+    @property
+    def packed(self) -> bytes:
+        """What the act's SHA-256 covers of it, packed as the database does (``packed``)."""
+        texts = [text.encode() for text in self[4:]]
+        sized = b"".join(len(text).to_bytes(4, "big") + text for text in texts)
+        return _INTERVENTION.pack(self.number, self.position, self.at) + sized
 
 
 class Link(msgspec.Struct, frozen=True, gc=False):

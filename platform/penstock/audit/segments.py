@@ -91,10 +91,10 @@ _HEADS = msgspec.json.Decoder(Head)
 _LINKS = msgspec.json.Decoder(Link)
 
 
-def covered(text: str) -> bytes:
+def covered(text: str, kind: bytes = _TYPE) -> bytes:
     """Return the bytes that a signature covers: DSSE's pre-authentication encoding."""
     body = text.encode()
-    return b"DSSEv1 %d %b %d %b" % (len(_TYPE), _TYPE, len(body), body)
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(body), body)
 
 
 def signed(signer: Signer, head: Head) -> Signed:

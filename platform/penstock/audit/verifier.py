@@ -1,13 +1,14 @@
 """Verification of a whole chain: its rows at one moment, its signed heads, and the shipped segments."""
 
+import hashlib
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Protocol
 
-from penstock.audit.links import GENESIS, Link
+from penstock.audit.links import GENESIS, Covered, Link
 from penstock.audit.segments import SegmentStore, Signed, Unreadable, name_of, read
 from penstock.audit.verification import (
     IsSigned,
@@ -21,8 +22,12 @@ from penstock.audit.verification import (
     heads_of,
     missing,
 )
+from penstock.domain.tenancy.audit import INTERVENTIONS
 
 MOST_STRAYS = 100
+INTERVENTIONS_AT_ONCE = 5_000
+KEPT_S = 90 * 86_400.0
+"""Seconds for which the database keeps interventions at least."""
 LINKED_WITHIN_S, SHIPPED_WITHIN_S = 60.0, 900.0
 """Seconds after which an act without a link, or a segment that is not shipped, is late."""
 Progress = Callable[[int, int], None]
@@ -35,6 +40,10 @@ class StoredChain(Protocol):
     async def segments(self) -> list[Stored]: ...
 
     def pages(self, first: int) -> AsyncIterator[list[Row]]: ...
+
+    async def interventions(self, acts: list[int]) -> list[Covered]: ...
+
+    async def uncovered(self, most: int) -> list[int]: ...
 
     async def ends(self) -> tuple[int, int]: ...
 
@@ -79,6 +88,7 @@ class Verifier:
     """The store of shipped segments; None leaves it unread."""
     since: float = 0.0
     """Unix second: links of segments that were signed before are taken as their heads say."""
+    now: float
     progress: Progress
 
     async def verify(self) -> Verified:
@@ -95,6 +105,8 @@ class Verifier:
 
     async def _walk(self, chain: StoredChain, rows: list[Stored], heads: list[Signed], report: Report) -> int:
         there, end = await chain.ends()
+        if not (end or rows or (await chain.waiting())[0]):
+            report.add(Kind.TRUNCATED, 0, "there are no acts at all, though setting up a database leaves some")
         left = [one.head.last for one in _moved(rows, heads, report) if one.head.last < there or not there]
         known = [one.head.last for one in heads if one.head.at < self.since]
         skipped = max([0, *left, *known])
@@ -102,8 +114,20 @@ class Verifier:
         walk = Walk(heads, report, first=skipped + 1, before=before)
         async for page in chain.pages(skipped + 1):
             walk.take(page)
+            await self._check_interventions(chain, page, report)
             self.progress(report.rows, max(end - skipped, 0))
         return walk.end()
+
+    async def _check_interventions(self, chain: StoredChain, page: list[Row], report: Report) -> None:
+        """Hold interventions against the acts that cover them; those of an old act may all be gone."""
+        for told in _at_once([row for row in page if row.act is not None and row.act[2] == INTERVENTIONS]):
+            found: dict[int, list[Covered]] = {row.event: [] for row in told}
+            for one in await chain.interventions([*found]):
+                found[one.act].append(one)
+            for row in told:
+                kind = _kind_of(row, found[row.event], self.now)
+                if kind is not None:
+                    report.add(kind, row.number, f"interventions that act {row.event} covers are {kind}")
 
     async def _strays(self, chain: StoredChain, report: Report) -> list[str]:
         """Report acts without a link; return what waits too long, in words."""
@@ -112,6 +136,8 @@ class Verifier:
             report.add(Kind.INSERTED, 0, f"act {event} was written behind the sequencer's back: it has no link")
         for event in lost:
             report.add(Kind.DELETED, 0, f"act {event} was deleted before it was linked")
+        for event in await chain.uncovered(MOST_STRAYS):
+            report.add(Kind.INSERTED, 0, f"interventions name act {event}, which covers none")
         waiting, seconds = await chain.waiting()
         if seconds > LINKED_WITHIN_S:
             late.append(f"{waiting:,} acts have no link yet, the oldest for {seconds:,.0f} s")
@@ -140,6 +166,33 @@ class Verifier:
         texts = {row.text: row for row in rows}
         missing([(one, texts[one.text]) for one in heads if one.head.last > skipped], shipped, report)
         return len(shipped)
+
+
+def _at_once(rows: list[Row]) -> Iterator[list[Row]]:
+    """Yield acts that together cover as many interventions as are read at once."""
+    part, size = list[Row](), 0
+    for row in rows:
+        if part and size + _count(row) > INTERVENTIONS_AT_ONCE:
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += _count(row)
+    if part:
+        yield part
+
+
+def _count(row: Row) -> int:
+    return int(row.act[3]) if row.act and row.act[3].isdecimal() else 0
+
+
+def _kind_of(row: Row, found: list[Covered], now: float) -> Kind | None:
+    at, digest = (row.act[0], row.act[4]) if row.act else (0.0, "")
+    if not found and at < now - KEPT_S:
+        return None
+    if len(found) != _count(row):
+        return Kind.DELETED if len(found) < _count(row) else Kind.INSERTED
+    same = hashlib.sha256(b"".join(one.packed for one in found)).hexdigest() == digest
+    return None if same else Kind.EDITED
 
 
 def _moved(rows: list[Stored], heads: list[Signed], report: Report) -> list[Signed]:

@@ -3,8 +3,7 @@
 Prefill and decode are sized separately and combined in one step: a batch in balance starts as many prompts as it ends
 answers. KV memory bounds the batch, the ITL objective bounds the step.
 
-Trade-off: one mean length and a steady peak are assumed. Target load covers bursts within the peak, the autoscaler
-longer ones.
+Trade-off: one mean length and a steady peak are assumed.
 """
 
 import math
@@ -37,8 +36,6 @@ class PeakDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A row of the plan, with the formula that gives its value."""
-
     name: str
     formula: str
     value: float

@@ -1,7 +1,6 @@
 """The seconds of a cold start, part by part: published ones until a start was measured, each with its source. Pure.
 
-The published ones are of one start, the only one of which every part was found: another cloud, GPU and model. They size
-floors and warm machines before a platform has run.
+The published ones are of one start, the only one of which every part was found: another cloud, GPU and model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +18,6 @@ PUBLISHED_BYTES_PER_S = 51.75 * GIB / 62
 
 
 class StartPart(StrEnum):
-    """The parts of a start, in order."""
-
     NODE = "node"
     DRIVER = "driver"
     IMAGE = "image"
@@ -30,8 +27,6 @@ class StartPart(StrEnum):
 
 
 class Machine(StrEnum):
-    """The state of a pool's machines when a worker is asked for."""
-
     NEW = "new"
     """None: one is launched."""
     WARM = "warm"

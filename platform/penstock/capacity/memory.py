@@ -1,7 +1,6 @@
 """The memory of a version's worker in the pool: weights, KV cache, adapter slots.
 
-Trade-off: it is computed from the manifest and not measured, so that packing does not depend on one run. Other memory
-of its processes is not in the pool's bytes.
+Trade-off: it is computed from the manifest and not measured, so that packing does not depend on one run.
 """
 
 import math

@@ -144,7 +144,6 @@ def plan(
 
 
 def _within(model: Architecture, weight_bytes: int, on: Gpu, target: Target, steps: StepModel, most: int) -> MemoryPlan:
-    """Return the plan with at most ``most`` tokens in a step."""
     by_itl, tokens, tokens_because = _step_tokens(steps, target, most)
     lines = _lines(model, weight_bytes, on, target, tokens)
     left = int(on.memory_bytes * USED_RATIO) - sum(line.size_bytes for line in lines)

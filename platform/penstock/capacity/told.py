@@ -38,7 +38,6 @@ def told(
 
 
 def settings(found: MemoryPlan) -> list[Mapping[str, Any]]:
-    """Return the engine settings that follow from the plan, each with its reason."""
     target = found.target
     named: list[tuple[str, object, str]] = [
         ("max_model_len", target.context_tokens, "as asked"),

@@ -1,7 +1,6 @@
 """A worker's use according to its heartbeats, and the time since its last change of state. Pure.
 
-Each time that a worker becomes busy counts 1, which halves every ``HALF_S`` (LRFU, ``fairness/fading.py``). A recently
-used worker is probably in a conversation and counts more.
+Each time that a worker becomes busy counts 1, which halves every ``HALF_S`` (LRFU, ``fairness/fading.py``).
 
 Trade-off: with LRU alone one use of each model evicts all others, with LFU alone a model is evicted during a
 conversation.

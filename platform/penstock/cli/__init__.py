@@ -3,6 +3,7 @@
 Commands import packages when they run: `penstock --help` and `penstock ask` should not wait for a database driver.
 """
 
+import resource
 import sys
 from typing import Annotated
 
@@ -110,5 +111,6 @@ def _common(
 
 
 def main() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # children inherit it: no prompt of a crashed process on a disk
     terminal.prepare()
     sys.exit(terminal.run(app))

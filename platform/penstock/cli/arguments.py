@@ -35,12 +35,13 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _PLAN_WORDS = ("priority", "over_quota", "auto_tier", "batch_yield")
 _TEXTS = ("degrade_model", "batch_windows", "batch_hours", "batch_pools", "safety")
 """Fields of a plan that ``0`` empties."""
-_PARTS = ("deadline_s", "reserved", "kv_part", "job_deadline_s", "keep_s")
+_PARTS = ("deadline_s", "reserved", "kv_part", "job_deadline_s", "keep_s", "keep_files_s", "keep_answers_s")
 """Fields of a plan that need not be whole."""
 CAPS_HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(CAPS)} (money in dollars)."
 PLAN_HELP = (
     f"FIELD=VALUE, 0 for no bound; fields: {', '.join(FIELDS)} (money in dollars, paid=yes or no, "
-    "over_quota=refuse or yield, copied=yes or no, reserved and kv_part as parts of each engine, "
+    "over_quota=refuse or yield, copied, zero_retention and training_use=yes or no, "
+    "reserved and kv_part as parts of each engine, "
     "service_tiers=NAME:CLASS:PRICE_FACTOR[:SLO],… such as flex:batch:0.5,priority:interactive:2, "
     "batch_yield=share or strict, batch_windows=30m,2h,…, 'batch_hours=mon-fri 20:00-06:00 Europe/Berlin', "
     "batch_pools=NAME,…, safety=PACK,…)."

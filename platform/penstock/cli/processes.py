@@ -74,6 +74,8 @@ def restart(
 ) -> None:
     """Replace running processes one by one; no request is refused and no stream breaks.
 
+    They keep the settings that `penstock up` has read: changed ones need `penstock down` and `penstock up`.
+
     For example:
 
     * `penstock restart gateway`
@@ -84,6 +86,7 @@ def restart(
     """
     from penstock.apps.settings import load
     from penstock.domain.command_error import CommandError
+    from penstock.local import state
     from penstock.supervision import lock
 
     settings = load()
@@ -92,6 +95,8 @@ def restart(
         raise CommandError(f"No platform runs in {settings.paths.root}.", do="Start it with `penstock up`.")
     os.kill(pid, _SIGNALS[what])
     out.print(f"{what}: the rolling restart has begun; `penstock status` shows it.")
+    if note := state.unread_settings(settings.paths.run, settings.paths.settings_file):
+        out.print(note, highlight=False, soft_wrap=True)
 
 
 def gateway(

@@ -17,6 +17,8 @@ from penstock.views import safety as views
 
 app = typer.Typer(no_args_is_help=True, help="Safety packs: filters of prompts and answers.")
 MOST = 1000
+WOULD_BLOCK = 3
+"""Exit code of `try`, apart from 1 for a failed command and 2 for wrong usage."""
 Since = Annotated[str, typer.Option(help="In this last time, as 30m or 24h.")]
 Tenant = Annotated[str, typer.Option(help="Only this tenant's.", show_default="all")]
 PackName = Annotated[str, typer.Option("--pack", help="Only this pack's: secrets, or secrets@3.", show_default="all")]
@@ -49,7 +51,7 @@ def push(source: Source) -> None:
 @as_caller
 def rollback(
     pack: Annotated[str, typer.Argument(help="Its name, for example secrets.")],
-    to: Annotated[int, typer.Option(min=0, help="The version; 0 for the one before the present.")] = 0,
+    to: Annotated[int, typer.Option(min=0, help="The version; 0 for the one below the present.")] = 0,
 ) -> None:
     """Filter with an earlier version of a pack again.
 
@@ -90,14 +92,14 @@ def try_pack(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a pack would do to a text, here and without a platform; exit code 1 if it would block.
+    """Show what a pack would do to a text, here and without a platform; exit code 3 if it would block.
 
     For example: `penstock safety try own.yaml answer.txt`
     """
     found = _tried(_text(source), sys.stdin.read() if text == "-" else _read(Path(text)))
     screen.tell({"found": found}, lambda: views.tried(found), as_json=as_json)
     if any(one["action"] == "block" for one in found):
-        raise typer.Exit(1)
+        raise typer.Exit(WOULD_BLOCK)
 
 
 @app.command("events")

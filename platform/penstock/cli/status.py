@@ -8,7 +8,7 @@ import typer
 from penstock.apps import sharing
 from penstock.apps.settings import Settings, load, without_password
 from penstock.cli import screen
-from penstock.cli.terminal import AsJson, out, tell_json
+from penstock.cli.terminal import AsJson, err, out, tell_json
 from penstock.clients.operator import Operator
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
@@ -67,16 +67,25 @@ def _controller(settings: Settings, asked: Asked, away: int) -> Iterator[str]:
     yield from views.limits(_limits(settings, is_shared=found["limits_shared"], away=away))
     ends_at = own.now().ends_at if own else None
     yield from views.certificates(found.get("certificate_ends_at"), ends_at, SystemClock().now())
+    if work := found.get("batch_work"):  # a controller before this release has none
+        yield from views.batch_work(work)
     yield from versions.pool(found.get("pool"))
     yield from versions.pins(found.get("pool"), asked.models)
     yield from (f"held: {one}" for one in found.get("held", ()))
 
 
 def config() -> None:
-    """Print all settings as YAML, which may be saved as `settings.yaml` in the home."""
-    from penstock.apps.settings import as_yaml
+    """Print the settings that a start here would use, as YAML, which may be saved as `settings.yaml` in the home.
 
-    out.print(as_yaml(load()), end="", markup=False, highlight=False, soft_wrap=True)
+    A platform that runs has those of its start; a note on standard error says if the file has changed since.
+    """
+    from penstock.apps.settings import as_yaml
+    from penstock.local import state
+
+    settings = load()
+    out.print(as_yaml(settings), end="", markup=False, highlight=False, soft_wrap=True)
+    if note := state.unread_settings(settings.paths.run, settings.paths.settings_file):
+        err.print(note, highlight=False, soft_wrap=True)
 
 
 def version() -> None:

@@ -19,6 +19,7 @@ from rich.segment import Segment
 from typer.core import TyperGroup
 
 from penstock.domain.command_error import CommandError
+from penstock.domain.errors import PenstockError
 from penstock.formats.visible import visible
 
 if TYPE_CHECKING:
@@ -106,7 +107,9 @@ def _other_signs(error: UnicodeError) -> tuple[str, int]:
 
 
 class Commands(TyperGroup):
-    """All commands: ``CommandError`` and bad settings end one with a sentence and exit code 1, without a traceback."""
+    """All commands: errors of the platform and bad settings end one with a sentence and exit code 1, without a
+    traceback.
+    """
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # click's own context, which typer's is
         with explained():
@@ -123,6 +126,9 @@ def explained() -> Iterator[None]:
         yield
     except CommandError as error:
         show_error(err, error)
+        raise typer.Exit(1) from error
+    except PenstockError as error:
+        show_error(err, CommandError(f"{error.param} {error.message}." if error.param else f"{error.message}."))
         raise typer.Exit(1) from error
     except ValidationError as error:
         show_error(err, _of_settings(error))

@@ -20,7 +20,7 @@ WEBHOOKS = "/v1/webhooks"
 def ask(
     http: httpx.Client, method: str, path: str = "", body: object = None, query: Mapping[str, Any] | None = None
 ) -> Any:  # noqa: ANN401  the API's JSON
-    """Return the answer's JSON; ``CommandError`` says what was refused."""
+    """Raises ``CommandError`` that says what was refused."""
     try:
         answer = http.request(method, WEBHOOKS + path, json=body, params=query)
     except httpx.ConnectError:
@@ -60,7 +60,6 @@ class Caller:
         return self._json("DELETE", path)
 
     def each(self, path: str, query: Mapping[str, str], most: int) -> Iterator[Json]:
-        """Yield the objects of a list, page by page."""
         asked, left = dict(query), most
         while left > 0:
             page = self._json("GET", path, params={**asked, "limit": str(min(PAGE, left))})
@@ -76,7 +75,6 @@ class Caller:
             return _checked(self._http.post("/v1/files", data={"purpose": purpose}, files=sent)).json()  # type: ignore[no-any-return]
 
     def content(self, file: str, to: BinaryIO) -> int:
-        """Write a file's bytes; return their number."""
         with self._http.stream("GET", f"/v1/files/{file}/content") as answer:
             if answer.is_error:
                 answer.read()

@@ -1,7 +1,6 @@
 """Waits for the workers of a platform, by its controller's reports, for as long as they make progress.
 
-Progress is any change of a worker, its state, its phases, its detail. An agent judges its own starting engine: while it
-reports such a state, the start goes on.
+An agent judges its own starting engine: while it reports such a state, the start goes on.
 """
 
 import asyncio

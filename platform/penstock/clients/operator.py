@@ -14,8 +14,6 @@ Json = dict[str, Any]
 
 
 class Operator:
-    """Calls the controller at ``url`` with this key."""
-
     def __init__(self, url: str, key: str, tls: ssl.SSLContext | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
         """Prepare the client without connecting; without ``tls``, certificates are verified by the machine's
         authorities.

@@ -59,6 +59,7 @@ CONTROLLER = Process(
     calls=(
         shared.database(roles.CONTROLLER),
         shared.LIMITS,
+        shared.KEYS,
         Called(
             to="audit", setting="audit_url", port="https", meaning="S3 with Object Lock: segments of the audit log."
         ),

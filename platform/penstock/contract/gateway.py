@@ -71,6 +71,7 @@ GATEWAY = Process(
         Called(to="answers", setting="answers_url", port="redis", meaning="Answers under idempotency keys."),
         shared.ARTIFACTS,
         shared.PAYLOADS,
+        shared.KEYS,
         *shared.WORKERS_AND_TRACES,
     ),
     ending=Ending(

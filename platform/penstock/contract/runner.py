@@ -35,6 +35,7 @@ RUNNER = Process(
         shared.LIMITS,
         shared.ARTIFACTS,
         shared.PAYLOADS,
+        shared.KEYS,
         *shared.WORKERS_AND_TRACES,
     ),
     ending=Ending(

@@ -63,6 +63,9 @@ ARTIFACTS = Called(to="artifacts", setting="artifact_store", port="https", meani
 PAYLOADS = Called(
     to="payloads", setting="payloads_url", port="https", meaning="S3: requests and results of jobs, sealed."
 )
+KEYS = Called(
+    to="keys", setting="sealing_key", port="https", meaning="KMS: wraps the keys that stored content is sealed with."
+)
 WORKERS_AND_TRACES = (
     Called(to="worker", setting="", port="gate", meaning="Requests; where workers are, the routing table says."),
     Called(to="collector", setting="otlp_endpoint", port="http", meaning="Traces, where that is wanted."),

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from typing import Any
 
 from penstock import __version__
 from penstock.apps.settings.told import PREFIX, SettingKind, Told
@@ -81,9 +82,8 @@ def _setting(name: str, declared: type[Told], schema: Mapping[str, object], *, i
     }
 
 
-def _shape(schema: Mapping[str, object], name: str) -> dict[str, object]:
+def _shape(schema: Mapping[str, Any], name: str) -> dict[str, object]:
     properties, definitions = schema["properties"], schema.get("$defs", {})
-    assert isinstance(properties, dict) and isinstance(definitions, dict)  # noqa: S101, PT018  it is JSON schema
     shape: dict[str, object] = dict(properties[name])
     referred = shape.pop("$ref", "")
     return {**definitions.get(str(referred).rpartition("/")[2], {}), **shape}

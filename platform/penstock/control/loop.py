@@ -42,9 +42,7 @@ class RolloutStage(Protocol):
         """Return the candidate of each incumbent, of the rollouts that were live at the last ``advance``."""
         ...
 
-    def unknown(self) -> None:
-        """Remove the rollouts' metrics: another controller leads."""
-        ...
+    def unknown(self) -> None: ...
 
 
 class WorkerLeases(Protocol):
@@ -64,9 +62,7 @@ class ScaleStage(Protocol):
         """Adopt the decisions of a published tick and store its changes; those of a failed tick are made again."""
         ...
 
-    def forget(self) -> None:
-        """Forget numbers and cordoned workers, since another controller leads."""
-        ...
+    def forget(self) -> None: ...
 
 
 class Fleet(Protocol):
@@ -108,8 +104,6 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """``plan``, ``pool`` and ``build`` are the pure stages of a tick."""
-
     clock: Clock
     registry: RegistryReader
     rollouts: RolloutStage

@@ -90,7 +90,6 @@ def _stages(recording: Recording) -> tuple[StageTime, ...]:
 
 
 def _gateway(recording: Recording) -> GatewayFigures:
-    """Return the gateway with the busiest loop, since callers use all gateways."""
     spent = by(INSTANCE, recording.of(names.LOOP_SECONDS))
     wanted = {name: seconds for name, found in spent.items() if (seconds := total(found)) is not None}
     name = max(wanted, key=lambda one: wanted[one], default="")

@@ -23,6 +23,7 @@ METRICS = (
     names.STAGE_SECONDS,
     names.REQUEST_SECONDS,
     names.TTFT_SECONDS,
+    names.VISIBLE_TTFT_SECONDS,
     names.ITL_SECONDS,
     names.PROMPT_TOKENS,
     names.CACHED_TOKENS,
@@ -112,7 +113,7 @@ def as_json(recording: Recording) -> str:
 
 
 def of_json(text: str) -> Recording:
-    """Parse a recording; raise ``ValueError`` if the JSON is none."""
+    """Raises ``ValueError`` if the JSON is none."""
     try:
         told = json.loads(text)
         return Recording(

@@ -3,6 +3,8 @@
 import time
 from typing import Protocol
 
+DAY_S = 86_400
+
 
 class Clock(Protocol):
     """The simulator implements both in virtual time."""

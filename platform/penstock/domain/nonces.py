@@ -24,7 +24,6 @@ os.register_at_fork(after_in_child=_block.forget)
 
 
 def random_bytes(size: int) -> bytes:
-    """Return unpredictable bytes, as ``secrets.token_bytes`` does."""
     block = _block
     with block.lock:
         at, end = block.at, block.at + size

@@ -14,7 +14,7 @@ from penstock.filters import shape
 from penstock.filters.judge import Found, Judge
 from penstock.filters.normal import Reading, folded, normal, unescaped
 from penstock.filters.pack import Applied, Policy, Rule, Where
-from penstock.filters.trie import Trie
+from penstock.filters.trie import Trie, start
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,10 @@ class Tail:
             begun = max(len(judged.rstrip(run.alphabet)), size - run.most)
             if begun < safe:
                 safe = min(safe, size - len(judged[begun:].lstrip(run.later)))
-        return min(safe, size - self._compiled.trie.depth[self._state]) if self._compiled.trie is not None else safe
+        trie = self._compiled.trie
+        if trie is None or not (depth := trie.depth[self._state]):
+            return safe
+        return min(safe, start(folded(judged), depth))
 
     def _leave(self, reading: Reading, safe: int) -> None:
         judged, left = reading.judged, reading.read

@@ -82,7 +82,7 @@ def _phrase(phrase: str) -> bytes:
 
 def _character(one: str) -> str:
     if one == " ":
-        return r"[ \t\r\n]"
+        return r"[ \t\r\n]+"
     if one in _META:
         return "\\" + one
     forms = sorted({form for form in (one, one.lower(), one.upper()) if len(form) == 1 and fold(form) == fold(one)})

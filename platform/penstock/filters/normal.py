@@ -1,4 +1,4 @@
-"""The copy of a text that is judged: NFKC, without zero-width characters, as UTF-8; each byte knows its character.
+"""The copy of a text that is judged: NFKC, without invisible characters, as UTF-8; each byte knows its character.
 
 Each character is normalised alone, so a text cut into events gives the same bytes. Look-alikes of other scripts stay.
 """
@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-_VARIATIONS = range(0xFE00, 0xFE10)
+_CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n\v\f\r")
+_INVISIBLE = frozenset({0x034F, 0x115F, 0x1160, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *_CONTROLS})
+"""The grapheme joiner, Hangul fillers, variation selectors, controls; beside format characters and surrogates."""
+_HYPHENS = str.maketrans(dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-"))
 _FOLD = bytes(range(256)).lower().translate(bytes.maketrans(b"\t\r\n", b"   "))
 """Lower case of ASCII, and white space as a blank."""
 
@@ -30,15 +33,15 @@ class Reading(NamedTuple):
 
 @lru_cache(maxsize=8_192)
 def _of(character: str) -> bytes:
-    if unicodedata.category(character) in ("Cf", "Cs") or ord(character) in _VARIATIONS:
+    if unicodedata.category(character) in ("Cf", "Cs") or ord(character) in _INVISIBLE:
         return b""
-    return unicodedata.normalize("NFKC", character).encode()
+    return unicodedata.normalize("NFKC", character).translate(_HYPHENS).encode()
 
 
 def normal(text: str) -> Reading:
     size = len(text)
-    if text.isascii():
-        return Reading(text.encode(), range(size), range(1, size + 1), size)
+    if text.isascii() and len((plain := text.encode()).translate(None, _CONTROLS)) == size:
+        return Reading(plain, range(size), range(1, size + 1), size)
     judged, starts = bytearray(), list[int]()
     for at, character in enumerate(text):
         piece = _of(character)

@@ -1,6 +1,6 @@
 """Policy packs as values: rules, bounds of what is held back, and the strictest of several packs. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -74,7 +74,7 @@ class Hold:
 
     characters: int = 512
     tokens: int = 128
-    seconds: float = 10.0
+    seconds: float = 60.0
     side: AtBound = AtBound.BLOCK
 
 
@@ -129,6 +129,8 @@ class Policy:
 
     rules: tuple[Applied, ...] = ()
     hold: Hold = Hold()
+    bound: Applied | None = None
+    """What is recorded if a bound of ``hold`` is met: the side taken, and the pack that says so."""
 
     @cached_property
     def digest(self) -> str:
@@ -141,14 +143,17 @@ class Policy:
 def strictest(packs: Iterable[Pack]) -> Policy:
     """Return the union of the packs' rules: of equal rules the strictest, at each stage that one of them names."""
     found: dict[tuple[object, ...], Applied] = {}
-    holds = []
+    bounding = list[Pack]()
     for pack in packs:
         if pack.rules:
-            holds.append(pack.hold)
+            bounding.append(pack)
         for rule in pack.rules:
             one = Applied(rule=_in_mode(rule, pack.mode), wanted=rule.action, pack=pack.name, digest=pack.digest)
             found[one._what] = _stricter(found.get(one._what, one), one)  # noqa: SLF001 - its own module's
-    return Policy(rules=tuple(found.values()), hold=_longest(holds))
+    if not bounding:
+        return Policy()
+    hold = _longest(bounding)
+    return Policy(rules=tuple(found.values()), hold=hold, bound=_bound(bounding, hold.side))
 
 
 def _in_mode(rule: Rule, mode: Mode) -> Rule:
@@ -160,12 +165,22 @@ def _stricter(one: Applied, other: Applied) -> Applied:
     return replace(lead, rule=replace(lead.rule, stages=one.rule.stages | other.rule.stages))
 
 
-def _longest(holds: list[Hold]) -> Hold:
-    if not holds:
-        return Hold()
+def _side(pack: Pack) -> AtBound:
+    return pack.hold.side if pack.mode is Mode.ENFORCE else AtBound.RELEASE
+
+
+def _longest(packs: Sequence[Pack]) -> Hold:
     return Hold(
-        characters=max(hold.characters for hold in holds),
-        tokens=max(hold.tokens for hold in holds),
-        seconds=max(hold.seconds for hold in holds),
-        side=AtBound.BLOCK if any(hold.side is AtBound.BLOCK for hold in holds) else AtBound.RELEASE,
+        characters=max(pack.hold.characters for pack in packs),
+        tokens=max(pack.hold.tokens for pack in packs),
+        seconds=max(pack.hold.seconds for pack in packs),
+        side=AtBound.BLOCK if AtBound.BLOCK in map(_side, packs) else AtBound.RELEASE,
+    )
+
+
+def _bound(packs: Sequence[Pack], side: AtBound) -> Applied:
+    of = next(pack for pack in packs if _side(pack) is side)
+    action = Action.BLOCK if side is AtBound.BLOCK else Action.OBSERVE
+    return Applied(
+        rule=Rule(name="hold", action=action, category="hold"), wanted=action, pack=of.name, digest=of.digest
     )

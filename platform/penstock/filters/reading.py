@@ -16,6 +16,7 @@ import yaml
 from penstock.domain.errors import InvalidField
 from penstock.filters import shape
 from penstock.filters.judge import options
+from penstock.filters.normal import normal
 from penstock.filters.pack import Action, Check, Examples, Hold, Pack, Rule, Where
 from penstock.filters.whole import matched
 
@@ -27,6 +28,8 @@ MOST_PHRASES = 5_000
 MOST_CHARACTERS = 1_024
 """Characters that a match may extend over: they may all be held back."""
 MOST_REGEX = 2_000
+MOST_PROGRAM = 16_384
+"""RE2 instructions of a pack's regexes together: 2,000 characters that none of them matches are judged in 20 ms."""
 MOST_HELD = {"characters": 4_096, "tokens": 1_024, "seconds": 60.0}
 _DEPTH = 6
 RUN = frozenset("+0123456789() .-/")
@@ -93,6 +96,10 @@ def _faults(pack: Pack) -> Iterator[tuple[str, str]]:
     for at, rule in enumerate(pack.rules):
         for field, fault in _in_rule(rule, pack.hold.characters):
             yield f"rules[{at}].{field}", fault
+    size = sum(re2.compile(rule.regex.encode(), options()).programsize for rule in pack.rules if rule.regex)
+    if size > MOST_PROGRAM:
+        yield "rules", f"compile to {size:,} instructions, more than {MOST_PROGRAM:,}: bound repetitions closer"
+        return
     yield from _in_examples(pack)
 
 
@@ -128,6 +135,8 @@ def _in_phrases(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
     for at, phrase in enumerate(rule.phrases):
         if not phrase or phrase != " ".join(unicodedata.normalize("NFKC", phrase).split()):
             yield f"phrases[{at}]", "has to be NFKC text without blanks at its ends or two in a row"
+        elif normal(phrase).judged.decode() != phrase:
+            yield f"phrases[{at}]", "has an invisible character, which is left out of each text that is judged"
         elif len(phrase) > held:
             yield f"phrases[{at}]", f"is longer than hold.characters ({held})"
 

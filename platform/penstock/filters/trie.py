@@ -3,14 +3,29 @@
 from collections import deque
 from collections.abc import Iterable
 
+BLANK = ord(" ")
+
+
+def start(folded: bytes, depth: int) -> int:
+    """Return the index from which a text ends in ``depth`` bytes, counting blanks in a row as one."""
+    at = len(folded)
+    for _ in range(depth):
+        at -= 1
+        while at and folded[at] == BLANK == folded[at - 1]:
+            at -= 1
+    return at
+
 
 class Trie:
-    __slots__ = ("_fail", "_next", "depth")
+    """Blanks in a row are one; no phrase begins with one."""
+
+    __slots__ = ("_fail", "_is_blank", "_next", "depth")
 
     def __init__(self, phrases: Iterable[bytes]) -> None:
         self._next: list[dict[int, int]] = [{}]
         self.depth = [0]
         """Bytes by which each state continues a phrase."""
+        self._is_blank = [True]
         for phrase in phrases:
             self._add(phrase)
         self._fail = self._fails()
@@ -22,6 +37,7 @@ class Trie:
                 self._next[state][byte] = len(self._next)
                 self._next.append({})
                 self.depth.append(self.depth[state] + 1)
+                self._is_blank.append(byte == BLANK)
             state = self._next[state][byte]
 
     def _fails(self) -> list[int]:
@@ -38,8 +54,10 @@ class Trie:
         return fail
 
     def walk(self, state: int, folded: bytes) -> int:
-        following, fail = self._next, self._fail
+        following, fail, is_blank = self._next, self._fail, self._is_blank
         for byte in folded:
+            if byte == BLANK and is_blank[state]:
+                continue
             while (found := following[state].get(byte)) is None and state:
                 state = fail[state]
             state = found or 0

@@ -1,7 +1,6 @@
 """Checks the values of a manifest that serving depends on: numbers, golden prompts, chat template. Pure.
 
-Packaging checks before it signs, the registry before it stores. A version is never changed, so a wrong value is refused
-at the push, naming its field.
+A version is never changed, so a wrong value is refused at the push, naming its field.
 """
 
 from collections.abc import Sequence

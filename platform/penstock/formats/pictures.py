@@ -1,8 +1,7 @@
 """Reads the size of encoded images from their headers, and their decoding cost in tokens. Pure; it decodes nothing.
 
-Gateway and worker add the decoding cost to an item's tokens, for limits, queue and bill. A worker refuses an image of a
-different size than its header says. So the price is never below the true cost, and an unreadable header costs the
-maximum.
+Gateway and worker add the decoding cost to an item's tokens, for limits, queue and bill. So the price is never below
+the true cost, and an unreadable header costs the maximum.
 """
 
 from base64 import b64decode

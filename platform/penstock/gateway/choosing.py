@@ -1,7 +1,7 @@
 """Chooses the version and counts its prompt: resolve → preprocess; for an auto alias, rule by rule.
 
-The first rule that fits decides. The prompt is rendered in any case, so trying the first possible rule costs nothing
-more. A prompt that was too long is counted again only for a different tokenizer or template.
+The first rule that fits decides. A prompt that was too long is counted again only for a different tokenizer or
+template.
 
 If only the engine can count (images, stored conversations), a bound from bytes decides; if no bound proves that a
 prompt fits, the last possible model is chosen.
@@ -50,8 +50,6 @@ class _Found(NamedTuple):
 
 @dataclass(slots=True)
 class _Trial:
-    """The state of testing an auto alias's rules for one request."""
-
     progress: Progress
     asks: Asked
     first: First | None
@@ -89,8 +87,6 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choosing:
-    """``autos`` finds an auto alias with the caller's rules."""
-
     autos: Callable[[str, Principal], Auto | None]
     resolver: Resolver
     preprocessor: Preprocessor

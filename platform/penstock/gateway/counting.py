@@ -23,14 +23,12 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 class Rates(Protocol):
     async def draw_request(self, request: RequestId, who: Principal, version: VersionId) -> Headers:
-        """Draw one request; return headers with the remaining limits; raise ``OverLimit``."""
+        """Return headers with the remaining limits; raise ``OverLimit``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counting:
-    """Answers ``/v1/messages/count_tokens`` and ``/v1/responses/input_tokens``."""
-
     chooser: Chooser
     rates: Rates
 

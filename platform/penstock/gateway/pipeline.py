@@ -91,9 +91,7 @@ class AskedCounts(Protocol):
 
 
 class Held(Protocol):
-    async def until_awake(self, relay: Relay) -> None:
-        """Wait until the request may continue, or raise."""
-        ...
+    async def until_awake(self, relay: Relay) -> None: ...
 
     def leave(self) -> None: ...
 
@@ -151,9 +149,7 @@ class Dispatcher(Protocol):
         """Return when another worker continues a broken stream."""
         ...
 
-    def failed(self, call: Admitted) -> None:
-        """Record that a stream ended by an engine error."""
-        ...
+    def failed(self, call: Admitted) -> None: ...
 
 
 class Relays(Protocol):

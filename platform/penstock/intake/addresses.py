@@ -17,8 +17,6 @@ PATIENCE_S = 1.0
 
 
 class Placed(Protocol):
-    """A connection of any listener, which can be closed for another."""
-
     transport: Transport
 
 

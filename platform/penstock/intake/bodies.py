@@ -5,10 +5,10 @@ connection.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from penstock.domain.errors import BodyTooLarge, ClientGone, PenstockError, RequestTimedOut
+from penstock.domain.errors import BodyTooLarge, ClientGone, CompressedBody, PenstockError, RequestTimedOut
 from penstock.domain.ids import TenantId
 from penstock.intake.direct import EXTENSION, DirectReply
 from penstock.intake.held import HeldBytes, Intake
@@ -48,7 +48,7 @@ class Bounded:
             return
         answer = _Answer(scope, send)
         held = self.intake.begin(TenantId(str((scope.get("client") or ("",))[0])))
-        body = _Body(answer, receive, self, held, dict(scope["headers"]).get(b"content-length", b"0"))
+        body = _Body(answer, receive, self, held, dict(scope["headers"]))
         try:
             await self.app(scope, body.receive, answer.send)
         except Exception as error:  # noqa: BLE001  a bug of ours must not become a broken connection
@@ -58,8 +58,10 @@ class Bounded:
 
 
 class _Body:
-    def __init__(self, answer: "_Answer", receive: Receive, bound: Bounded, held: HeldBytes, length: bytes) -> None:
-        self._receive, self._bound, self._held, self._length = answer.guarded(receive), bound, held, length
+    def __init__(
+        self, answer: "_Answer", receive: Receive, bound: Bounded, held: HeldBytes, head: Mapping[bytes, bytes]
+    ) -> None:
+        self._receive, self._bound, self._held, self._head = answer.guarded(receive), bound, held, head
         self._reply = answer.reply
         self._left, self._waited_s, self._patience_s = bound.body.most_bytes, 0.0, bound.limits.body_timeout_s
         self._is_begun = self._is_whole = False
@@ -84,7 +86,9 @@ class _Body:
 
     def _begin(self) -> None:
         self._is_begun = True
-        if int(self._length) > self._left:  # the HTTP parser lets only digits through
+        if self._head.get(b"content-encoding", b"identity") != b"identity":
+            raise CompressedBody
+        if int(self._head.get(b"content-length", b"0")) > self._left:  # the HTTP parser lets only digits through
             raise self._too_large()
         self._held.arrives()
         if (window := self._bound.body.held_bytes) is not None:

@@ -279,7 +279,6 @@ class Connection(HttpToolsProtocol):
             self.config.addresses.prove(self._address)
 
     def shutdown(self) -> None:
-        """Close after answering all running and queued requests."""
         if self._replies:
             self._last_request()
 

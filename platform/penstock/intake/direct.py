@@ -1,7 +1,7 @@
 """The fast reply to a client: it writes to the transport itself.
 
 A streamed token costs one ``transport.write``: no task switch, no ASGI message. uvicorn's request-response cycle is
-updated, for keep-alive, pipelining and disconnects. It knows bytes and HTTP/1.1 framing, not their content.
+updated, for keep-alive, pipelining and disconnects.
 """
 
 from collections.abc import Callable
@@ -46,8 +46,6 @@ class ClientConnection(Protocol):
 
 
 class DirectReply:
-    """Implements the pipeline's ``Reply`` for one request."""
-
     __slots__ = ("_chunked", "_connection", "_cycle", "_head", "_on_gone", "_on_pause", "_on_resume", "broken", "decor")
 
     def __init__(self, connection: ClientConnection, cycle: RequestResponseCycle) -> None:

@@ -1,7 +1,7 @@
 """Bounds the bytes held of bodies until their requests are admitted, by tenant. Pure.
 
 Bytes count as they arrive, from the first one beyond a small body until the request is admitted; afterwards the plan's
-concurrency bounds them. Small bodies that arrive in one piece are not counted.
+concurrency bounds them.
 """
 
 from penstock.domain.errors import OverLimit, Overloaded, PenstockError
@@ -17,8 +17,6 @@ MOST_ARRIVING = 1024
 
 
 class Intake:
-    """The bounds of one process on its callers, shared by all its listeners."""
-
     def __init__(
         self, *, total_bytes: int = TOTAL_BYTES, most_arriving: int = MOST_ARRIVING, connections: int = MOST_CONNECTIONS
     ) -> None:

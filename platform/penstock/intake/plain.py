@@ -1,7 +1,6 @@
 """The portable reply: the same interface over a plain ASGI server, for tests and other servers.
 
-ASGI's ``send`` is awaited and a reply's ``write`` is not, so a task and a queue connect them. The queue provides
-back-pressure, ``receive`` the disconnect.
+ASGI's ``send`` is awaited and a reply's ``write`` is not, so a task and a queue connect them.
 """
 
 import asyncio
@@ -58,8 +57,7 @@ class PlainReply:
     def gone(self) -> bool:
         return self._is_gone
 
-    def prove(self) -> None:
-        """Do nothing, since connections have no bound here."""
+    def prove(self) -> None: ...
 
     def start(self, status: int, headers: Headers) -> None:
         self._is_started = True

@@ -40,11 +40,7 @@ _PREFIX = "unix-abstract:"
 
 
 class Waiting(Protocol):
-    """A call that waits for its complete message."""
-
-    def large(self) -> None:
-        """Record that a message of this connection is large and incomplete."""
-        ...
+    def large(self) -> None: ...
 
     def refuse(self, error: PenstockError) -> None: ...
 

@@ -5,7 +5,7 @@ before another caller's next token. So a request waits if this turn of the loop 
 waiting requests, one per tenant in rotation, until its time is used up.
 
 Refused callers may retry at once, and a refusal costs a third of a millisecond: beyond a burst, refusals are sent at a
-fixed rate. Requests that end without an answer end in turns, too: a client may leave a thousand at once.
+fixed rate.
 
 Trade-off: requests of one burst start some iterations later than possible. The first neighbour after a quiet time may
 wait for one of the longer turns.
@@ -160,8 +160,6 @@ class StartTurns:
 
 
 class _Rotation:
-    """Waiting requests, one line for each tenant, woken in rotation."""
-
     def __init__(self) -> None:
         self._lines: OrderedDict[TenantId, deque[asyncio.Future[None]]] = OrderedDict()
 

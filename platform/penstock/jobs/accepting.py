@@ -27,6 +27,7 @@ UNNAMED = RequestId("")
 LATER = {
     "stream": "the answer of a job is stored as a whole: leave this out",
     "background": "a job runs in the background anyway: leave this out",
+    "store": "a job's answer is kept with the job, and never as a response: leave this out",
     "previous_response_id": "a job knows no earlier response: send the whole conversation as input",
 }
 """Fields that make no sense without a caller that waits, and their remedies."""

@@ -32,7 +32,7 @@ from penstock.gateway.streaming import stages
 from penstock.gateway.streaming.continuation import is_plain
 from penstock.jobs import principal, whole_answer
 from penstock.jobs.held import Held
-from penstock.jobs.replies import Answers, Stoppable, WholeAnswers
+from penstock.jobs.replies import AnswerReply, Answers, Stoppable, WholeAnswers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,7 @@ class Answered:
     error: PenstockError | None = None
     prompt_tokens: int = 0
     output_tokens: int = 0
+    is_published: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +67,20 @@ class Asking:
             reply = await answers.begin(job)
         except PenstockError as error:
             return Answered(error=error)
-        asked: Asked | None = None
+        who = replace(who, answers_only=not reply.is_published)
+        try:
+            answered = await self._asked(held, request, who, reply)
+        except PenstockError as error:  # the store of its events stayed away
+            answered = Answered(error=error)
+        return replace(answered, is_published=reply.is_published)
+
+    async def _asked(self, held: Held, request: InferenceRequest, who: Principal, reply: AnswerReply) -> Answered:
         try:
             held.run_with(Stoppable(reply))
             asked = await self.ask(request, who, reply=held.reply)
         finally:
             body = await reply.close()
-        return _answered(asked, _whole(job, request, asked, body))
+        return _answered(asked, _whole(held.job, request, asked, body))
 
     def _principal(self, job: Job) -> Principal:
         holder = self.holder(job.key)

@@ -63,7 +63,7 @@ class _Sum:
             self.completed += 1
             self.prompt += line.prompt_tokens
             self.output += line.output_tokens
-        elif line.reason not in (Reason.DEADLINE, Reason.CALLER):
+        elif line.reason not in CODES:
             self.failed += 1
 
 

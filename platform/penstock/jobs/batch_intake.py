@@ -1,8 +1,8 @@
 """Batches as callers make them: windows and bounds of their plans, keys that make a batch once."""
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
@@ -14,10 +14,12 @@ from penstock.domain.jobs.batch import Batch, window_s, windows
 from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import MOST_KEPT_S
 from penstock.domain.jobs.ids import BatchId, ObjectId
+from penstock.domain.jobs.job import Reason
 from penstock.domain.tenancy.tenant import Plan, Principal
 from penstock.gateway.deferred import shapes
 from penstock.gateway.deferred.batches import NewBatch
 from penstock.gateway.deferred.shapes import Paged
+from penstock.jobs import hours
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _ROUTE = "batches"
@@ -42,6 +44,8 @@ class BatchRecords(Protocol):
 
     async def resume(self, tenant: TenantId, batch: BatchId) -> Batch: ...
 
+    async def waiting(self, which: Collection[BatchId], now: float) -> Mapping[BatchId, Reason]: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchIntake:
@@ -65,7 +69,7 @@ class BatchIntake:
         return earlier, True
 
     async def find(self, who: Principal, batch: BatchId) -> Batch:
-        return await self.store.find(who.tenant, batch)
+        return await self._seen(who, await self.store.find(who.tenant, batch))
 
     async def page(self, who: Principal, page: Paged) -> tuple[Sequence[Batch], bool]:
         found = await self.store.page(
@@ -73,16 +77,27 @@ class BatchIntake:
         )
         if found is None:
             raise shapes.unlisted()
-        return found[: page.limit], len(found) > page.limit
+        return await self._all_seen(who, found[: page.limit]), len(found) > page.limit
 
     async def cancel(self, who: Principal, batch: BatchId) -> Batch:
         return await self.store.cancel(who.tenant, batch, self.clock.now())
 
     async def pause(self, who: Principal, batch: BatchId) -> Batch:
-        return await self.store.pause(who.tenant, batch, self.clock.now())
+        return await self._seen(who, await self.store.pause(who.tenant, batch, self.clock.now()))
 
     async def resume(self, who: Principal, batch: BatchId) -> Batch:
-        return await self.store.resume(who.tenant, batch)
+        return await self._seen(who, await self.store.resume(who.tenant, batch))
+
+    async def _seen(self, who: Principal, batch: Batch) -> Batch:
+        (seen,) = await self._all_seen(who, [batch])
+        return seen
+
+    async def _all_seen(self, who: Principal, found: Sequence[Batch]) -> tuple[Batch, ...]:
+        """Return the batches with the reasons why those that have not ended wait."""
+        now, running = self.clock.now(), [one.id for one in found if one.state.is_pausable]
+        reasons = await self.store.waiting(running, now) if running else {}
+        seen = {name: hours.seen(reason, who, now) for name, reason in reasons.items()}
+        return tuple([replace(one, reason=seen.get(one.id, Reason.NONE)) for one in found])
 
     def _batch(self, who: Principal, wish: NewBatch) -> Batch:
         now = self.clock.now()
@@ -97,7 +112,7 @@ class BatchIntake:
             created_at=now,
             deadline_at=now + min(_window_s(who.plan, wish.window), who.plan.job_deadline_s),
             metadata=wish.metadata,
-            output_keep_s=min(wish.output_keep_s or MOST_KEPT_S, who.plan.keep_s),
+            output_keep_s=min(wish.output_keep_s or MOST_KEPT_S, who.plan.keep_files_s or who.plan.keep_s),
         )
 
 

@@ -6,7 +6,9 @@ A row that were delivered apart could bill an answer that its tenant never got, 
 import asyncio
 
 from penstock.domain.ids import RequestId
-from penstock.domain.tenancy.ledger import LedgerRow, Opening
+from penstock.domain.outcome import Outcome
+from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
+from penstock.domain.tokens import Usage
 from penstock.gateway.admission.reservations import Journal
 from penstock.lateness.awake import timeout
 
@@ -20,6 +22,7 @@ class Bills:
     def __init__(self, spool: Journal) -> None:
         self._spool = spool
         self._opened: dict[RequestId, asyncio.Future[LedgerRow] | None] = {}
+        self._openings: dict[RequestId, Opening] = {}
 
     def expect(self, request: RequestId) -> None:
         self._opened[request] = None
@@ -36,11 +39,23 @@ class Bills:
             return None
         finally:
             del self._opened[request]
+            self._openings.pop(request, None)
+
+    def so_far(self, request: RequestId, output_tokens: int, now: float) -> LedgerRow | None:
+        """Return the row of a running attempt if it were lost now; None before its admission."""
+        opening = self._openings.get(request)
+        if opening is None:
+            return None
+        prompt_tokens = opening.prompt_tokens if output_tokens else 0
+        usage = Usage(prompt_tokens=prompt_tokens, output_tokens=output_tokens, exact=False)
+        return close(opening, Outcome.INTERNAL, usage, gpu_s=0.0, now=now)
 
     def opened(self, opening: Opening) -> None:
         if opening.request not in self._opened:
             self._spool.opened(opening)
-        elif self._opened[opening.request] is None:
+            return
+        self._openings[opening.request] = opening
+        if self._opened[opening.request] is None:
             self._opened[opening.request] = asyncio.get_running_loop().create_future()
 
     def delivered(self, request: RequestId, tokens: int) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import Conflict, IdempotencyMismatch
+from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownObject
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.file import (
     RANDOM_BYTES,
@@ -27,7 +27,8 @@ from penstock.domain.jobs.file import (
 )
 from penstock.domain.jobs.ids import FileId
 from penstock.domain.jobs.payload import PayloadStore, PayloadWriter
-from penstock.domain.tenancy.tenant import Principal
+from penstock.domain.tenancy.tenant import FETCHED_S, Principal
+from penstock.gateway.deferred import shapes
 from penstock.gateway.deferred.files import MOST_FORM_BYTES, FileWish
 
 ALIVE_S = 120.0
@@ -57,6 +58,10 @@ class FileStore(Protocol):
     async def page(self, tenant: TenantId, wanted: FilePage, now: float) -> tuple[StoredFile, ...]: ...
 
     async def delete(self, tenant: TenantId, file: FileId, now: float) -> None: ...
+
+    async def expire(self, tenant: TenantId, file: FileId, at: float) -> None:
+        """Let a file expire at this time, unless it does earlier."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +101,19 @@ class TenantFiles:
         return await self.store.find(who.tenant, FileId(file), self.clock.now())
 
     async def page(self, who: Principal, wanted: FilePage) -> tuple[tuple[StoredFile, ...], bool]:
+        if wanted.after:
+            try:
+                await self.find(who, wanted.after)
+            except UnknownObject:
+                raise shapes.unlisted() from None
         found = await self.store.page(who.tenant, replace(wanted, limit=wanted.limit + 1), self.clock.now())
         return found[: wanted.limit], len(found) > wanted.limit
 
-    def content(self, file: StoredFile) -> AsyncIterator[bytes]:
-        return self.payloads.read(file.tenant, file.object)
+    async def content(self, who: Principal, file: StoredFile) -> AsyncIterator[bytes]:
+        async for piece in self.payloads.read(file.tenant, file.object):
+            yield piece
+        if who.plan.zero_retention and file.purpose is FilePurpose.BATCH_OUTPUT:
+            await self.store.expire(file.tenant, file.id, self.clock.now() + FETCHED_S)
 
     async def delete(self, who: Principal, file: str) -> None:
         await self.store.delete(who.tenant, FileId(file), self.clock.now())
@@ -145,7 +158,7 @@ class _Upload:
             name=wish.name,
             purpose=wish.purpose,
             size_bytes=size,
-            expires_at=expiry(self._file.created_at, wish.expires_after_s, plan.keep_s),
+            expires_at=expiry(self._file.created_at, wish.expires_after_s, plan.files_kept_s),
             state=FileState.READY,
             fingerprint=self._digest.fingerprint(wish),
         )

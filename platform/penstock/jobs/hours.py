@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.job import Reason
 from penstock.domain.tenancy.batch_hours import BatchHours, Span, parsed
-from penstock.domain.tenancy.tenant import Tenant
+from penstock.domain.tenancy.tenant import Principal, Tenant
 
 LOOK_S = 1.0
 """Seconds for which an answer stands: hours are of minutes, and claims come many times a second."""
@@ -31,6 +32,12 @@ class ClosedTenants:
             self._until = now + LOOK_S
             self._closed = frozenset([tenant for tenant, hours in self._hours if not is_open(hours, now)])
         return self._closed
+
+
+def seen(reason: Reason, who: Principal, at: float) -> Reason:
+    """Return why the caller's work waits: rows know pauses and budgets, and no hours."""
+    is_closed = reason is Reason.NONE and not is_open(parsed(who.plan.batch_hours), at)
+    return Reason.HOURS if is_closed else reason
 
 
 def is_open(hours: BatchHours | None, at: float) -> bool:

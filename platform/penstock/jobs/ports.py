@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from penstock.domain.ids import Alias, TenantId
+from penstock.domain.ids import Alias, KeyId, TenantId
 from penstock.domain.jobs.ids import BatchId, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
+    NO_KEY,
     Attempt,
     ClaimQuota,
     End,
@@ -64,13 +65,17 @@ class JobIntake(Protocol):
         """End a queued job, ask a running one's runner to stop it; a job that has ended stays as it is."""
         ...
 
-    async def replay(self, tenant: TenantId, name: JobName, now: float, limits: EnqueueLimits) -> Job | None:
-        """Queue a failed or cancelled single job again, with all of its attempts and time; ``Conflict`` for any
-        other.
+    async def replay(
+        self, tenant: TenantId, name: JobName, now: float, limits: EnqueueLimits, by: KeyId = NO_KEY
+    ) -> Job | None:
+        """Queue a failed or cancelled single job again, with all of its attempts and time, under the key ``by``
+        (``NO_KEY``: its own); ``Conflict`` for any other.
         """
         ...
 
-    async def replay_all(self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
+    async def replay_all(
+        self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits, by: KeyId = NO_KEY
+    ) -> int:
         """Replay at most ``MOST_REPLAYED`` failed jobs, oldest first; return their number."""
         ...
 

@@ -16,10 +16,15 @@ from penstock.domain.tenancy.tenant import (
 )
 
 
-def of_job(holder: Principal, model: Alias, version: VersionId) -> Principal:
-    """Return the principal for a job's pinned version; ``UnknownModel`` if its key may no longer use the model."""
+def check_model(holder: Principal, model: Alias, version: VersionId) -> None:
+    """Raise ``UnknownModel`` if the key may not use the model, as its own request would."""
     if not holder.may_use(model) and not holder.may_use(version):
         raise UnknownModel(f"the model {model!r} does not exist, or this key may not see it", param="model")
+
+
+def of_job(holder: Principal, model: Alias, version: VersionId) -> Principal:
+    """Return the principal for a job's pinned version; ``UnknownModel`` if its key may no longer use the model."""
+    check_model(holder, model, version)
     return replace(as_batch(holder), models=(Alias(version),))
 
 
@@ -31,6 +36,7 @@ def as_batch(holder: Principal) -> Principal:
         plan=replace(_without_rates(holder.plan), priority=Priority.BATCH),
         scopes=tuple(scope for scope in scopes if scope.plan.draws),
         tier=tier_of(holder.plan),
+        is_job=True,
         answers_only=True,
     )
 

@@ -14,6 +14,11 @@ class AnswerReply(Reply, Protocol):
         """Tell whether this attempt was found to hold its job no longer."""
         ...
 
+    @property
+    def is_published(self) -> bool:
+        """Tell whether the tenant can read the answer while it is made."""
+        ...
+
     async def close(self) -> bytes:
         """Return the answer's body; empty if this attempt has none."""
         ...
@@ -26,7 +31,7 @@ class Answers(Protocol):
 
 
 class WholeReply(BodyReply):
-    is_fenced = False
+    is_fenced = is_published = False
 
     async def close(self) -> bytes:
         return self.body

@@ -12,20 +12,23 @@ from typing import Protocol
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.ids import RequestId
 from penstock.domain.jobs.errors import PayloadGone, StorageFull
 from penstock.domain.jobs.job import Job
 from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.jobs.stored_response import Begun, EventPiece, ResponseId, object_of
+from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.gateway.deferred import response_bodies
 from penstock.gateway.deferred.response_bodies import Object
 from penstock.gateway.deferred.response_events import AttemptEvents
 from penstock.gateway.deferred.stored_responses import ResponseStore
+from penstock.jobs.asking import request_id
 
 KEEP_EVERY_S, KEEP_LATER_S, FIRST_PIECES = 0.2, 1.0, 50
 """Seconds between two pieces, each one object and one row: the first fifty, ten seconds of an answer, come quickly."""
 TRIES, AGAIN_S = 10, 1.0
 """A store that is away gets a piece again for some seconds, as long as its restart takes; then the attempt fails."""
-_OWN = ("id", "created_at", "background", "previous_response_id", "store")
+_OWN = ("id", "created_at", "background", "previous_response_id", "store", *response_bodies.ALIKE)
 
 
 class AttemptRows(ResponseStore, Protocol):
@@ -34,10 +37,15 @@ class AttemptRows(ResponseStore, Protocol):
         ...
 
 
+class RunningBills(Protocol):
+    def so_far(self, request: RequestId, output_tokens: int, now: float) -> LedgerRow | None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseAttempts:
     rows: AttemptRows
     payloads: PayloadStore
+    bills: RunningBills
     clock: Clock
 
     async def begin(self, job: Job) -> "AttemptReply":
@@ -80,6 +88,7 @@ class _Pieces:
             object=object_of(response, f"{epoch}-{first}"),
             items=reader.items,
             open=dict(reader.open),
+            bill=self.parts.bills.so_far(request_id(self.job), reader.deltas, self.parts.clock.now()),
         )
 
 
@@ -101,6 +110,10 @@ class AttemptReply:
     @property
     def gone(self) -> bool:
         return self.is_fenced
+
+    @property
+    def is_published(self) -> bool:
+        return self._pieces is not None
 
     def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         del status, headers

@@ -67,12 +67,17 @@ class Runner:
     async def _run(self, held: Held) -> None:
         job = held.job
         self.bills.expect(request_id(job))
-        answered = await self.asking.answer(held)
+        try:
+            answered = await self.asking.answer(held)
+        except Exception as error:  # noqa: BLE001  a bug must not leave the job running for ever
+            self.metrics.crashed(error)
+            answered = Answered(error=PenstockError())
         self.held.leave(held)
         now = self.clock.now()
         following = attempts.after(job, answered.error, now, self.chance.random(), held.stopped)
         row = await self.bills.row(request_id(job))
-        self.endings.add(Done(job=job, answered=answered, next=following, row=_kept(row, following), at=now))
+        row = _kept(row, following, is_published=answered.is_published)
+        self.endings.add(Done(job=job, answered=answered, next=following, row=row, at=now))
 
     # -- many jobs ------------------------------------------------------------------------------
 
@@ -111,22 +116,9 @@ class Runner:
         self.metrics.confirmed(self.clock.now())
 
     def _begin(self, held: Held) -> None:
-        task = asyncio.get_running_loop().create_task(self._safely(held))
+        task = asyncio.get_running_loop().create_task(self._run(held))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _safely(self, held: Held) -> None:
-        """Run a job; an error of ours ends its attempt, not the runner."""
-        try:
-            await self._run(held)
-        except Exception as error:  # noqa: BLE001  a bug must not leave the job running for ever
-            self.metrics.crashed(error)
-            self.held.leave(held)
-            now = self.clock.now()
-            crashed = PenstockError()
-            answered = Answered(error=crashed)
-            following = attempts.after(held.job, crashed, now, self.chance.random())
-            self.endings.add(Done(job=held.job, answered=answered, next=following, row=None, at=now))
 
     async def look(self, _: object) -> None:
         """Claim at once: a job was submitted."""
@@ -202,9 +194,13 @@ class Runner:
             await asyncio.wait(set(self._tasks), timeout=within_s)
 
 
-def _kept(row: LedgerRow | None, following: attempts.Next) -> LedgerRow | None:
-    """Return the attempt's ledger row: free without a delivered answer; None if it was none and reached no engine."""
+def _kept(row: LedgerRow | None, following: attempts.Next, *, is_published: bool) -> LedgerRow | None:
+    """Return the attempt's ledger row; None if it was none and reached no engine.
+
+    It is free without a delivered answer, but for events that the tenant could read.
+    """
     if row is None or following.state is JobState.SUCCEEDED:
         return row
     ran = row.prompt_tokens + row.output_tokens > 0
-    return replace(row, cost=FREE) if ran or following.counts else None
+    row = row if is_published else replace(row, cost=FREE)
+    return row if ran or following.counts else None

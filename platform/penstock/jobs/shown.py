@@ -5,13 +5,12 @@ from collections.abc import Sequence, Sized
 from enum import StrEnum
 from pathlib import Path
 
+from penstock.domain.clock import DAY_S
 from penstock.domain.jobs.batch import Counts
 from penstock.domain.jobs.job import Job, JobState, QueueShape, Reason, TakenOver
 from penstock.jobs.ending import Done
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
-
-DAY_S = 86_400.0
 
 
 class Followed(StrEnum):

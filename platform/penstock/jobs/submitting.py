@@ -9,7 +9,7 @@ Trade-off: a submit waits for two disks; in return nothing that was answered wit
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
@@ -20,19 +20,23 @@ from penstock.domain.errors import (
     Conflict,
     IdempotencyMismatch,
     InvalidField,
+    OverLimit,
     StoreUnavailable,
+    UnknownModel,
     UnknownObject,
 )
 from penstock.domain.ids import Alias
 from penstock.domain.jobs.ids import EndpointId, JobName
 from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter, JobKind, JobState, NewJob
 from penstock.domain.jobs.payload import Extent, PayloadStore, object_id
-from penstock.domain.tenancy.tenant import Plan, Principal
+from penstock.domain.tenancy.tenant import FETCHED_S, Plan, Principal
 from penstock.gateway.deferred import jobs as routes
 from penstock.gateway.deferred import shapes
 from penstock.gateway.deferred.jobs import PREFIX, JobAnswer, JobQuery, JobRequest
+from penstock.jobs import hours
 from penstock.jobs.accepting import Accepting, inside
 from penstock.jobs.ports import JobIntake
+from penstock.jobs.principal import check_model
 
 REQUEST = "request"
 _SORTED = msgspec.json.Encoder(order="deterministic")
@@ -56,6 +60,7 @@ class Submitting:
     async def submit(self, who: Principal, wish: JobRequest) -> tuple[Job, bool]:
         key, body = _idempotency(wish), _fingerprint(wish)
         if key and (earlier := await self.store.keyed(who.tenant, key)) is not None:
+            check_model(who, earlier.model, earlier.version)
             if earlier.fingerprint != body:
                 raise IdempotencyMismatch(param="idempotency-key")
             return earlier, True
@@ -111,11 +116,14 @@ class Submitting:
             await self.payloads.delete(new.input.object)
 
     async def find(self, who: Principal, name: str) -> JobAnswer:
-        job = _there(await self.store.find(who.tenant, JobName(name), self.clock.now()))
+        job = self._seen(who, _there(await self.store.find(who.tenant, JobName(name), self.clock.now())))
         tried = await self.store.attempts(job.id)
         if not job.output.object:
             return JobAnswer(job=job, attempts=tried)
         answer = await self.payloads.get(who.tenant, job.output.object, job.output.at, job.output.size)
+        if who.plan.zero_retention:
+            with suppress(Conflict):  # it expires already
+                await self.store.delete(who.tenant, job.name, self.clock.now() + FETCHED_S)
         return JobAnswer(job=job, answer=answer, attempts=tried)
 
     async def page(self, who: Principal, wanted: JobQuery) -> tuple[Sequence[Job], bool]:
@@ -127,7 +135,12 @@ class Submitting:
         found = await self.store.page(
             who.tenant, which, now, limit=page.limit + 1, after=after, newest_first=not page.is_oldest_first
         )
-        return found[: page.limit], len(found) > page.limit
+        return [self._seen(who, one) for one in found[: page.limit]], len(found) > page.limit
+
+    def _seen(self, who: Principal, job: Job) -> Job:
+        if job.state is not JobState.QUEUED:
+            return job
+        return replace(job, reason=hours.seen(job.reason, who, self.clock.now()))
 
     async def cancel(self, who: Principal, name: str) -> Job:
         job = _there(await self.store.cancel(who.tenant, JobName(name), self.clock.now()))
@@ -136,12 +149,20 @@ class Submitting:
         return job
 
     async def replay(self, who: Principal, name: str) -> Job:
-        limits = limits_of(who.plan)
-        return _there(await self.store.replay(who.tenant, JobName(name), self.clock.now(), limits))
+        now = self.clock.now()
+        job = _there(await self.store.find(who.tenant, JobName(name), now))
+        check_model(who, job.model, job.version)
+        return _there(await self.store.replay(who.tenant, job.name, now, limits_of(who.plan), who.key))
 
-    async def replay_all(self, who: Principal, model: str) -> int:
-        which = JobFilter(state=JobState.FAILED, model=Alias(model))
-        return await self.store.replay_all(who.tenant, which, self.clock.now(), limits_of(who.plan))
+    async def replay_all(self, who: Principal, model: str, error: str) -> int:
+        if model and not who.may_use(model):
+            raise UnknownModel(f"the model {model!r} does not exist, or this key may not see it", param="model")
+        which = JobFilter(state=JobState.FAILED, model=Alias(model), error=error, usable=who.models)
+        try:
+            return await self.store.replay_all(who.tenant, which, self.clock.now(), limits_of(who.plan), who.key)
+        except OverLimit as over:
+            says = f"{over.message}; none was queued: replay fewer, by model or error or each by its id"
+            raise type(over)(says, reason=over.reason) from over
 
     async def delete(self, who: Principal, name: str) -> None:
         job = _there(await self.store.delete(who.tenant, JobName(name), self.clock.now()))

@@ -86,7 +86,7 @@ class Judge:
             self._judged_to = math.floor(now)
 
     def judgement(self, now: float) -> Judgement:
-        """Return the judgement at ``now``, Unix seconds by the store's clock."""
+        """``now`` is Unix seconds by the store's clock."""
         due = [at for at in self._waiting if at <= now - LATE_S]
         for at in sorted(due):
             self._judge(at, self._waiting.pop(at))

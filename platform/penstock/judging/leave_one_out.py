@@ -67,7 +67,6 @@ class _Parts:
         self._faded_at = 0
 
     def add(self, at: int, answers: tuple[Counter[TenantId], ...]) -> None:
-        """Add a second's answers by tenant; earlier ones are discounted."""
         if at - self._faded_at >= _FADES_S:
             self._faded_at = at
             self._answers = tuple(Counter({who: n // 2 for who, n in one.items() if n > 1}) for one in self._answers)

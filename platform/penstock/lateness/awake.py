@@ -3,8 +3,7 @@
 A suspended process (stopped, without CPU, busy with one long step) received nothing meanwhile, and its own silence is
 no evidence about others. So a gap between two ticks counts for ``MOST_GAP_S`` at most.
 
-Trade-off: twenty wake-ups a second in each process. A loop that is always late waits longer in real time: with steps of
-0.3 s three times as long.
+Trade-off: twenty wake-ups a second in each process.
 """
 
 import asyncio

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from penstock.apps.peers import files_of, of_home
 from penstock.apps.settings import Settings
 from penstock.apps.settings.told import Home, Tls
-from penstock.domain.clock import Clock
+from penstock.domain.clock import DAY_S, Clock
 from penstock.supervision.files import write_private
 from penstock.telemetry import logs
 from penstock.tls import authority
@@ -21,7 +21,6 @@ AUTHORITY_DAYS = 3650.0
 LASTS_DAYS = 30.0
 RENEW_DAYS = 10.0
 LOOK_EVERY_S = 3600.0
-_DAY_S = 86_400.0
 
 
 def ensure(settings: Settings, clock: Clock) -> int:
@@ -67,6 +66,6 @@ def _authority(home: Home, now: float) -> tuple[KeyPair, int]:
 
 def _lasts(read: Callable[[], str], now: float) -> bool:
     try:
-        return authority.ends_at(read()) - now > RENEW_DAYS * _DAY_S
+        return authority.ends_at(read()) - now > RENEW_DAYS * DAY_S
     except (OSError, ValueError):
         return False

@@ -96,7 +96,6 @@ class Database:
             self.told.database(is_up=is_up)
 
     async def stop(self) -> None:
-        """Stop the embedded server, by a signal if its own tool fails."""
         if self.server is None:
             return
         try:

@@ -1,7 +1,7 @@
 """The gateways of one machine: as many processes as the controller says, on the socket that the supervisor holds.
 
-Without the controller the number stays. A gateway that goes takes no more connections and ends after its last answer;
-the platform's own end alone bounds that time.
+A gateway that goes takes no more connections and ends after its last answer; the platform's own end alone bounds that
+time.
 """
 
 import asyncio

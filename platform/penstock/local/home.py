@@ -32,7 +32,6 @@ def prepare(home: Home) -> bool:
 
 
 def bound_logs(home: Home, bounds: LogBounds) -> None:
-    """Truncate large logs, and remove the oldest logs of ended workers."""
     for log in _cut_here(home.logs):
         rotate(log, bounds)
     alive = {str(record.worker) for record in leftovers.living(home.run)}

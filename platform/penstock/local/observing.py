@@ -109,7 +109,6 @@ def prometheus(settings: Settings, sites: Sites) -> Command:
 
 
 def alertmanager(settings: Settings, sites: Sites) -> Command:
-    """Return the command that starts Alertmanager, without clustering."""
     folder = settings.paths.observe
     return _command(
         settings,

@@ -29,8 +29,6 @@ class Said:
 
 
 class Phase:
-    """``note`` shows its present work, ``result`` its outcome."""
-
     def __init__(self, note: Note) -> None:
         self.note = note
         self.outcome = ""

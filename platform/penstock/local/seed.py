@@ -33,7 +33,6 @@ DEMO = Tenant(id=TenantId("demo"), name="Demo", plan=Plan(safety="secrets"))
 
 @asynccontextmanager
 async def opened(address: str) -> AsyncIterator[Database]:
-    """Yield a connected database; its errors become ``CommandError``."""
     try:
         async with Database(address, max_connections=2) as database:
             yield database

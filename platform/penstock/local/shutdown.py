@@ -15,8 +15,6 @@ from penstock.supervision.supervisor import Supervisor
 
 @dataclass(slots=True, kw_only=True)
 class PlatformParts:
-    """Own processes and sockets; the workers are the controller's."""
-
     database: Database
     listener: socket.socket | None = None
     grpc_listener: socket.socket | None = None

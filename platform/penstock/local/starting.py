@@ -29,8 +29,6 @@ Work = Callable[[Phase], Awaitable[None]]
 
 
 class Start:
-    """Fills ``parts`` and completes ``settings`` (port, database, engines' parent)."""
-
     def __init__(
         self, settings: Settings, parts: PlatformParts, clock: Clock, report: Callable[[str], None], restarts: Restarts
     ) -> None:
@@ -147,7 +145,6 @@ class Start:
         return self._supervisor(command, partial(services.has_ready_file, run), partial(services.ask, run))
 
     def scaled_gateways(self) -> LocalGateways:
-        """Return the hand that follows the controller's number of gateways."""
         return LocalGateways(self._parts, self._gateway, partial(wanted, self.settings), self._report)
 
     async def _start_observers(self, phase: Phase) -> None:

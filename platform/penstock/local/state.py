@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.connectors.process import leftovers
 from penstock.lateness import activity
-from penstock.supervision import exposition
+from penstock.supervision import exposition, lock
 from penstock.supervision.files import write_private
 
 FILE = "up.json"
@@ -48,6 +48,19 @@ def read(run: Path) -> UpState | None:
         return UpState(**json.loads((run / FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def unread_settings(run: Path, file: Path) -> str:
+    """Return a note if the settings file was changed after the platform that runs here read it, else nothing."""
+    try:
+        is_newer = file.stat().st_mtime > (run / lock.FILE).stat().st_mtime
+    except OSError:
+        return ""
+    if not is_newer or not lock.holder(run):
+        return ""
+    return (
+        f"{file.name} was changed after `penstock up` had read it: `penstock down` and `penstock up` put it in force."
+    )
 
 
 def processes(run: Path) -> list[LocalProcess]:

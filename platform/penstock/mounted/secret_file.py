@@ -1,7 +1,7 @@
 """A secret in a file, and its predecessor in ``<file>.previous``: both are valid during rotation.
 
 Kubernetes mounts secrets group-readable (0440) behind a symbolic link, so the link's target is checked. A
-world-readable file is refused: its secret counts as known. Error messages show a value only if it looks like a path.
+world-readable file is refused: its secret counts as known.
 """
 
 import asyncio

@@ -38,8 +38,6 @@ _UNSERVED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterConfig:
-    """The settings of an adapter that an engine needs beside the weights."""
-
     rank: int
     alpha: float
     is_rank_stabilised: bool

@@ -72,7 +72,6 @@ _HEADER_BYTES = 4096
 
 
 def _price_of(choices: Choices) -> Price:
-    """Return the price after checking what an adapter's publisher may choose."""
     if choices.engine_changes or choices.tensor_parallel_size != 1:
         raise ArtifactRefused("an adapter runs as its base does: leave --engine and --gpus out")
     if choices.price is None:

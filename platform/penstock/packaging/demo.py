@@ -2,8 +2,6 @@
 
 The first start downloads, converts and signs; later ones reuse the result, keyed by the digests of the wheel and of the
 platform's own files.
-
-Trade-off: a file changed with size and time unchanged goes unnoticed here; storing it is refused by digest.
 """
 
 import asyncio

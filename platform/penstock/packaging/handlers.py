@@ -58,8 +58,6 @@ class _Description(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Handled(msgspec.Struct, frozen=True):
-    """The fields of the manifest that ``handler.json`` gives."""
-
     task: Task
     settings: HandlerSettings
     engine: EngineSettings
@@ -105,7 +103,6 @@ def read(folder: Path) -> Handled | None:
 
 
 def _remedy(error: str) -> str:
-    """Return msgspec's error message with advice how to mend the file."""
     path = error.rpartition("$")[2]
     if "enum value" in error:
         return f"; take one of {', '.join(Datatype if 'datatype' in path else HANDLED)}"

@@ -37,9 +37,7 @@ class ArtifactStore(Protocol):
         """Return a small blob, digest checked."""
         ...
 
-    async def read(self, sha256: str) -> bytes:
-        """Return a small blob, read off the event loop."""
-        ...
+    async def read(self, sha256: str) -> bytes: ...
 
 
 class Signer(Protocol):

@@ -41,7 +41,6 @@ def pins_of(lock: str) -> dict[str, Pin]:
 
 
 async def download(pin: Pin, into: Path, report: Report) -> Path:
-    """Return the wheel, fetched into the folder and hash-checked by pip."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
         wanted.write(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n")
         wanted.flush()

@@ -1,7 +1,6 @@
 """The bounds of scaling by version: least and most workers, floors by clock, idle time, price. Parsed, or refused.
 
-A floor by clock is on if its ``start`` line fired after its ``end`` line last did. So the hour that the clock repeats
-in autumn changes nothing.
+A floor by clock is on if its ``start`` line fired after its ``end`` line last did.
 """
 
 from collections.abc import Iterator
@@ -89,14 +88,14 @@ def of(version: VersionId, known: tuple[Bounds, ...]) -> Bounds | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleBounds:
-    """Versions' bounds in order, and the gateways' (None: gateways are not scaled)."""
+    """In order; ``gateways`` None: they are not scaled."""
 
     versions: tuple[Bounds, ...] = ()
     gateways: GatewayBounds | None = None
 
 
 def parse(raw: object, source: str) -> ScaleBounds:
-    """Return the bounds, or raise ``SpecRefused``, which names source, field and remedy."""
+    """Raises ``SpecRefused``, which names source, field and remedy."""
     spec = SpecReader(source, "", raw)
     spec.only(("scale", "gateways"))
     gateways = _gateways(spec.inner("gateways")) if "gateways" in spec.keys else None

@@ -80,7 +80,6 @@ def load_of(curve: Curve, demand: VersionDemand, tier: SloTier, last: Shape | No
 
 
 def engines_of(ready: Sequence[Seen], load: Load, curve: Curve) -> Engines:
-    """Return the engines' state, relative to the batch that the objectives allow."""
     batch, count = load.speed.batch, max(1, len(ready))
     running, waits, kv_used, backlog = [], [], 0.0, 0
     for one in ready:
@@ -103,7 +102,6 @@ def engines_of(ready: Sequence[Seen], load: Load, curve: Curve) -> Engines:
 
 
 def unmeasured(demand: VersionDemand, ready: Sequence[Seen]) -> tuple[Signal, ...]:
-    """Return the signals of a version without a known speed."""
     engines = [one.report.load for one in ready]
     kv_used = sum(one.kv_used_ratio for one in engines) / max(1, len(engines))
     return (
@@ -151,7 +149,6 @@ def batch_slots(load: Load, ready: int, growth: float) -> int:
 
 
 def _guards(engines: Engines, demand: VersionDemand, tier: SloTier, *, is_settled: bool) -> Iterator[tuple[str, float]]:
-    """Yield the name and factor of each guard that is beyond its bound."""
     ttft_s, itl_s = tier.within_s(Indicator.TTFT), tier.within_s(Indicator.ITL)
     if ttft_s and engines.ttft_p90_s > c.PREDICTED_MOST * ttft_s:
         yield "predicted_ttft", engines.ttft_p90_s / ttft_s

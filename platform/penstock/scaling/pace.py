@@ -14,8 +14,6 @@ from penstock.scaling import constants as c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The present number, the largest recent needs, and when it last changed."""
-
     workers: int
     deployed: int = 0
     """The number that a person or a rollout set last."""

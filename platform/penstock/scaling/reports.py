@@ -79,7 +79,6 @@ class Reports:
         return True
 
     def demand(self, now: float) -> Demand:
-        """Return the demand at ``now``, without increments and gateways that are too old."""
         self._known = {name: one for name, one in self._known.items() if now - one.heard_at < GONE_S}
         self._forget(now)
         speaking = self._speaking(now)

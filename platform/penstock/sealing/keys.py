@@ -193,7 +193,7 @@ class TenantKeys:
         try:
             return TenantKey(found.id, await self._encryption.unwrap(found.wrapped, found.context))
         except Unreadable as error:
-            raise StoreUnavailable(f"the tenant's key is wrapped by {found.wrapped.by}, which is not here") from error
+            raise StoreUnavailable("the key of stored data is wrapped by another key, or was altered") from error
 
 
 class PurposeKeys:

@@ -1,7 +1,7 @@
 """One batching device in virtual time: traffic meets the real policy and the real predictions of compute time.
 
-The device runs one batch after another; a second one in flight waits behind the first. Expired and late items are
-removed as in the worker. Pure: compute times are an argument.
+The device runs one batch after another; a second one in flight waits behind the first. Pure: compute times are an
+argument.
 """
 
 import heapq
@@ -23,8 +23,6 @@ Took = Callable[[Key, int, float], float]
 
 
 class Batching(Protocol):
-    """The policy under test: the platform's, or one to compare with it."""
-
     def come(self, waiting: Waiting) -> None: ...
 
     def expire(self, now: float) -> list[Waiting]: ...

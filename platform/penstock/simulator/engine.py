@@ -2,8 +2,7 @@
 
 A step costs what the step model says of its batch. Prompts are read in chunks (chunked prefill, as in vLLM and
 Sarathi-Serve). Decodes go first, then prompts in order; beside other requests a prompt takes a bounded part of a step,
-as in vLLM. Requests beyond the batch wait first come, first served. Trade-off: scheduler, tokenizer and HTTP are part
-of the fixed seconds.
+as in vLLM. Trade-off: scheduler, tokenizer and HTTP are part of the fixed seconds.
 """
 
 import heapq
@@ -171,7 +170,6 @@ class EngineModel:
         return replace(turnout, still=turnout.still | stopped)
 
     def _work(self, groups: Mapping[str, _Group], turnout: Turnout) -> tuple[StepBatch, list[Sequence]]:
-        """Decode and prefill participating sequences; return the step's work, and finished prompts."""
         decoding, context = sum(one.batch for one in groups.values()), sum(one.context for one in groups.values())
         tokens, pairs, ready = 0, 0.0, list[Sequence]()
         room, most = self.chunk_tokens - decoding, int(self.chunk_tokens * turnout.prompt_part)

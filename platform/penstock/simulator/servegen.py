@@ -1,7 +1,7 @@
 """Multi-tenant traffic from ServeGen's client models (Xiang et al., arXiv 2505.09999; data Apache-2.0).
 
 Each client has its own rate, burstiness (Gamma or Weibull inter-arrivals) and length distributions. The rates are those
-of a whole provider, and are scaled to one worker. The files are read by path and never shipped.
+of a whole provider, and are scaled to one worker.
 """
 
 import csv
@@ -71,7 +71,6 @@ def _weights(row: dict[str, float]) -> Lengths:
 
 
 def arrivals(traffic: list[Client], *, scale: float, span_s: float, chance: random.Random) -> Iterator[Arrival]:
-    """Yield every client's requests over ``span_s`` seconds, rates multiplied by ``scale``."""
     for client in traffic:
         mean_s, at, number = 1 / (client.rate_per_s * scale), 0.0, 0
         prompts, outputs = zip(*client.prompts, strict=True), zip(*client.outputs, strict=True)

@@ -1,7 +1,6 @@
 """One worker in virtual time: traffic meets the real queue in front of an engine model.
 
 The queue gets the gate's reports at the times at which the gate would send them: first tokens, then tokens in batches.
-Callers leave at their deadline, and work on their requests is wasted.
 """
 
 import heapq
@@ -74,7 +73,6 @@ class _Here:
 def run(
     arrivals: Iterable[Arrival], queue: AdmissionQueue, engine: EngineModel, until: float
 ) -> dict[TenantId, TenantRecord]:
-    """Run the traffic until virtual second ``until``; return each tenant's result."""
     worker = Worker(queue, engine)
     for arrival in arrivals:
         worker.expect(arrival)

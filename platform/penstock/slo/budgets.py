@@ -4,7 +4,7 @@
 * counted: from the processes' own metrics pages, since each process started;
 * ledger: from the outcomes of requests, which give availability and no times.
 
-A tier without series within a day is not served and has no budget. Fewer events than an alert needs give no verdict.
+A tier without series within a day is not served and has no budget.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

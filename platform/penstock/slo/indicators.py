@@ -63,7 +63,7 @@ def measure(tier: str, objective: Objective) -> Measure:
 
 _BY_OUTCOME = {Indicator.AVAILABILITY: names.TIER_REQUESTS, Indicator.STREAM_COMPLETION: names.TIER_STREAMS}
 _BY_TIME = {
-    Indicator.TTFT: names.TTFT_SECONDS,
+    Indicator.TTFT: names.VISIBLE_TTFT_SECONDS,
     Indicator.ITL: names.ITL_SECONDS,
     Indicator.LATENCY: names.REQUEST_SECONDS,
 }

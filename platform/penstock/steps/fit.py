@@ -128,7 +128,7 @@ def _non_negative(rows: Sequence[Row]) -> Row:
 
 
 def _solve(matrix: list[Row], right: Row) -> Row | None:
-    """Solve a symmetric positive system by Cholesky's elimination; None if it is singular."""
+    """Cholesky's elimination of a symmetric positive system; None if it is singular."""
     size = len(right)
     work = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     for i in range(size):

@@ -46,7 +46,6 @@ class StepLog:
         self._planned.append((batch, at, waited_s))
 
     def ended(self, at: float, waited_s: float) -> None:
-        """Note the end of the oldest step under way."""
         if not self._planned:
             return
         batch, began, waited_before = self._planned.popleft()
@@ -62,7 +61,6 @@ class StepLog:
         self._take(Point(batch, seconds - max(0.0, waited)))
 
     def points(self) -> list[Point]:
-        """Return the median step of each composition that was seen often enough."""
         found = []
         for cell in self._cells.values():
             if len(cell) >= BELIEVED:
@@ -71,7 +69,6 @@ class StepLog:
         return found
 
     def forget(self) -> None:
-        """Drop all steps: the engine was cold, or another measurement begins."""
         self._cells.clear()
         self.steps = self.disturbed = 0
 

@@ -1,7 +1,6 @@
 """The rounds of a measurement: batches that show an engine all kinds of steps. Pure.
 
 Prompts alone, at all lengths and chunks; batches that decode at several contexts; prompts beside batches that decode.
-Each composition has to come three times before it counts, so short rounds are repeated within themselves.
 """
 
 from collections.abc import Iterator
@@ -41,7 +40,7 @@ class Round:
 
 
 def rounds(room: EngineBounds) -> Iterator[Round]:
-    """Yield the rounds that fit the engine, cheap ones first."""
+    """Those that fit the engine, cheap ones first."""
     sizes = [size for size in (1, 2, 4, 8, 16, 32, 64, 128) if size <= room.max_seqs]
     alone = (Round(sequences=1, prompt=prompt, output=1) for prompt in PROMPTS for _ in range(REPEATS))
     batches = (Round(sequences=size, prompt=context) for context in CONTEXTS for size in sizes)

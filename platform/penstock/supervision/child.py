@@ -42,7 +42,6 @@ class Child:
         return await self._process.wait()
 
     async def retire(self) -> int:
-        """Drain the process without a time limit."""
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGUSR2)
         return await self.wait()

@@ -50,7 +50,6 @@ def check_port(address: Address) -> None:
 
 
 async def serve(address: Address, run: Path, exposition: Exposition, probes: Mapping[str, Page] | None = None) -> None:
-    """Until cancelled, with the address in a file of the ``run`` folder."""
     server = await _when_free(address, exposition, probes or {})
     url = url_of(address[0], server.sockets[0].getsockname()[1])
     show(run, url)

@@ -1,9 +1,10 @@
-"""Files that the processes of one home exchange: private to their owner, and written atomically."""
+"""Files that the processes of one home exchange: private to their owner."""
 
 import os
 from pathlib import Path
 
 from penstock.domain.command_error import CommandError
+from penstock.files.whole import appearing
 
 
 def keep_private() -> None:
@@ -26,14 +27,8 @@ def read_if_there(path: Path) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    with appearing(path) as file:
+        file.write(f"{text}\n".encode())
 
 
 def ready_file(run: Path, pid: int) -> Path:

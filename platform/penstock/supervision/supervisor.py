@@ -98,7 +98,6 @@ class Supervisor:
         await old.stop(grace_s)
 
     async def retire(self) -> None:
-        """Drain the process for as long as its last answer takes."""
         self._stopping.set()
         await self.child.retire()
 
@@ -155,8 +154,6 @@ class Supervisor:
 
 
 class _Patience:
-    """Awake seconds of a process's start, by whether it worked."""
-
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._at, self._seen = awake_time().seconds(), activity.of([pid])

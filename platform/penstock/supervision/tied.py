@@ -20,7 +20,6 @@ def terminate_with(parent: int) -> None:
 
 
 def argv(program: str, *arguments: str) -> tuple[str, ...]:
-    """Starts the program as a child that ends with this process."""
     return (sys.executable, "-m", "penstock.supervision.tied", str(os.getpid()), program, *arguments)
 
 

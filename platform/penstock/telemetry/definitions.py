@@ -5,16 +5,12 @@ from enum import StrEnum
 
 
 class MetricKind(StrEnum):
-    """The kinds of metrics in Prometheus' text format."""
-
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
 
 
 class Label(StrEnum):
-    """The closed set of labels that metrics may have."""
-
     API = "api"
     CODE = "code"
     DEVICE = "device"
@@ -50,7 +46,7 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """Name without ``_total`` (the client adds it to counters), help text, labels, buckets."""
+    """The client adds ``_total`` to counters' names."""
 
     name: str
     kind: MetricKind

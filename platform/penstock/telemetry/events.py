@@ -50,6 +50,8 @@ EVENTS: dict[str, str] = {
     "scaler_listens": "The address at which KEDA asks this controller, while it leads.",
     "leads": "This controller leads from now on.",
     "leads_no_more": "This controller stands by from now on.",
+    "receipt_not_signed": "A deletion's receipt was not signed or stored, and why; it is tried again.",
+    "answers_not_dropped": "Answers of a deleted tenant stay, since their store does not answer; it is asked again.",
     "audit_step_failed": "Acts were not linked, signed or shipped, and why; it is tried again.",
     "refusal_not_noted": "A refused call of an operator could not be written to the audit log.",
     "tick_failed": "A tick has failed and changed nothing.",

@@ -1,7 +1,6 @@
 """OpenTelemetry's metrics of generative AI (``gen_ai.*``), as Prometheus writes them; part of the catalogue.
 
-Buckets are those that the conventions recommend. The platform's own metrics have more labels (tenant, tier, stage);
-these are for boards that read any gateway.
+Buckets are those that the conventions recommend.
 """
 
 from penstock.telemetry.definitions import Label, histogram

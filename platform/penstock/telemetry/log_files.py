@@ -51,7 +51,6 @@ def prune(logs: Path, kind: str, lives: Callable[[str], bool], bounds: LogBounds
 
 
 def is_alive(pid_file: Path) -> bool:
-    """Return whether the process with the id in this file is running."""
     try:
         os.kill(int(pid_file.read_text()), 0)
     except (OSError, ValueError):

@@ -120,6 +120,5 @@ def often(event: str, **told: object) -> None:
 
 
 def logger() -> structlog.typing.FilteringBoundLogger:
-    """Return the process's logger: ``log.info("request_refused", request_id=..., code=...)``."""
     bound: structlog.typing.FilteringBoundLogger = structlog.get_logger(**_SERVICE)
     return bound

@@ -18,6 +18,12 @@ TTFT_SECONDS = histogram(
     (Label.MODEL, Label.TIER),
     buckets=LATENCY_S,
 )
+VISIBLE_TTFT_SECONDS = histogram(
+    "penstock_visible_ttft_seconds",
+    "Time to the first token that leaves the gateway, of streams: penstock_ttft_seconds and what filters held back.",
+    (Label.MODEL, Label.TIER),
+    buckets=LATENCY_S,
+)
 ITL_SECONDS = histogram(
     "penstock_itl_seconds",
     "Time between tokens of a stream, as the gateway sees them.",

@@ -1,10 +1,9 @@
 """Bounds the tenant label (J4): the busiest tenants have their name, all others share ``other``.
 
-The first tenants get names. A tenant with twice the requests of the least busy named tenant takes its label, and that
-tenant's series are dropped. Counts are halved as requests arrive, so that old traffic loses weight.
+A tenant with twice the requests of the least busy named tenant takes its label, and that tenant's series are dropped.
+Counts are halved as requests arrive, so that old traffic loses weight.
 
-Trade-off: until then a growing tenant counts as ``other``, and a replaced tenant loses its series. Sums of rates over
-all tenants stay exact.
+Trade-off: until then a growing tenant counts as ``other``, and a replaced tenant loses its series.
 """
 
 from collections.abc import Callable
@@ -21,8 +20,6 @@ LOOK_EVERY = 32
 
 
 class TenantNames(StrEnum):
-    """The form of tenants' names in metrics."""
-
     NAMED = "named"
     HASHED = "hashed"
     OFF = "off"

@@ -38,7 +38,8 @@ def make(name: str, *, now: float, days: float) -> KeyPair:
 def issue(authority: KeyPair, who: Identity, *, now: float, days: float) -> KeyPair:
     issuer = x509.load_pem_x509_certificate(authority.certificate.encode())
     signer = serialization.load_pem_private_key(authority.key.encode(), password=None)
-    assert isinstance(signer, ec.EllipticCurvePrivateKey)  # noqa: S101  made above
+    if not isinstance(signer, ec.EllipticCurvePrivateKey):
+        raise ValueError("the authority's key is not on an elliptic curve")  # noqa: TRY004  of a file
     key = ec.generate_private_key(ec.SECP256R1())
     begun = _begun(_name(str(who.role)), issuer.subject, key, now, days)
     begun = begun.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)

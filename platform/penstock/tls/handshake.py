@@ -24,7 +24,6 @@ class Refusals:
         self._untold = 0
 
     def tell(self, reason: str, address: str = "") -> None:
-        """Log a refused peer, or count it for the next line."""
         now = self._clock.monotonic()
         self._lines = min(float(LINES_AT_ONCE), self._lines + (now - self._since) / LINE_EVERY_S)
         self._since = now

@@ -17,8 +17,6 @@ def timed(protocol: type[asyncio.Protocol]) -> type[asyncio.Protocol]:
 
 
 class _Timed(asyncio.Protocol):
-    """Mixin in front of one of uvicorn's protocols."""
-
     cycle: Any
     transport: asyncio.Transport
     _late: Timer | None = None

@@ -5,6 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from penstock.views.elements import Cell, Line, Listing, Record, Shown, Style, line, listing, of, table
 from penstock.views.words import span, when
 
+_WAITS = {
+    "paused": "the operator has paused all batch work",
+    "budget": "its budget is used up",
+    "hours": "outside its plan's hours",
+}
+"""Why a batch's lines wait, by the API's word."""
 GOOD, BAD = frozenset({"succeeded", "completed"}), frozenset({"failed", "expired"})
 
 
@@ -69,8 +75,10 @@ def batch(found: Record) -> Iterator[Line]:
 
 
 def _stands(found: Record) -> str:
-    is_paused = found.get("paused_at") and found["status"] == "in_progress"
-    return "paused" if is_paused else str(found["status"])
+    if found.get("paused_at") and found["status"] == "in_progress":
+        return "paused"
+    reason = found.get("reason")
+    return f"{found['status']} ({_WAITS.get(reason, reason)})" if reason else str(found["status"])
 
 
 def progress(found: Record, rate_s: float = 0.0) -> Line:

@@ -10,8 +10,6 @@ Record = Mapping[str, Any]
 
 
 class Style(StrEnum):
-    """The meaning of a text, by which its look is chosen."""
-
     PLAIN = "plain"
     STRONG = "strong"
     MUTED = "muted"
@@ -47,7 +45,6 @@ Cell = str | Callable[[Record], object]
 
 
 def line(*parts: str | tuple[str, Style]) -> Line:
-    """Return a line; parts without a style are plain."""
     return Line(parts=tuple((one, Style.PLAIN) if isinstance(one, str) else one for one in parts))
 
 

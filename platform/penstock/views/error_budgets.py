@@ -35,7 +35,6 @@ def _unheeded(found: ErrorBudgets) -> list[str]:
 
 
 def _left(budget: Budget) -> str:
-    """Return the share that is left; if negative, the overspent part or multiple."""
     left = budget.left_ratio
     if left is None:
         return _too_few(budget) if budget.is_few else "-"

@@ -55,7 +55,6 @@ def happened(one: Record, change: Record) -> str:
 
 
 def judged(one: Record) -> str:
-    """Return the verdict below the history; empty without one."""
     if not (judgement := one.get("judgement")):
         return ""
     stage = one["stages"][one["stage"]]["name"]

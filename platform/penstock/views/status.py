@@ -121,6 +121,13 @@ def controller(found: Record, address: str) -> list[str]:
     ]
 
 
+def batch_work(found: Record) -> Iterator[str]:
+    """Yield nothing of a platform without batch work."""
+    if found["is_paused"] or found["requests"] or found["batches"]:
+        paused = "; PAUSED by an operator, `penstock jobs resume` lets it run" if found["is_paused"] else ""
+        yield f"batch work: {found['requests']:,} requests and {found['batches']:,} batches have not ended{paused}"
+
+
 def limits(store: LimitStore) -> list[str]:
     if store.is_shared:
         where = store.name if store.name and not store.is_remote else "the limits store"

@@ -9,7 +9,7 @@ from penstock.views.elements import Cell, Listing, Record, listing, of, table
 from penstock.views.words import dollars, when
 
 DOLLARS = ("spend_per_day", "spend_per_month")
-YES_OR_NO = ("paid", "copied")
+YES_OR_NO = ("paid", "copied", "zero_retention", "training_use")
 TIERS = "service_tiers"
 FIELDS = tuple(one.name for one in fields(Plan))
 """The fields of a plan, in the order that they are shown in."""
@@ -23,6 +23,9 @@ _PLAIN = {
     "job_attempts": 3,
     "job_deadline_s": 86_400.0,
     "keep_s": 2_592_000.0,
+    "keep_answers_s": 86_400.0,
+    "zero_retention": False,
+    "training_use": False,
     "batch_yield": "share",
 }
 """Values without effect as bounds, in addition to bounds of zero."""
@@ -102,7 +105,6 @@ def acts(found: Sequence[Record]) -> Listing:
 
 
 def verification(found: Record) -> list[str]:
-    """Return what was verified and what was found, one sentence a line."""
     files = f", {found['files']:,} shipped segments" if found["files"] else ""
     lines = [f"{found['links']:,} links up to link {found['last']:,}, {found['heads']:,} signed heads{files}."]
     if found["kept_elsewhere"] and not found["files"]:

@@ -80,7 +80,6 @@ def _switched(adapter: Record) -> str:
 
 
 def pins(pool: Record | None, versions: Sequence[Record]) -> list[str]:
-    """Return the versions that never sleep; none without a pool."""
     pinned = ", ".join(_pinned(one) for one in versions if one.get("pinned") and one["replicas"])
     return [f"pinned, so no other version gets their memory: {pinned}"] if pool is not None and pinned else []
 

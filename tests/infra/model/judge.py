@@ -28,6 +28,7 @@ WALKS: tuple[Walk, ...] = (
     serving.trust,
     serving.rights,
     serving.images,
+    serving.key_addresses,
     signals.alarms,
     signals.people,
     signals.selected,

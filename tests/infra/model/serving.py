@@ -250,6 +250,16 @@ def ruled(role: Node) -> Iterator[tuple[str, str, str]]:
         yield from product(groups, kinds, verbs)
 
 
+def key_addresses(world: World) -> Iterator[str]:
+    """Each alias of a key in KMS that a process is told of exists in its region."""
+    there = {text(one.inputs, "name") for one in world.of("Alias")}
+    for node, _, spec in world.pods():
+        for variable in items(spec, "containers.0.env"):
+            address = text(variable, "value")
+            if address.startswith("awskms:///") and address.removeprefix("awskms:///") not in there:
+                yield f"{node.name} finds no key at {address}"
+
+
 def images(world: World) -> Iterator[str]:
     """Signatures are asked for where our pods run, by the key that the pipeline signs with, of our own images."""
     rule, asked_of = world.the("ValidatingAdmissionPolicy"), world.of("ClusterImagePolicy")

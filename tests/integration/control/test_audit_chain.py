@@ -10,11 +10,16 @@ import pytest
 
 from penstock.audit.links import GENESIS, Link, hashed
 from penstock.audit.verification import Kind
+from penstock.audit.verifier import KEPT_S
 from penstock.connectors.folder.segments import FolderSegments
 from penstock.connectors.postgres.database import Database, Session
+from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.domain.errors import Conflict
+from penstock.filters.intervention import Events
 from tests.support.audit_chains import Chained
 from tests.support.clock import ManualClock
+from tests.support.samples.interventions import intervention
 
 pytestmark = pytest.mark.integration
 
@@ -54,6 +59,7 @@ async def rehash(chained: Chained, first: int) -> None:
     await chained.owner(*updates)
 
 
+COLUMNS = "number, tenant, version, pack, digest, rule, stage, action, wanted, position, at, act"
 TAMPERING: dict[str, tuple[list[str], set[str]]] = {
     "an act is edited": (["update audit_event set who = 'another' where id = 3"], {"edited"}),
     "an act's time is edited": (["update audit_event set at = at - 1 where id = 3"], {"edited"}),
@@ -108,6 +114,10 @@ TAMPERING: dict[str, tuple[list[str], set[str]]] = {
         {"deleted"},
     ),
     "a head is deleted": (['delete from audit_segment where "last" = 5'], {"deleted"}),
+    "all is deleted": (
+        ["delete from audit_link", "delete from audit_event", "delete from audit_segment"],
+        {"truncated"},
+    ),
     "a head is edited": (
         ["""update audit_segment set head = replace(head, '"region":"eu"', '"region":"us"') where "last" = 5"""],
         {"signature"},
@@ -131,6 +141,67 @@ async def test_tampering_is_found_in_the_database_alone(chained: Chained) -> Non
         await chained.restore()
         assert await chained.kinds() == set()
     assert found == {name: expected for name, (_, expected) in TAMPERING.items()}
+
+
+INTERVENTIONS: dict[str, tuple[list[str], set[str]]] = {
+    "one is edited": (["update intervention set rule = 'another' where request = 'r2'"], {"edited"}),
+    "one's time is edited": (["update intervention set at = at - 1 where request = 'r2'"], {"edited"}),
+    "one is deleted": (["delete from intervention where request = 'r2'"], {"deleted"}),
+    "a delivery is deleted": (["delete from intervention where request = 'r9'"], {"deleted"}),
+    "one is added to a delivery": (
+        [f"insert into intervention select 'r3', {COLUMNS} from intervention where request = 'r2'"],  # noqa: S608
+        {"inserted"},
+    ),
+    "one is added with an act of its own": (
+        [
+            f"insert into intervention select 'r3', {COLUMNS} from intervention where request = 'r2'",  # noqa: S608
+            "update intervention set act = next_act() where request = 'r3'",
+        ],
+        {"inserted"},
+    ),
+    "a delivery is deleted with its act": (
+        [
+            "delete from audit_event where id = (select act from intervention where request = 'r9')",
+            "delete from intervention where request = 'r9'",
+        ],
+        {"deleted"},
+    ),
+    "two deliveries are exchanged": (
+        ["update intervention set act = (select sum(distinct act) from intervention) - act"],
+        {"deleted", "inserted"},
+    ),
+}
+
+
+async def test_interventions_are_in_the_chain(chained: Chained) -> None:
+    """A delivery is an act, delivered again it is none; each tampering with its rows is found by its kind."""
+    ledger = PostgresLedger(chained.database)
+    first = [intervention("r1", number) for number in range(3)] + [intervention("r2", rule="é")]
+    for delivery in (first, first, [*first, intervention("r9")]):
+        await ledger.record(delivery)
+    await chained.settle()
+    done = await chained.verified()
+    assert (done.report.findings, done.last) == ([], 2)
+    await chained.keep()
+    found = {}
+    for name, (statements, _) in INTERVENTIONS.items():
+        await chained.owner(*statements)
+        found[name] = await chained.kinds()
+        await chained.restore()
+        assert await chained.kinds() == set()
+    assert found == {name: expected for name, (_, expected) in INTERVENTIONS.items()}
+
+
+async def test_interventions_end_by_delivery(chained: Chained) -> None:
+    """After a quarter, and no controller ends them earlier; the chain stays whole without them."""
+    await PostgresLedger(chained.database).record([intervention("r1"), intervention("r2")])
+    packs = PostgresPacks(chained.database)
+    await packs.forget(chained.clock.now() * 2)
+    assert len(await packs.events(Events(), 9)) == 2
+    await chained.owner(f"update audit_event set at = at - {KEPT_S}")  # noqa: S608  a number
+    await chained.settle()
+    await packs.forget(chained.clock.now() * 2)
+    assert (await packs.events(Events(), 9), await chained.kinds()) == ((), set())
 
 
 async def test_a_rewritten_chain_is_found(chained: Chained) -> None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 import httpx
 import pytest
 
+from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.embedded import EmbeddedPostgres
 from penstock.connectors.postgres.registry import PostgresRegistry
@@ -18,8 +19,10 @@ from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.fleet.versions import Deployment
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
+from tests.support.audit_chains import Chained
 from tests.support.controllers.process import ControlledHome, controlled_home
 from tests.support.failures.stopped import stopped
+from tests.support.failures.wrong_clock import wrong_by
 from tests.support.patience import patient, until
 from tests.support.samples import control_plane as things
 
@@ -85,6 +88,50 @@ async def test_a_stand_by_takes_over_from_a_killed_leader(home: ControlledHome) 
     await asyncio.sleep(2.0)
     assert await ready(home) == serving == set(pids)
     assert home.workers() == pids
+
+
+@pytest.mark.parametrize("wrong_s", [-90.0, 90.0])
+async def test_a_successor_goes_on_with_the_chain_of_a_killed_leader(home: ControlledHome, wrong_s: float) -> None:
+    """Acts are written meanwhile, and the second's clock is wrong: each is linked once, signed and shipped."""
+    leader = home.controller()
+    until("the first leads", lambda: home.address() != "")
+    first_address = home.address()
+    home.controller(**wrong_by(wrong_s))
+    async with Database(home.database_url, max_connections=2) as database:
+        chained = Chained(database, home.root)
+        writing = asyncio.create_task(write_acts(database))
+        try:
+            await until_linked(database, 50)
+            leader.kill()
+            await asyncio.to_thread(until, "the second leads", lambda: home.address() != first_address, within_s=20.0)
+            await until_linked(database, 1 + await links(database))
+        finally:
+            writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        (acts,) = await database.rows("select count(*)::bigint as n from audit_event")
+        await until_linked(database, acts["n"])
+        async with asyncio.timeout(patient(60)):
+            while not (await chained.verified()).files:  # noqa: ASYNC110  a segment is the controllers'
+                await asyncio.sleep(0.5)
+        done = await chained.verified()
+        assert (done.report.findings, done.last) == ([], acts["n"])
+
+
+async def write_acts(database: Database) -> None:
+    while True:
+        await PostgresAudit(database).note(things.act())
+        await asyncio.sleep(0.01)
+
+
+async def links(database: Database) -> int:
+    (found,) = await database.rows("select coalesce(max(number), 0)::bigint as n from audit_link")
+    return int(found["n"])
+
+
+async def until_linked(database: Database, most: int) -> None:
+    async with asyncio.timeout(patient(60)):
+        while await links(database) < most:  # noqa: ASYNC110  links are the controllers'
+            await asyncio.sleep(0.05)
 
 
 async def test_a_restarted_controller_adopts_its_workers(home: ControlledHome) -> None:

@@ -11,10 +11,15 @@ from pathlib import Path
 import openai
 import pytest
 
-from penstock.domain.jobs.file import DAY_S
+from penstock.connectors.postgres.files import PostgresFiles
+from penstock.domain.clock import DAY_S
+from penstock.domain.tenancy.tenant import FETCHED_S, Plan
 from penstock.gateway.deferred.files import MOST_UPLOADS
+from penstock.jobs.files import TenantFiles
+from tests.support.clock import ManualClock
 from tests.support.gateways.dispatch import until
 from tests.support.gateways.filing import (
+    ACME,
     ACME_KEY,
     LINES,
     SECRET,
@@ -29,6 +34,7 @@ from tests.support.gateways.filing import (
     postgres_server,
 )
 from tests.support.patience import patient
+from tests.support.samples.calls import principal
 
 __all__ = ["database", "database_dsn", "home", "postgres_dsn", "postgres_server"]
 pytestmark = pytest.mark.integration
@@ -257,3 +263,23 @@ def drained(client: socket.socket, size: int) -> int:
         while file.readline() != b"\r\n":
             pass
         return len(file.read(size))
+
+
+@pytest.mark.parametrize(
+    ("purpose", "is_zero", "goes"),
+    [("batch_output", True, True), ("batch_output", False, False), ("batch", True, False)],
+)
+async def test_without_retention_results_go_a_minute_after_their_fetch(
+    home: Home, purpose: str, is_zero: bool, goes: bool
+) -> None:
+    """Once they were read to the end; inputs and other tenants' results stay as long as they were promised."""
+    async with home.sdk() as sdk:
+        made = await sdk.files.create(file=("a", SECRET), purpose="batch")
+    await home.database.rows("update file set purpose = $1, expires_at = 0", purpose)
+    clock = ManualClock(time.time())
+    files = TenantFiles(PostgresFiles(home.database), home.payloads, clock)
+    who = principal(tenant=ACME, plan=Plan(zero_retention=is_zero))
+    file = await files.find(who, made.id)
+    assert b"".join([piece async for piece in files.content(who, file)]) == SECRET
+    (row,) = await home.database.rows("select expires_at from file")
+    assert row["expires_at"] == (clock.now() + FETCHED_S if goes else 0)

@@ -1,6 +1,7 @@
 """Batches on a real Postgres, from their file to their results: each line once in one file, whatever happens."""
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ from penstock.domain.jobs.batch import BatchState
 from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import BatchId
-from penstock.domain.jobs.job import JobState, Reason
+from penstock.domain.jobs.job import PAUSE_ALL, JobState, Reason
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan
+from penstock.gateway.deferred import batches
 from penstock.gateway.deferred.batches import NewBatch
 from penstock.gateway.deferred.shapes import Paged
 from tests.support.clock import ManualClock
@@ -254,6 +256,34 @@ async def test_a_paused_batch_holds_no_slot_and_keeps_results(site: BatchSite) -
     assert await site.answer(await site.claim(me)) == 5
     done = await site.until_over(me, batch.id)
     assert (done.counts.completed, done.paused_at) == (6, 0.0)
+
+
+async def test_a_batch_that_waits_says_why(site: BatchSite) -> None:
+    """Pauses, an empty budget and closed hours are told by itself and in lists, and nothing once it is over."""
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+
+    async def reasons() -> set[Reason]:
+        (listed,), _ = await site.intake.page(site.who(), Paged())
+        return {listed.reason, (await site.intake.find(site.who(), batch.id)).reason}
+
+    assert await reasons() == {Reason.NONE}
+    await site.intake.pause(site.who(), batch.id)
+    assert await reasons() == {Reason.PAUSED}
+    await site.intake.resume(site.who(), batch.id)
+    await site.jobs.pause(PAUSE_ALL, site.clock.now())
+    assert await reasons() == {Reason.PAUSED}
+    await site.jobs.resume(PAUSE_ALL)
+    afternoon = datetime.fromtimestamp(site.clock.now(), tz=UTC).hour >= 12
+    site.plan = Plan(batch_hours=f"{'00:00-12:00' if afternoon else '12:00-24:00'} UTC")
+    assert await reasons() == {Reason.HOURS}
+    await site.database.rows("update job_lane set parked_until = $1", site.clock.now() + 10.0)
+    assert await reasons() == {Reason.BUDGET}
+    assert batches.told(await site.intake.find(site.who(), batch.id))["reason"] == "budget"
+    await site.intake.cancel(site.who(), batch.id)
+    await site.until_over(me, batch.id)
+    assert await reasons() == {Reason.NONE}
 
 
 async def test_a_paused_batch_expires(site: BatchSite) -> None:

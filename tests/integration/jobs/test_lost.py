@@ -51,12 +51,8 @@ def test_a_frozen_runner_is_fenced(jobs: Jobs) -> None:
     """A runner that stood still beyond its lease changes nothing any more when it comes back."""
     before = jobs.counted("penstock_job_attempts")["fenced"]
     names = begun(jobs, 2)
-    holder = jobs.holder(names[0])
-    os.kill(holder, signal.SIGSTOP)
-    try:
+    with jobs.platform.frozen(jobs.holder(names[0])):
         jobs.until(lambda: jobs.job(names[0]).epoch > 1, within_s=40)
-    finally:
-        os.kill(holder, signal.SIGCONT)
     check(jobs, names)
     jobs.until(lambda: jobs.counted("penstock_job_attempts")["fenced"] > before, within_s=20)
 

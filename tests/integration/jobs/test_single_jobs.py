@@ -8,18 +8,20 @@ from typing import Any
 import pytest
 
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.retention import PostgresExpiringJobs
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.jobs.job import ClaimQuota, End, Job, JobState, PutBack, Reason
 from penstock.domain.jobs.payload import Extent, object_id
-from penstock.domain.tenancy.tenant import Plan
+from penstock.domain.tenancy.tenant import FETCHED_S, Plan
 from tests.support.clock import ManualClock
 from tests.support.gateways.deferred import ENDPOINT, LATER, PROMPT_TOKENS, DeferredGateway
 from tests.support.samples.calls import VERSION
 
 pytestmark = pytest.mark.integration
 
+CLOSED = "00:00-00:01 UTC"
 SECRET_WORDS = "the caller's own words"
 CHAT = {"model": "toy", "messages": [{"role": "user", "content": SECRET_WORDS}], "max_tokens": 20}
 WISH: dict[str, Any] = {"api": "/v1/chat/completions", "request": CHAT}
@@ -154,6 +156,8 @@ async def test_what_waits_is_counted_as_an_upper_bound(site: DeferredGateway) ->
         ({"deadline_s": -90}, "deadline_s"),
         ({"deadline_s": 3e6}, "deadline_s"),
         ({"deadline_s": "1h"}, "deadline_s"),
+        ({"deadline_s": 1e-9}, "deadline_s"),
+        ({"not_before": -1e308}, "not_before"),
         ({"not_before": 1_800_000_061.0, "deadline_s": 60}, "not_before"),
         ({"not_before": 1_900_000_000.0}, "not_before"),
         ({"metadata": {f"k{number}": "v" for number in range(17)}}, "metadata"),
@@ -162,6 +166,7 @@ async def test_what_waits_is_counted_as_an_upper_bound(site: DeferredGateway) ->
         ({"priority": "high"}, "priority"),
         ({"idempotency_key": "x"}, "idempotency_key"),
         ({"api": "/v1/responses", "request": {"model": "toy", "input": "x", "background": True}}, "request.background"),
+        ({"api": "/v1/responses", "request": {"model": "toy", "input": "x", "store": True}}, "request.store"),
         ({"api": "/v1/embeddings", "request": {"model": "toy", "input": "x"}}, "request.model"),
     ],
 )
@@ -281,6 +286,7 @@ async def test_a_dead_letter_is_replayed_with_all_of_its_attempts(site: Deferred
     assert (answer.status_code, answer.json()["state"], answer.json()["attempt"]) == (202, "queued", 0)
     await ended(site, JobState.FAILED, 500)
     assert (await site.ask("POST", "/v1/jobs/replay", {"model": "other"})).json()["jobs"] == 0
+    assert (await site.ask("POST", "/v1/jobs/replay", {"error": "worker_lost"})).json()["jobs"] == 0
     assert (await site.ask("POST", "/v1/jobs/replay", {"model": "toy"})).json()["jobs"] == 1
     assert (await site.ask("GET", path)).json()["state"] == "queued"
 
@@ -331,10 +337,11 @@ async def test_an_auditor_and_another_tenant_find_nothing(site: DeferredGateway)
 
 async def test_plan_limits_hold_and_every_end_gives_back(database: Database, tmp_path: Path) -> None:
     """Enqueued tokens and jobs are refused with the measure; a cancelled job makes room, and no file stays."""
-    plan = Plan(batch_enqueued_tokens=100, batch_jobs=3, job_deadline_s=600.0)
+    plan = Plan(batch_enqueued_tokens=100, batch_jobs=3, job_deadline_s=600.0, batch_hours=CLOSED)
     site = DeferredGateway(database=database, folder=tmp_path / "payloads", clock=ManualClock(), plan=plan)
     first = await submitted(site, deadline_s=86_400)
     assert first["deadline_at"] - first["created_at"] == 600
+    assert (await site.ask("GET", f"/v1/jobs/{first['id']}")).json()["reason"] == "hours"
     await submitted(site)
     answer = await site.ask("POST", "/v1/jobs", WISH)
     assert (answer.status_code, answer.json()["error"]["code"]) == (429, "token_limit_exceeded")
@@ -343,6 +350,11 @@ async def test_plan_limits_hold_and_every_end_gives_back(database: Database, tmp
     await submitted(site)
     huge = await site.ask("POST", "/v1/jobs", {**WISH, "request": {**CHAT, "max_tokens": 500}})
     assert (huge.status_code, huge.json()["error"]["code"]) == (429, "request_exceeds_limit")
+    for _ in range(3):
+        await ended(site, JobState.FAILED, 500)
+        await submitted(site)
+    refused = await site.ask("POST", "/v1/jobs/replay")
+    assert (refused.status_code, "each by its id" in refused.json()["error"]["message"]) == (429, True)
     await site.http.aclose()
 
 
@@ -357,7 +369,27 @@ async def test_a_store_that_is_away_is_a_503_with_the_time_to_wait(
     with monkeypatch.context() as broken:
         broken.setattr(type(site.store), "submit", away)
         answer = await site.ask("POST", "/v1/jobs", WISH, headers=KEY)
+        assert site.toy.seen.charged == [None], "no chat tier's error budget is spent by it"
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
     assert answer.headers["x-should-retry"] == "true"
     assert (await site.ask("POST", "/v1/jobs", WISH, headers=KEY)).status_code == 202
     assert len((await site.ask("GET", "/v1/jobs")).json()["data"]) == 1
+
+
+async def test_without_retention_an_answer_goes_a_minute_after_it_was_fetched(
+    database: Database, tmp_path: Path, clock: ManualClock
+) -> None:
+    """Fetched again within it, it is not kept for longer; with retention it stays."""
+    plan = Plan(zero_retention=True)
+    site = DeferredGateway(database=database, folder=tmp_path / "payloads", clock=clock, plan=plan)
+    path = f"/v1/jobs/{(await submitted(site))['id']}"
+    await site.ask("GET", path)
+    clock.advance(FETCHED_S)
+    await ended(site)
+    clock.advance(FETCHED_S)
+    for _ in range(2):
+        assert (await site.ask("GET", path)).json()["state"] == "succeeded"
+        clock.advance(FETCHED_S / 2)
+    assert (await site.ask("GET", path)).status_code == 404
+    assert len(await PostgresExpiringJobs(database).expired(clock.now(), 9)) == 1
+    await site.http.aclose()

@@ -16,7 +16,16 @@ from penstock.domain.errors import InvalidField
 from penstock.domain.fleet.table import EMPTY
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.ids import EndpointId, RunnerId
-from penstock.domain.jobs.webhook import MOST_ENDPOINTS, Answer, ClaimedDelivery, EndedAttempt, Next, Verdict
+from penstock.domain.jobs.webhook import (
+    MOST_ENDPOINTS,
+    MOST_TESTS,
+    TESTS_S,
+    Answer,
+    ClaimedDelivery,
+    EndedAttempt,
+    Next,
+    Verdict,
+)
 from penstock.domain.tenancy.tenant import Plan, Principal, Role
 from penstock.gateway.app.routes import Refusals, application
 from penstock.gateway.deferred.webhooks import Webhooks
@@ -176,7 +185,7 @@ async def test_deliveries_are_listed_and_replayed(gateway: Gateway) -> None:
     (failed,) = (await gateway.ask("GET", f"/{one}/deliveries?state=failed")).json()["data"]
     assert (failed["attempts"], failed["last_status"], failed["event"]["id"]) == (1, 500, second.event.id)
     assert (await gateway.ask("GET", f"/{one}/deliveries?state=lost")).status_code == 400
-    waiting = f"/{one}/deliveries/whd_{third.id:08x}/replay"
+    waiting = f"/{one}/deliveries/whd_{third.event.id[4:]}/replay"
     assert (await gateway.ask("POST", waiting)).status_code == 404
     assert (await gateway.ask("POST", f"/{one}/replay", {})).json()["deliveries"] == 1
     assert [again.event.id for again in await gateway.claimed()] == [second.event.id]
@@ -201,3 +210,17 @@ async def test_off_and_on(gateway: Gateway) -> None:
     await pass_time(gateway.database, 1.0)
     assert (await gateway.ask("DELETE", f"/{one}")).json() == {"id": one, "object": "webhook", "deleted": True}
     assert (await gateway.ask("GET", f"/{one}")).status_code == 404
+
+
+async def test_a_flood_of_tests_is_refused_with_its_wait(gateway: Gateway) -> None:
+    """Twenty a minute of a tenant, whatever its endpoints and deletions; another tenant has its own."""
+    one, two = (await gateway.made())["id"], (await gateway.made(f"{URL}/2"))["id"]
+    for _ in range(MOST_TESTS // 2):
+        for endpoint in (one, two):
+            assert (await gateway.ask("POST", f"/{endpoint}/test")).status_code == 202
+    await gateway.ask("DELETE", f"/{one}")
+    refused = await gateway.ask("POST", f"/{two}/test")
+    assert refused.status_code == 429
+    assert 1 <= int(refused.headers["retry-after"]) <= TESTS_S
+    other = (await gateway.made(key="other"))["id"]
+    assert (await gateway.ask("POST", f"/{other}/test", key="other")).status_code == 202

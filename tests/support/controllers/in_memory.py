@@ -51,6 +51,7 @@ from tests.twins.acts import MemoryActs
 from tests.twins.arms import MemoryArms
 from tests.twins.audit import MemoryAudit
 from tests.twins.decisions import MemoryDecisions
+from tests.twins.deletions import MemoryDeletions
 from tests.twins.jobs import MemoryJobs
 from tests.twins.leadership import LeaderLock, MemoryLeadership
 from tests.twins.leases import MemoryLeases
@@ -101,7 +102,7 @@ class Room:
         self.registry = MemoryRegistry(self.audit)
         self.tenancy = MemoryTenancy(self.audit)
         self.tables = MemoryTables()
-        self.packs = MemoryPacks(self.audit)
+        self.packs, self.deletions = MemoryPacks(self.audit), MemoryDeletions(self.audit)
         self.jobs, self.leases = MemoryJobs(), MemoryLeases()
         self.key_rows, self.platform_keys = MemoryKeyRows(), [PLATFORM_KEY]
         self.ledger = MemoryLedger()
@@ -130,11 +131,19 @@ class Room:
         return Control(
             clock=self.clock,
             acts=MemoryActs(
-                self.audit, self.registry, self.tenancy, self.tables, self.rollouts, self.jobs, self.packs
+                self.audit,
+                self.registry,
+                self.tenancy,
+                self.tables,
+                self.rollouts,
+                self.jobs,
+                self.packs,
+                self.deletions,
             ).act,
             registry=self.rules,
             tenancy=self.tenancy,
             sealing=KeyAdministration(self.key_rows, LocalEncryption(lambda: self.platform_keys), "local"),
+            deletions=self.deletions,
             tables=self.tables,
             packs=self.packs,
             audit=self.audit,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.deletions import PostgresDeletions
 from penstock.connectors.postgres.registry import PostgresRegistry
 from penstock.connectors.postgres.rollouts import PostgresRollouts
 from penstock.connectors.postgres.safety import PostgresPacks
@@ -34,6 +35,7 @@ class StoredRoom(Room):
             tenancy=self.tenancy,
             tables=self.tables,
             packs=PostgresPacks(database),
+            deletions=PostgresDeletions(database),
             audit=PostgresAudit(database),
             sealing=KeyAdministration(
                 PostgresTenantKeys(database), LocalEncryption(lambda: self.platform_keys), "local"

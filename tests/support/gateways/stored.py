@@ -51,6 +51,11 @@ from tests.twins.stored_responses import MemoryStoredResponses
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+
+class _NoBills:
+    def so_far(self, request: RequestId, output_tokens: int, now: float) -> None: ...
+
+
 OTHER_SECRET, _OTHER_KEY = mint(TenantId("globex"), pepper=PEPPER, now=0.0)
 _TWO = KeyRing(tenants=(*RING.tenants, Tenant(id=TenantId("globex"), name="Globex")), keys=(*RING.keys, _OTHER_KEY))
 Item = dict[str, object]
@@ -193,6 +198,7 @@ class Site:
     folder: Path
     counted: list[KeepOutcome] = field(default_factory=list)
     tasks: list["asyncio.Task[None]"] = field(default_factory=list)
+    ring: KeyRing = _TWO
 
     def __post_init__(self) -> None:
         clock = self.clock = SystemClock()
@@ -200,7 +206,7 @@ class Site:
         self.jobs = Jobs(self.rows)
         self.payloads = SealedPayloads(FolderObjects(self.folder), FixedKeys())
         self.stored = StoredResponses(rows=self.rows, jobs=self.jobs, payloads=self.payloads, clock=clock)
-        self.attempts = ResponseAttempts(rows=self.rows, payloads=self.payloads, clock=clock)
+        self.attempts = ResponseAttempts(rows=self.rows, payloads=self.payloads, bills=_NoBills(), clock=clock)
         self.toy = Toy(answered)
         self._ids = itertools.count(1)
 
@@ -234,7 +240,7 @@ class Site:
         responses = Responses(stored=self.stored, jobs=self.jobs, clock=self.clock)
         made = edge(self.toy, Limits(), deferred=[lambda api, access: add_responses(api, access, responses)])
         assert isinstance(made.identity, Keyring)
-        made.identity.replace(_TWO)
+        made.identity.replace(self.ring)
         return replace(
             made,
             ids=lambda: f"{next(self._ids):016x}",

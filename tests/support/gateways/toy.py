@@ -58,6 +58,8 @@ class Seen:
     refused: list[str] = field(default_factory=list)
     crashed: list[str] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
+    charged: list[Api | None] = field(default_factory=list)
+    """The APIs whose tiers' error budgets the refusals spend."""
 
 
 class Toy:
@@ -79,6 +81,7 @@ class Toy:
         self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
     ) -> None:
         self.seen.refused.append(error.code)
+        self.seen.charged.append(api)
         self.seen.claims.append(claim)
 
     def answer(self, error: PenstockError, request_id: RequestId) -> Refusal:

@@ -211,6 +211,19 @@ class Platform:
             os.kill(pid, sig)
         return pids
 
+    @contextmanager
+    def frozen(self, pid: int) -> Iterator[None]:
+        """Freeze one process, and the supervisor, which would replace it."""
+        assert self.process is not None
+        pids = (self.process.pid, pid)
+        for one in pids:
+            os.kill(one, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for one in reversed(pids):
+                os.kill(one, signal.SIGCONT)
+
     def survivors(self) -> list[psutil.Process]:
         """Return every process that runs in this home."""
         return [process for process in psutil.process_iter() if self._is_ours(process)]

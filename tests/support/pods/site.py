@@ -121,11 +121,12 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
         open_now.callback(database.stop)
         vault = _stores(folder, network, trust, database, open_now)
         endpoint = open_now.enter_context(s3_server())
-        address = _artifacts(objects)
+        address = _told(objects, "PENSTOCK_ARTIFACT_STORE")
         open_now.enter_context(mock.patch.dict(os.environ, dict.fromkeys(ENDPOINTS, endpoint)))
         boto3.client("s3", endpoint_url=endpoint).create_bucket(
             Bucket=urlsplit(address).netloc, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
         )
+        _sealing_key(endpoint, _told(objects, "PENSTOCK_SEALING_KEY").removeprefix(SCHEME))
         storage = Storage(root=folder, machine={"weight-cache": _weight_cache(folder)})
         machine = Machine(
             storage=storage,
@@ -134,7 +135,7 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
             said=say,
             given={
                 **CREDENTIALS,
-                "AWS_ENDPOINT_URL_S3": endpoint,
+                **dict.fromkeys(ENDPOINTS, endpoint),
                 "KUBERNETES_SERVICE_HOST": KUBERNETES,
                 "KUBERNETES_SERVICE_PORT": "443",
             },
@@ -151,7 +152,7 @@ def site(folder: Path, environment: str) -> Iterator[Site]:
         cluster.certificates(trust)
         cluster.configs()
         cluster.secrets({**vault, **_keys(public_half(new_signing_key(endpoint, alias=SIGNING)[1], folder))})
-        say("Postgres and Redis behind TLS, S3 with an empty bucket, KMS with a key, secrets by External Secrets")
+        say("Postgres and Redis behind TLS, S3 with an empty bucket, KMS with two keys, secrets by External Secrets")
         yield Site(
             cluster=cluster,
             kubelet=running,
@@ -214,11 +215,16 @@ def _weight_cache(folder: Path) -> Path:
     return cache
 
 
-def _artifacts(objects: tuple[dict[str, Any], ...]) -> str:
-    """Return the store that the rendered gateway is told of."""
+def _sealing_key(endpoint: str, alias: str) -> None:
+    kms = boto3.client("kms", endpoint_url=endpoint)
+    kms.create_alias(AliasName=alias, TargetKeyId=kms.create_key()["KeyMetadata"]["KeyId"])
+
+
+def _told(objects: tuple[dict[str, Any], ...], name: str) -> str:
+    """Return the value of a variable of the rendered gateway."""
     (gateway,) = (one for one in objects if one["kind"] == "StatefulSet")
     told = gateway["spec"]["template"]["spec"]["containers"][0]["env"]
-    return next(str(one["value"]) for one in told if one["name"] == "PENSTOCK_ARTIFACT_STORE")
+    return next(str(one["value"]) for one in told if one["name"] == name)
 
 
 def _token(folder: Path, trust: Authority) -> Path:

@@ -205,6 +205,20 @@ def test_a_batch_runs_from_its_file_to_its_files(speak: Speak, tmp_path: Path) -
     assert (tmp_path / "lines.jsonl.errors.jsonl").read_text() == '{"custom_id": "2"}\n'
 
 
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [("paused", "the operator has paused"), ("budget", "its budget is used up"), ("hours", "its plan's hours")],
+)
+def test_a_batch_that_waits_says_why(speak: Speak, reason: str, says: str) -> None:
+    """In the list and by itself: otherwise it looks as if it ran."""
+    waits = {**BATCH, "status": "in_progress", "reason": reason}
+    speak(
+        {("GET", "/v1/batches"): [{"data": [waits], "has_more": False}], ("GET", f"/v1/batches/{BATCH['id']}"): [waits]}
+    )
+    assert says in run("batches", "show", str(BATCH["id"]))
+    assert says in " ".join(run("batches", "list").split())
+
+
 def test_a_batch_that_failed_ends_the_command_with_its_lines_errors(speak: Speak, tmp_path: Path) -> None:
     """Line, message and code; no file is written for a batch that made none."""
     lines = tmp_path / "lines.jsonl"

@@ -37,9 +37,9 @@ def run(*arguments: str, text: str = "") -> Any:  # noqa: ANN401  a result of cl
 
 
 def test_a_shipped_pack_is_tried_on_standard_input() -> None:
-    """A text that it would block ends with 1, and each match has its place; a harmless one ends with 0."""
+    """A text that it would block ends with 3, and each match has its place; a harmless one ends with 0."""
     tried = run("try", "secrets", "--json", text=f"my token is {TOKEN} so")
-    assert tried.exit_code == 1
+    assert tried.exit_code == safety.WOULD_BLOCK
     (found,) = json.loads(tried.stdout)["found"]
     assert (found["rule"], found["action"], found["at"], found["characters"]) == ("jwt", "block", 12, len(TOKEN))
     assert run("try", "secrets", text="nothing to hide").exit_code == 0
@@ -53,6 +53,16 @@ def test_an_observing_pack_of_a_file_would_do_nothing(tmp_path: Path) -> None:
         pack.write_text(f"id: own\nversion: 1\nmode: {mode}\nrules: [{RULE}]\n")
         tried = run("try", str(pack), str(text), "--json")
         assert [(one["action"], one["at"]) for one in json.loads(tried.stdout)["found"]] == [(action, 0), (action, 13)]
+
+
+def test_a_pack_that_is_not_valid_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    """It names the field and the reason, without a traceback, and its exit code is not that of a block."""
+    pack = tmp_path / "own.yaml"
+    pack.write_text("id: own\nversion: 1\nrules: [{name: x, category: y, action: block, span: word, regex: 'a*'}]\n")
+    tried = run("try", str(pack), text="a")
+    assert (tried.exit_code, tried.exception.__class__) == (1, SystemExit)
+    assert "regex" in tried.stderr
+    assert "Traceback" not in tried.stderr
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

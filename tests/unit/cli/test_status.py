@@ -31,6 +31,15 @@ SINCE = 1_800_000_000.0
 VERSION = "toy@0123456789ab"
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_batch_work_is_a_line_and_its_pause_stands_in_it(is_paused: bool) -> None:
+    """With the command that ends it; a platform without jobs has no line."""
+    (told,) = views.batch_work({"is_paused": is_paused, "requests": 1200, "batches": 2})
+    assert "1,200 requests and 2 batches" in told
+    assert ("`penstock jobs resume`" in told) == is_paused
+    assert list(views.batch_work({"is_paused": False, "requests": 0, "batches": 0})) == []
+
+
 def page() -> bytes:
     """Return the page of a controller that leads and of a gateway with two open circuits."""
     metrics = Metrics()

@@ -52,7 +52,7 @@ def test_every_promise_has_a_bucket_at_its_bound(look: Look) -> None:
     """What promises say of seconds can be counted exactly: each bound is a bucket of its histogram."""
     bounds = {metric.name: metric.buckets for metric in METRICS}
     where = {
-        Indicator.TTFT: "penstock_ttft_seconds",
+        Indicator.TTFT: "penstock_visible_ttft_seconds",
         Indicator.ITL: "penstock_itl_seconds",
         Indicator.LATENCY: "penstock_request_seconds",
     }

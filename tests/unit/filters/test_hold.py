@@ -58,6 +58,7 @@ PIECES = [
         "ß",
     ),
     *("\\", "\\n", "\\u0041", "\\u004BIAIOSFODNN7EXAMPLE", "jane\\u0040example.com", "\\ud83d\\ude00", "\\u00dcbel"),
+    *("blue \n", "  moon", "\u034f", "\x00", "123\u201145\u20116789", "_AKIAIOSFODNN7EXAMPLE_"),
     *(" ", ".", ",", "a", "1", "-", "\n", "e\u0301", "\ufeff"),
 ]
 TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=9).map("".join)

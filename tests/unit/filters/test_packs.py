@@ -65,6 +65,10 @@ def test_a_digest_changes_with_the_rules_alone() -> None:
     assert read.digest == same.digest != other.digest
 
 
+WIDE = {"span": 1_024, "regex": r"\b[a-zA-Z0-9 ]{1,510}xx[a-zA-Z0-9 ]{1,500}\b"}
+"""One rule within all other bounds: 4,046 instructions."""
+
+
 @pytest.mark.parametrize(
     ("rule", "field", "words"),
     [
@@ -82,6 +86,8 @@ def test_a_digest_changes_with_the_rules_alone() -> None:
         ({"span": 10_000_000}, "rules[0].span", "1,024"),
         ({"regex": "", "phrases": ["a  b"]}, "rules[0].phrases[0]", "two in a row"),
         ({"regex": "", "phrases": [""]}, "rules[0].phrases[0]", "NFKC"),
+        ({"regex": "", "phrases": ["a\u200bb"]}, "rules[0].phrases[0]", "invisible"),
+        ({"regex": "", "phrases": ["\u200b"]}, "rules[0].phrases[0]", "invisible"),
         ({"phrases": ["both"]}, "rules[0].regex", "one of them"),
         ({"action": "mask"}, "rules[0].action", "never rewritten"),
         ({"check": "luhn"}, "rules[0].span", "digits"),
@@ -106,6 +112,10 @@ def test_a_rule_outside_the_bounds_is_refused(rule: Mapping[str, object], field:
         ({"hold": {"seconds": 1e9}}, "at most 60"),
         ({"hold": {"characters": 6}}, "hold.characters"),
         ({"rules": [RULE, RULE]}, "twice"),
+        (
+            {"hold": {"characters": 4096}, "rules": [{**RULE, "name": f"r{n}", **WIDE} for n in range(5)]},
+            "instructions",
+        ),
         ({"rules": [{**RULE, "regex": "", "phrases": [f"phrase {n}" for n in range(5_001)]}]}, "split the pack"),
         ({"examples": {"match": [{"text": "key-12"}]}}, "not matched"),
         ({"examples": {"not_match": ["key-1234"]}}, "matched by key"),
@@ -157,6 +167,9 @@ def test_the_longest_hold_and_the_blocking_side_win() -> None:
 
 
 def test_a_pack_that_observes_never_acts() -> None:
-    """In mode observe each rule only records."""
-    (one,) = strictest([replace(FLOOR, mode=Mode.OBSERVE)]).rules
-    assert one.rule.action is Action.OBSERVE
+    """In mode observe each rule only records, and no bound ends an answer."""
+    blocking = replace(FLOOR, hold=Hold(side=AtBound.BLOCK))
+    policy = strictest([replace(blocking, mode=Mode.OBSERVE)])
+    (one,) = policy.rules
+    assert (one.rule.action, policy.hold.side) == (Action.OBSERVE, AtBound.RELEASE)
+    assert strictest([blocking]).hold.side is AtBound.BLOCK

@@ -83,3 +83,15 @@ def test_only_an_answer_costs() -> None:
     lost = row(Outcome.ENGINE_ERROR)
     assert (lost.cost, lost.output_tokens) == (FREE, 4)
     assert close(replace(OPENING, answers_only=False), Outcome.CANCELLED, USED, gpu_s=1.0, now=2.0).cost == 7
+
+
+async def test_a_running_attempt_tells_its_bill_so_far() -> None:
+    """Nothing before its admission or its first token, then prompt and tokens at its price, as a guess."""
+    bills = Bills(Spooled())
+    bills.expect(OPENING.request)
+    assert bills.so_far(OPENING.request, 4, 2.0) is None
+    bills.opened(replace(OPENING, answers_only=False))
+    none, some = bills.so_far(OPENING.request, 0, 2.0), bills.so_far(OPENING.request, 4, 2.0)
+    assert none is not None
+    assert some is not None
+    assert (none.cost, some.cost, some.output_tokens, some.exact) == (FREE, 14, 4, False)

@@ -82,4 +82,6 @@ def test_a_key_that_lost_a_model_runs_it_no_more() -> None:
 def test_only_an_answer_is_paid_for() -> None:
     """An attempt that delivers nothing costs its tenant nothing."""
     assert as_batch(HOLDER).answers_only
+    assert as_batch(HOLDER).is_job
     assert not HOLDER.answers_only
+    assert not HOLDER.is_job

@@ -9,7 +9,9 @@ from penstock.apps.settings.told import Home
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import ProcessRecord, Records
 from penstock.domain.ids import VersionId, WorkerId
+from penstock.local import state
 from penstock.local.home import bound_logs
+from penstock.supervision.lock import HomeLock
 from penstock.telemetry.log_files import LogBounds
 
 SMALL = LogBounds(most_bytes=100, pieces=2, gone=1)
@@ -54,3 +56,16 @@ def test_of_gone_workers_the_newest_logs_stay(home: Home) -> None:
     Records(home.run / "workers").write(record)
     bound_logs(home, SMALL)
     assert {path.name for path in home.logs.iterdir()} == {"worker-alive.log", "worker-second.log"}
+
+
+def test_a_platform_that_runs_says_that_its_settings_are_older(home: Home) -> None:
+    """A changed file is noted while a platform runs that read it before, and only then."""
+    run, file = home.root / "run", home.settings_file
+    file.write_text("webhook_networks: 127.0.0.0/8\n")
+    with HomeLock(run):
+        began = (run / "up.lock").stat().st_mtime
+        os.utime(file, (began - 1, began - 1))
+        assert state.unread_settings(run, file) == ""
+        os.utime(file, (began + 1, began + 1))
+        assert "`penstock down` and `penstock up`" in state.unread_settings(run, file)
+    assert state.unread_settings(run, file) == ""

@@ -113,7 +113,7 @@ def page() -> str:
     metrics.counter(names.TIER_REQUESTS).labels(tier="chat", outcome="internal").inc(5)
     metrics.counter(names.TIER_REQUESTS).labels(tier="chat", outcome="forbidden").inc(9000)
     for seconds in [0.2] * 390 + [3.0] * 10:
-        metrics.histogram(names.TTFT_SECONDS).labels(model="m", tier="chat").observe(seconds)
+        metrics.histogram(names.VISIBLE_TTFT_SECONDS).labels(model="m", tier="chat").observe(seconds)
     return metrics.exposition().decode()
 
 

@@ -55,6 +55,7 @@ class Front:
     database: Database
     """Of deferred work: to be open while the server serves."""
     keys: StoreKeys
+    answers: AnswerStore
 
 
 def front(settings: GatewaySettings, parts: Parts) -> Front:
@@ -72,7 +73,8 @@ def front(settings: GatewaySettings, parts: Parts) -> Front:
     reader = BodyReader(shared.offload, task=reading.READ, tensors_task=reading.TENSORS, messages_task=reading.MESSAGES)
     turns = StartTurns(shared.clock.monotonic)
     later = offered(settings, parts, reader, turns, _new_id)
-    once = _once(settings, shared, pipeline, later.keys.answers)
+    answers = _answers(settings, shared, later.keys.answers)
+    once = _once(settings, shared, pipeline, answers)
     counting = Counting(chooser=pipeline.chooser, rates=shared.accounting.reservations)
     stored = responses_api(settings, parts, later, once, counting)
     refusals = Refusals(probes.keys, ledger, keep_early)
@@ -104,7 +106,9 @@ def front(settings: GatewaySettings, parts: Parts) -> Front:
     )
     config = configure(edge, limits, edge.intake, answer=partial(_answer, ledger), ids=_new_id, drain=probes.drain)
     rpc = Rpc(edge, facts)
-    return Front(server=EdgeServer(config, rpc.drain), rpc=rpc, database=later.database, keys=later.keys)
+    return Front(
+        server=EdgeServer(config, rpc.drain), rpc=rpc, database=later.database, keys=later.keys, answers=answers
+    )
 
 
 def _answer(ledger: RequestLedger, error: PenstockError, request_id: RequestId) -> Refusal:
@@ -112,11 +116,11 @@ def _answer(ledger: RequestLedger, error: PenstockError, request_id: RequestId) 
     return response_of(error, request_id)
 
 
-def _once(settings: GatewaySettings, shared: Shared, pipeline: Pipeline, keys: Keys) -> Once:
+def _once(settings: GatewaySettings, shared: Shared, pipeline: Pipeline, answers: AnswerStore) -> Once:
     used = shared.metrics.counter(names.IDEMPOTENT_REQUESTS)
     return Once(
         pipeline,
-        _answers(settings, shared, keys),
+        answers,
         stall_s=settings.stream_stall_s,
         count=lambda use: used.labels(use).inc(),
         note=shared.recording.records.replayed,

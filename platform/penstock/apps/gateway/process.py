@@ -20,6 +20,7 @@ from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
 from penstock.apps.stores import database_dsn
+from penstock.connectors.postgres.deletions import HeardDeletions
 from penstock.connectors.postgres.tenant_keys import follow
 from penstock.intake.server import EdgeServer
 from penstock.supervision import exposition
@@ -52,7 +53,8 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
     owner = asyncio.create_task(ownership.known(settings, found))
     parts.keep()
     parts.background.keep("revoked", parts.news.end_revoked)
-    parts.background.keep("tenant_keys", partial(follow, database_dsn(settings), served.keys.tenants))
+    heard = HeardDeletions(served.answers.forget, parts.shared.clock.now())
+    parts.background.keep("tenant_keys", partial(follow, database_dsn(settings), served.keys.tenants, heard.look))
     try:
         await known(parts, owner)
         owner.add_done_callback(partial(ownership.if_foreign, partial(_end, served.server)))

@@ -9,7 +9,7 @@ from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.connectors.http.client import HttpClient
 from penstock.connectors.offload.pool import OffloadPool
 from penstock.connectors.records.folder import FolderBounds, RecordFolder
-from penstock.domain.clock import Clock, SystemClock
+from penstock.domain.clock import DAY_S, Clock, SystemClock
 from penstock.domain.tenancy.tenant import Principal
 from penstock.explain.story import shown
 from penstock.filters.book import CurrentPacks
@@ -23,7 +23,6 @@ from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 
-DAY_S = 86_400.0
 CROWD = "refused"
 """The folder of a flood's refusals, inside the records' folder."""
 CROWD_PART = 8

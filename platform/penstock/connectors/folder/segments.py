@@ -3,14 +3,13 @@
 Its owner can change them; a file beside them says so.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import uuid4
 
 from penstock.audit.segments import SUFFIX
 from penstock.domain.errors import StoreUnavailable
+from penstock.files.whole import appearing, sync_folder
 
 NOTICE = "NOT-WRITE-ONCE.txt"
 _SAYS = """This folder is no write-once store: its owner can change and delete what is in it.
@@ -33,7 +32,9 @@ class FolderSegments:
             if not notice.exists():
                 notice.write_text(_SAYS)
             if not place.exists():
-                _write(place, content)
+                with appearing(place, 0o400) as out:
+                    out.write(content)
+                sync_folder(place.parent)
 
     def names(self) -> Iterator[tuple[str, int]]:
         with _explained(self._root):
@@ -43,20 +44,6 @@ class FolderSegments:
     def read(self, name: str) -> bytes:
         with _explained(self._root):
             return (self._root / name).read_bytes()
-
-
-def _write(place: Path, content: bytes) -> None:
-    draft = place.with_name(f".{place.name}.{uuid4().hex}")
-    with open(draft, "xb", opener=lambda path, flags: os.open(path, flags, 0o400)) as out:
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
-    draft.replace(place)
-    folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 @contextmanager

@@ -1,24 +1,24 @@
 """Artifacts in a folder: ``blobs/<sha256>``, ``signatures/<digest>``, ``bills/<digest>``.
 
-Implements ``ArtifactSource`` of the worker, ``ArtifactStore`` of packing and ``BlobSource`` of the gateway. A blob is
-stored whole or not at all: written to a temporary file, hashed meanwhile, then renamed.
+A blob is stored whole or not at all: written to a temporary file, hashed meanwhile, then renamed.
 """
 
 import asyncio
 import errno
 import hashlib
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
-from uuid import uuid4
 
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
 from penstock.domain.models.model import is_sha256
+from penstock.files.whole import appearing
 
 MAX_SMALL_BYTES = 64 << 20
+SHARED = 0o666
+"""Less the process's umask: other users' workers may read a store."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -39,7 +39,7 @@ class FolderStore:
         with _explained(self._root, sha256):
             if place.is_file() and _digest(place) == sha256:
                 return False
-            with self._appearing(place) as out:
+            with appearing(place, SHARED) as out:
                 if _copy(content, out) != sha256:
                     raise ArtifactRefused(f"the content put under {sha256} has another SHA-256")
         return True
@@ -79,27 +79,13 @@ class FolderStore:
         return await asyncio.to_thread(self.read_small, sha256)
 
     def _put_record(self, kind: str, digest: str, content: bytes) -> None:
-        with _explained(self._root, digest), self._appearing(self._root / kind / _checked(digest)) as out:
+        with _explained(self._root, digest), appearing(self._root / kind / _checked(digest), SHARED) as out:
             out.write(content)
 
     def _record(self, kind: str, digest: str) -> bytes | None:
         path = self._root / kind / _checked(digest)
         with _explained(self._root, digest):
             return path.read_bytes() if path.is_file() else None
-
-    @contextmanager
-    def _appearing(self, place: Path) -> Iterator[IO[bytes]]:
-        """Yield a temporary file that is renamed to its path if the block succeeds."""
-        place.parent.mkdir(parents=True, exist_ok=True)
-        path = place.parent / f".{place.name[:12]}.{uuid4().hex}"
-        try:
-            with path.open("xb") as out:
-                yield out
-                out.flush()
-                os.fsync(out.fileno())
-            path.replace(place)
-        finally:
-            path.unlink(missing_ok=True)
 
     def _blob(self, sha256: str) -> Path:
         return self._root / "blobs" / _checked(sha256)

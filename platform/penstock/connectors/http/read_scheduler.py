@@ -3,8 +3,7 @@
 One read can be 256 KiB, a thousand tokens, and the event loop reads all ready connections before anything else runs.
 Once an iteration has read enough, all but small reads are deferred, and so is the rest of a large one.
 
-Trade-off: an answer of megabytes takes some more iterations. Small reads are never deferred: a stream of tokens
-consists of them.
+Trade-off: an answer of megabytes takes some more iterations.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """Messages of KEDA's external scaler protocol, made from names and field numbers. Pure.
 
-Source: ``externalscaler.proto`` as KEDA publishes it (https://keda.sh/docs/latest/concepts/external-scalers/). The
-deprecated whole numbers are sent beside the fractional ones. The classes live in a descriptor pool of their own.
+Source: ``externalscaler.proto`` as KEDA publishes it (https://keda.sh/docs/latest/concepts/external-scalers/).
 """
 
 from collections.abc import Mapping

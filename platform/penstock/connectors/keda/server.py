@@ -2,7 +2,7 @@
 
 It serves only while this controller leads and its ticks succeed; on a standby the port is closed, so that a client that
 connects to all addresses of the Service uses the leader alone. An unknown number is an error, never 0: on an error KEDA
-and its HPA keep the present replicas. ``StreamMetricSpec`` is left out: the target is always 1.
+and its HPA keep the present replicas.
 """
 
 import asyncio

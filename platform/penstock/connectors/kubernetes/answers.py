@@ -1,7 +1,6 @@
 """Parses the API server's answers: the only place that turns its bytes into trusted objects.
 
-Each field that is read is checked; an answer with a missing or mistyped field is refused whole. Null counts as an
-absent field, as in Kubernetes; a list object must have ``items``, even if empty.
+Each field that is read is checked; an answer with a missing or mistyped field is refused whole.
 """
 
 from datetime import datetime

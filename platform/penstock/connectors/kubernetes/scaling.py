@@ -1,8 +1,7 @@
 """How KEDA gets a version's replicas: its ScaledObject; also reports Deployments that don't follow their number. Pure.
 
-The controller sends the number over KEDA's push protocol. The HPA passes it on without tolerance, window or slow policy
-of its own, since the autoscaler has them. While the controller is away, the last number that Prometheus scraped applies
-for an hour; after that the present replicas stay.
+The HPA passes it on without tolerance, window or slow policy of its own, since the autoscaler has them. While the
+controller is away, the last number that Prometheus scraped applies for an hour; after that the present replicas stay.
 """
 
 from collections.abc import Iterable, Mapping

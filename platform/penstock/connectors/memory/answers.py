@@ -68,7 +68,7 @@ class MemoryAnswers:
         self._sweep(self._clock.now())
         return self._find(key)[1] is not None
 
-    async def append(self, key: RecordKey, piece: Piece) -> None:
+    async def append(self, key: RecordKey, piece: Piece, keep_s: float = KEEP_S) -> None:
         room, record = self._find(key)
         if record is None:
             raise Conflict("there is no record under this idempotency key")
@@ -82,6 +82,8 @@ class MemoryAnswers:
         record.size_bytes += size_bytes
         room.size_bytes += size_bytes
         self._size_bytes += size_bytes
+        if piece.is_end:
+            record.expires_at = self._clock.now() + keep_s
         record.wake()
         self._shrink()
 
@@ -91,6 +93,12 @@ class MemoryAnswers:
             self._drop(room, key.name)
             record.broken = True
             record.wake()
+
+    async def forget(self, tenant: TenantId) -> int:
+        names = list((self._rooms.get(tenant) or _Room()).records)
+        for name in names:
+            await self.release(RecordKey(tenant, name))
+        return len(names)
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
         (_, record), at = self._find(key), 0

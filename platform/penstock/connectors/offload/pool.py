@@ -1,7 +1,6 @@
 """A pool of child processes for work that would block the event loop; threads would share its interpreter lock.
 
-Work is ordered fairly between tenants. A slow or crashed child is replaced; only its present work is lost. Children
-start on demand and end with this process, when their input closes.
+Work is ordered fairly between tenants. A slow or crashed child is replaced; only its present work is lost.
 """
 
 import asyncio

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.jobs.errors import PayloadGone, StorageFull
+from penstock.files.whole import sync_folder
 
 RETRY_S = 60.0
 """Seconds until a refused writer may find room: retention frees some each minute."""
@@ -33,7 +34,7 @@ class FolderObjects:
             for folder in (self._root, place.parent):
                 if not folder.is_dir():
                     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    _sync(folder.parent)
+                    sync_folder(folder.parent)
             return _Draft(self._root, place)
 
     def size(self, name: str) -> int:
@@ -99,7 +100,7 @@ class _Draft:
                 raise Conflict("this object is written already") from error
             self._path.unlink()
             self._close()
-            _sync(self._place.parent)
+            sync_folder(self._place.parent)
 
     def abort(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -109,14 +110,6 @@ class _Draft:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _written_at(entry: "os.DirEntry[str]") -> float:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from penstock.audit.links import GENESIS, Link, hashed
+from penstock.audit.links import GENESIS, Covered, Link, hashed
 from penstock.audit.segments import Head, Signed
 from penstock.audit.verification import Row, Stored
 from penstock.connectors.postgres.database import Database, Session
@@ -110,6 +110,14 @@ class ChainSnapshot:
         """Return ids of acts that nothing knows of, and of awaited acts that are gone."""
         unknown = [int(row["id"]) for row in await self.session.rows(_SQL["strays"], most)]
         return unknown, [int(row["event"]) for row in await self.session.rows(_SQL["lost"], most)]
+
+    async def interventions(self, acts: list[int]) -> list[Covered]:
+        """Return the interventions that these acts cover, in the order of their digests."""
+        return [Covered(*row) for row in await self.session.rows(_SQL["interventions"], acts)]
+
+    async def uncovered(self, most: int) -> list[int]:
+        """Return acts that interventions name and that are not there."""
+        return [int(row["act"]) for row in await self.session.rows(_SQL["uncovered"], most)]
 
     async def ends(self) -> tuple[int, int]:
         """Return the numbers of the first and the last link; 0 without links."""

@@ -18,7 +18,7 @@ from penstock.domain.jobs import batch as batches
 from penstock.domain.jobs.batch import Batch, BatchState, Counts, EndedLine, LineFault, Tokens
 from penstock.domain.jobs.file import FilePurpose, FileState, StoredFile
 from penstock.domain.jobs.ids import BatchId, FileId, ObjectId, RunnerId
-from penstock.domain.jobs.job import EnqueueLimits, NewJob, pause_of
+from penstock.domain.jobs.job import EnqueueLimits, NewJob, Reason, pause_of
 from penstock.domain.serving.request import Api
 
 MOST_OPEN = 2_000
@@ -88,6 +88,11 @@ class PostgresBatches:
             found = await _changed(session, tenant, batch, batches.resumed)
             await resume(session, pause_of(batch))
         return await self._counted(found)
+
+    async def waiting(self, which: Collection[BatchId], now: float) -> Mapping[BatchId, Reason]:
+        """Return why each of these batches' lines wait; ``Reason.NONE`` if only for their turn."""
+        rows = await self._database.rows(_SQL["waiting"], list(which), now)
+        return {BatchId(row["id"]): Reason(row["reason"]) for row in rows}
 
     async def _counted(self, batch: Batch) -> Batch:
         """Return the batch with counts from its lines' rows, if it has any yet or still."""

@@ -81,6 +81,9 @@ class PostgresFiles:
             if user is not None and user["id"] is not None:
                 raise Conflict(f"{user['id']} reads this file: cancel the batch first, or wait for its end")
 
+    async def expire(self, tenant: TenantId, file: FileId, at: float) -> None:
+        await self._database.rows(_SQL["expire"], tenant, file, at)
+
     # -- retention -----------------------------------------------------------------------
 
     async def expired(self, now: float, limit: int) -> tuple[Expired, ...]:

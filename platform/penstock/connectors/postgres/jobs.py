@@ -12,11 +12,12 @@ from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.ledger import append
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
-from penstock.domain.ids import Alias, TenantId
+from penstock.domain.ids import Alias, KeyId, TenantId
 from penstock.domain.jobs.errors import OverEnqueued
 from penstock.domain.jobs.ids import BatchId, JobId, JobName, ObjectId, RunnerId
 from penstock.domain.jobs.job import (
     MOST_REPLAYED,
+    NO_KEY,
     Attempt,
     ClaimQuota,
     End,
@@ -33,9 +34,10 @@ from penstock.domain.jobs.job import (
     Stop,
     StopReason,
     Submitted,
+    Unended,
 )
 from penstock.domain.jobs.payload import Extent
-from penstock.domain.money import FREE
+from penstock.domain.money import MicroUsd
 from penstock.domain.serving.request import Api
 
 _SQL = load("jobs")
@@ -119,20 +121,24 @@ class PostgresJobs:
         await self._database.rows(_SQL["cancel"], tenant, name, now)
         return await self.find(tenant, name, now)
 
-    async def replay(self, tenant: TenantId, name: JobName, now: float, limits: EnqueueLimits) -> Job | None:
+    async def replay(
+        self, tenant: TenantId, name: JobName, now: float, limits: EnqueueLimits, by: KeyId = NO_KEY
+    ) -> Job | None:
         async with self._database.transaction() as session:
             row = await session.row(_SQL["find"], tenant, name, now)
             if row is None:
                 return None
-            await _replay(session, tenant, [_job(row)], now, limits)
+            await _replay(session, tenant, [_job(row)], (now, by), limits)
             row = await session.row(_SQL["find"], tenant, name, now)
         return None if row is None else _job(row)
 
-    async def replay_all(self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits) -> int:
+    async def replay_all(
+        self, tenant: TenantId | None, which: JobFilter, now: float, limits: EnqueueLimits, by: KeyId = NO_KEY
+    ) -> int:
         matched = (which.kind, which.state or JobState.FAILED, which.reason or "", which.model, which.error)
         async with self._database.transaction() as session:
-            rows = await session.rows(_SQL["to_replay"], tenant, *matched, now, MOST_REPLAYED)
-            await _replay(session, tenant, list(map(_job, rows)), now, limits)
+            rows = await session.rows(_SQL["to_replay"], tenant, *matched, now, list(which.usable), MOST_REPLAYED)
+            await _replay(session, tenant, list(map(_job, rows)), (now, by), limits)
         return len(rows)
 
     async def delete(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
@@ -198,6 +204,10 @@ class PostgresJobs:
         row = await self._database.row(_SQL["shape"])
         return QueueShape(**dict(row)) if row is not None else QueueShape()
 
+    async def unended(self) -> Unended:
+        row = await self._database.row(_SQL["unended"])
+        return Unended(**dict(row)) if row is not None else Unended()
+
     async def expired(self, now: float, limit: int) -> tuple[Job, ...]:
         return tuple(map(_job, await self._database.rows(_SQL["expired"], now, limit)))
 
@@ -223,9 +233,17 @@ class PostgresJobs:
 
 
 async def _bill(session: Session, ends: Sequence[End] | Sequence[PutBack], held: Collection[JobId]) -> None:
-    """Append the attempts' ledger rows; what came too late is free."""
-    rows = [(end.id in held, end.row) for end in ends if end.row is not None]
-    await append(session, [row if is_held else replace(row, cost=FREE) for is_held, row in rows])
+    """Append the attempts' ledger rows: what came too late is free, and of what a job's earlier attempts told and paid
+    no more is paid than is beyond.
+    """
+    rows = [(end, end.row) for end in ends if end.row is not None]
+    later = [end for end, row in rows if end.id in held and end.epoch > 1 and row.cost]
+    paid: dict[JobId, int] = {}
+    if later:
+        found = await session.rows(_SQL["paid"], [end.id for end in later], [end.epoch for end in later])
+        paid = {row["id"]: row["paid"] for row in found}
+    costs = [max(0, row.cost - paid.get(end.id, 0)) if end.id in held else 0 for end, row in rows]
+    await append(session, [replace(row, cost=MicroUsd(cost)) for (_, row), cost in zip(rows, costs, strict=True)])
 
 
 async def enqueue(session: Session, tenant: TenantId, jobs: Iterable[NewJob], limits: EnqueueLimits) -> None:
@@ -245,11 +263,11 @@ async def enqueue(session: Session, tenant: TenantId, jobs: Iterable[NewJob], li
 
 
 async def _replay(
-    session: Session, tenant: TenantId | None, jobs: Sequence[Job], now: float, limits: EnqueueLimits
+    session: Session, tenant: TenantId | None, jobs: Sequence[Job], as_of: tuple[float, KeyId], limits: EnqueueLimits
 ) -> None:
     if limits.jobs and tenant is not None:
         await session.run(_SQL["alone"], tenant)
-    rows = await session.rows(_SQL["replay"], [job.id for job in jobs], now)
+    rows = await session.rows(_SQL["replay"], [job.id for job in jobs], *as_of)
     if len(rows) < len(jobs):
         raise Conflict("only a single job that failed or was cancelled, and whose request is still kept, runs again")
     if tenant is not None:

@@ -4,7 +4,6 @@ A value is validated before use. The last good value stays on disk and is served
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from hashlib import sha256
@@ -21,6 +20,7 @@ from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.errors import TableRefused
 from penstock.domain.fleet.table import RoutingTable, validate
 from penstock.domain.tenancy.tenant import KeyRing
+from penstock.files.whole import appearing
 from penstock.filters.book import Book
 from penstock.filters.pack import Pack
 from penstock.telemetry.logs import logger
@@ -151,16 +151,8 @@ def _read_book(data: bytes) -> Book:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with appearing(path) as file:
+        file.write(data)
 
 
 def _kept(path: Path) -> bytes | None:

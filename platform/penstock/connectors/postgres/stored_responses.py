@@ -18,6 +18,8 @@ from penstock.domain.jobs.stored_response import KIND, Begun, EventPiece, Item, 
 MOST_PIECES = 64
 """Pieces read at once: some hundred kilobytes of events."""
 _SQL = load("stored_responses")
+_BILLED = ("prompt_tokens", "output_tokens", "cost", "service_tier", "price_factor")
+_UNBILLED = (0, 0, 0, "default", 1.0)
 _OPEN = msgspec.json.Decoder(dict[int, Item])
 
 
@@ -42,6 +44,9 @@ class PostgresStoredResponses:
 
     async def delete(self, tenant: TenantId, response: ResponseId) -> Sequence[ObjectId] | None:
         return _objects(await self._database.rows(_SQL["delete"], tenant, response)) or None
+
+    async def expire(self, tenant: TenantId, response: ResponseId, at: float) -> None:
+        await self._database.rows(_SQL["expire"], tenant, response, at)
 
     async def expired(self, now: float, limit: int) -> Sequence[Expired]:
         rows = await self._database.rows(_SQL["expired"], now, limit)
@@ -69,8 +74,9 @@ class PostgresStoredResponses:
         one, still_open = piece, msgspec.json.encode(piece.open).decode()
         try:
             rows = await self._database.rows(
-                _SQL["append"], one.response, one.epoch, one.first, one.last, one.object, one.items, still_open
-            )
+                _SQL["append"], one.response, one.epoch, one.first, one.last, one.object, one.items, still_open,
+                *((getattr(one.bill, name) for name in _BILLED) if one.bill is not None else _UNBILLED),
+            )  # fmt: skip
         except Conflict:
             return False
         return bool(rows)

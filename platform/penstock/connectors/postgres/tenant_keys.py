@@ -1,5 +1,7 @@
 """Wrapped keys of tenants in Postgres, and the news of their end."""
 
+from collections.abc import Awaitable, Callable
+
 import asyncpg
 from asyncpg import Record
 
@@ -46,13 +48,20 @@ class PostgresTenantKeys:
         await self._database.rows(_SQL["rewrap"], key.id, *wrapped)
 
 
-async def follow(dsn: str, keys: TenantKeys) -> None:
-    """Forget kept keys that were rotated or shredded: at once by notification, or within two seconds by asking."""
+async def follow(
+    dsn: str, keys: TenantKeys, also: Callable[[asyncpg.Connection], Awaitable[object]] | None = None
+) -> None:
+    """Forget kept keys that were rotated or shredded: at once by notification, or within two seconds by asking.
+
+    ``also`` is called as often.
+    """
 
     async def look(connection: asyncpg.Connection) -> None:
         if asked := keys.kept:
             rows = await connection.fetch(_SQL["left"], list(asked))
             keys.keep_only(asked, {row["id"] for row in rows})
+        if also is not None:
+            await also(connection)
 
     await Channel(dsn, "tenant_keys").follow(look, keys.forget)
 

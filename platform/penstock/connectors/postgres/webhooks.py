@@ -11,12 +11,14 @@ from asyncpg import Record
 
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
-from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.errors import Conflict, OverLimit, StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import EndpointId, EventId, RunnerId
 from penstock.domain.jobs.webhook import (
     KEPT_S,
     MOST_ENDPOINTS,
+    MOST_TESTS,
+    TESTS_S,
     ClaimedDelivery,
     Delivery,
     DeliveryId,
@@ -78,8 +80,21 @@ class PostgresEndpoints:
         return await self._database.row(_SQL["delete"], tenant, endpoint) is not None
 
     async def test(self, tenant: TenantId, endpoint: EndpointId) -> bool:
-        """Tell the endpoint alone of a test event; False if there is none, or it is off."""
-        return await self._database.row(_SQL["test"], tenant, endpoint) is not None
+        """Tell the endpoint alone of a test event; False if there is none, or it is off.
+
+        ``OverLimit`` after ``MOST_TESTS`` of the tenant in ``TESTS_S``.
+        """
+        async with self._database.transaction() as session:
+            await session.run(_SQL["alone"], tenant)
+            (lately,) = await session.rows(_SQL["tests"], tenant, TESTS_S)
+            if lately["tests"] >= MOST_TESTS:
+                says = f"a tenant may send {MOST_TESTS} test events in {TESTS_S:.0f} s"
+                raise OverLimit(says, retry_after_s=max(1.0, lately["wait_s"]), reason="webhook_tests")
+            return await session.row(_SQL["test"], tenant, endpoint) is not None
+
+    async def delivery(self, endpoint: EndpointId, event: EventId) -> int:
+        row = await self._database.row(_SQL["delivery"], endpoint, event)
+        return 0 if row is None else int(row["id"])
 
     async def deliveries(
         self, endpoint: EndpointId, state: str, after: int, limit: int, *, newest_first: bool = True

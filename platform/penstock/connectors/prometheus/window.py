@@ -1,7 +1,7 @@
 """Figures over a time window from a Prometheus, or from metrics pages that are read repeatedly.
 
-Names are sample names: ``_total`` for counters, ``_bucket``, ``_sum``, ``_count`` for histograms. Each result has one
-sample per series, labelled with ``instance``. A series without a value is absent, never 0.
+Names are sample names: ``_total`` for counters, ``_bucket``, ``_sum``, ``_count`` for histograms. A series without a
+value is absent, never 0.
 """
 
 import math

@@ -2,8 +2,8 @@
 
 A killed process loses a quarter of a second of records, and a full disk loses records but no request.
 
-Trade-off: no index, which would cost time in every request. A look-up scans files, newest first, in slices with pauses:
-256 MiB take a second and a tenth of a core, and delay no token.
+Trade-off: without an index a look-up scans files, newest first, in slices with pauses: 256 MiB take a second and a
+tenth of a core, and delay no token.
 """
 
 import asyncio

@@ -19,6 +19,7 @@ import msgspec
 
 from penstock.connectors.redis.wire import RETRY_S, Argument, ReplyError, Script, Value, Wire
 from penstock.domain.errors import Conflict, StoreUnavailable
+from penstock.domain.ids import TenantId
 from penstock.domain.serving.idempotency import (
     ALIVE_S,
     KEEP_S,
@@ -81,6 +82,7 @@ class RedisAnswers:
         self._claim = Script(wire, _script("answer_claim.lua"))
         self._append = Script(wire, _script("answer_append.lua"))
         self._release = Script(wire, _script("answer_release.lua"))
+        self._forget = Script(wire, _script("answer_forget.lua"))
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
         writing, quota = _Writing(Sealing(await self._keys_of.newest(key.tenant), _subject(key))), self._quota
@@ -103,14 +105,14 @@ class RedisAnswers:
         with _store():
             return bool(await self._wire.call("EXISTS", self._record(key, "claim")))
 
-    async def append(self, key: RecordKey, piece: Piece) -> None:
+    async def append(self, key: RecordKey, piece: Piece, keep_s: float = KEEP_S) -> None:
         """Extend the expiry: briefly while the record grows, long once it is complete."""
         writing = self._writing.get(key)
         if writing is None:
             raise Conflict(_OURS)
         fields = _sealed(writing, piece) if piece != Piece() else []
         size_bytes = PIECE_BYTES + sum(map(len, fields))
-        keep_ms = _ms(KEEP_S if piece.is_end else ALIVE_S)
+        keep_ms = _ms(keep_s if piece.is_end else ALIVE_S)
         told: list[Argument] = [writing.owner, keep_ms, _ms(ALIVE_S), self._quota.max_bytes, size_bytes, *fields]
         with _store():
             is_kept = await self._append(self._keys(key), [self._stem(key), key.name, *told])
@@ -125,6 +127,14 @@ class RedisAnswers:
         writing = self._writing.pop(key, None)
         if writing is not None:
             await self._drop(key, writing.owner)
+
+    async def forget(self, tenant: TenantId) -> int:
+        dropped, stem = 0, self._stem(RecordKey(tenant, ""))
+        with _store():
+            while gone := await self._forget([f"{stem}index", f"{stem}sizes"], [stem]):
+                assert isinstance(gone, int)  # noqa: S101  as the script says
+                dropped += gone
+        return dropped
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
         """A record that disappears broke off, an unreadable one is deleted."""

@@ -18,11 +18,13 @@ class KeyPairHeads:
 
     def __init__(self, folder: Path) -> None:
         ensure_key_pair(folder)
-        self._key = serialization.load_pem_private_key((folder / PRIVATE).read_bytes(), None)
-        self.fingerprint = fingerprint_of(self._key.public_key())
+        key = serialization.load_pem_private_key((folder / PRIVATE).read_bytes(), None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ValueError(f"{folder / PRIVATE} is no key on an elliptic curve")  # noqa: TRY004  of a file
+        self._key = key
+        self.fingerprint = fingerprint_of(key.public_key())
 
     def sign(self, message: bytes) -> bytes:
-        assert isinstance(self._key, ec.EllipticCurvePrivateKey)  # noqa: S101  as it was made
         return self._key.sign(message, _HASH)
 
 

@@ -176,7 +176,7 @@ class WebhookSender:
             connections.stream("POST", where, headers=list(sent.items()), content=body, extensions=limits) as answer,
         ):
             await _drain(answer)
-            told = dict(answer.headers).get(b"retry-after", b"")
+            told = next((value for name, value in answer.headers if name.lower() == b"retry-after"), b"")
             is_success = 200 <= answer.status < 300  # noqa: PLR2004
             return Answer(
                 status=answer.status,

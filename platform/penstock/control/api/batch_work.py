@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 
 from penstock.control.api.acts import ActRoute
-from penstock.control.api.deps import Controlled, Operator, Overseer
+from penstock.control.api.deps import Control, Controlled, Operator, Overseer
 from penstock.domain.jobs.job import PAUSE_ALL
 
 router = APIRouter(tags=["batch work"], route_class=ActRoute)
@@ -16,12 +16,22 @@ class BatchWorkShown:
     """Whether jobs and batches run; while they are paused they hold no slot, and their deadlines stay."""
 
     is_paused: bool
+    requests: int
+    """Jobs and lines of batches that have not ended."""
+    batches: int
+
+
+async def work_of(control: Control) -> BatchWorkShown:
+    unended = await control.jobs.unended()
+    is_paused = PAUSE_ALL in await control.jobs.paused()
+    return BatchWorkShown(is_paused=is_paused, requests=unended.requests, batches=unended.batches)
 
 
 @router.get("/batch-work")
+@router.get("/batch-work/pause")
 async def shown(control: Controlled, _: Overseer) -> BatchWorkShown:
-    """Tell whether all batch work is paused; pauses of single batches are their tenants'."""
-    return BatchWorkShown(is_paused=PAUSE_ALL in await control.jobs.paused())
+    """Tell how much batch work there is, and whether all is paused; pauses of single batches are their tenants'."""
+    return await work_of(control)
 
 
 @router.put("/batch-work/pause")
@@ -30,7 +40,7 @@ async def pause(control: Controlled, caller: Operator) -> BatchWorkShown:
     act = control.act(caller, "batch_work.pause")
     await control.jobs.pause(PAUSE_ALL, act.at)
     await control.audit.note(act)
-    return BatchWorkShown(is_paused=True)
+    return await work_of(control)
 
 
 @router.delete("/batch-work/pause")
@@ -38,4 +48,4 @@ async def resume(control: Controlled, caller: Operator) -> BatchWorkShown:
     """Let jobs and batches run again."""
     await control.jobs.resume(PAUSE_ALL)
     await control.audit.note(control.act(caller, "batch_work.resume"))
-    return BatchWorkShown(is_paused=False)
+    return await work_of(control)

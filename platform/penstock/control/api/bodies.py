@@ -175,6 +175,10 @@ class PlanChange(Changes):
     job_attempts: int = _UNCHANGED
     job_deadline_s: float = _UNCHANGED
     keep_s: float = _UNCHANGED
+    keep_files_s: float = _UNCHANGED
+    keep_answers_s: float = _UNCHANGED
+    zero_retention: bool = _UNCHANGED
+    training_use: bool = _UNCHANGED
     batch_windows: str = _UNCHANGED
     batch_hours: str = _UNCHANGED
     batch_pools: str = _UNCHANGED
@@ -205,6 +209,16 @@ class Rotation(Strict):
     overlap_s: float = 3600.0
 
 
+class NewDeletion(Strict):
+    """What to delete: ``request`` is the id of a job, response, batch, file or request, ``user`` a caller's user,
+    ``before`` a Unix second. None of them means everything.
+    """
+
+    request: str = ""
+    user: str = ""
+    before: float = 0.0
+
+
 class NewPack(Strict):
     """A safety pack as YAML, with rules, bounds of what is held back, and examples."""
 
@@ -212,7 +226,7 @@ class NewPack(Strict):
 
 
 class PackChoice(Strict):
-    """The version of a pack to return to; null is the one before the present."""
+    """The version of a pack to return to; null is the one below the present."""
 
     version: int | None = None
 

@@ -1,7 +1,6 @@
 """Bounds on operators' input: each text, list and number has a bound, and texts contain only printable characters.
 
-Bounds apply by field name, so a new field has the narrowest ones until it gets its own. The OpenAPI document shows the
-bounds.
+Bounds apply by field name, so a new field has the narrowest ones until it gets its own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -68,7 +67,6 @@ def check_text(value: str, path: str, field: str = "") -> None:
 
 
 def write_into(document: dict[str, Any]) -> None:
-    """Write the bounds into the shapes of an OpenAPI document's bodies and parameters."""
     shapes = document["components"]["schemas"]
     for operation in (one for methods in document["paths"].values() for one in methods.values()):
         for parameter in operation.get("parameters", ()):

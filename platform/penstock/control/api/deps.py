@@ -25,6 +25,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.errors import InvalidField, StoreUnavailable, Unauthenticated
 from penstock.domain.fleet.worker import VERSION_HEADER, WORKER_HEADER
 from penstock.domain.ids import Alias, TenantId, VersionId, WorkerId
+from penstock.domain.jobs.deletion import DeletionStore
 from penstock.domain.serving.agreement import Reported
 from penstock.domain.tenancy import credentials
 from penstock.domain.tenancy.audit import NO_TENANT, Act
@@ -67,6 +68,7 @@ class Control:
     registry: Registry
     tenancy: TenancyStore
     sealing: KeyAdministration
+    deletions: DeletionStore
     tables: TableHistory
     packs: PackStore
     audit: AuditLog

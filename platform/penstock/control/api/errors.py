@@ -23,6 +23,7 @@ STATUS: dict[type[PenstockError], int] = {
     errors.RequestTimedOut: 408,
     errors.Conflict: 409,
     errors.BodyTooLarge: 413,
+    errors.CompressedBody: 415,
     errors.ArtifactRefused: 422,
     errors.TableRefused: 422,
     errors.HeadersTooLarge: 431,

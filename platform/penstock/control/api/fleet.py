@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 
 from penstock.control.api.acts import ActRoute
+from penstock.control.api.batch_work import BatchWorkShown, work_of
 from penstock.control.api.bodies import RollBack
 from penstock.control.api.deps import Control, Controlled, Operator, Reader, Second
 from penstock.control.api.wire import Sent
@@ -129,6 +130,7 @@ class Status:
     """Whether all gateways share one store of limits and budgets."""
     pool: PoolShown | None = None
     """Null if the pool has no limit, so that every deployed version is awake."""
+    batch_work: BatchWorkShown
 
 
 @router.get("/workers")
@@ -212,6 +214,7 @@ async def status(control: Controlled, _: Operator) -> Status:
         certificate_ends_at=control.certificate_ends_at(),
         limits_shared=control.meters is not None,
         pool=_pool(control),
+        batch_work=await work_of(control),
     )
 
 

@@ -5,14 +5,14 @@ from dataclasses import fields, replace
 
 from penstock.control.api.bodies import Changes
 from penstock.control.api.ports import TenancyStore
+from penstock.domain.clock import DAY_S
 from penstock.domain.errors import InvalidField
 from penstock.domain.jobs.batch import window_s, windows
 from penstock.domain.money import THOUSAND
 from penstock.domain.tenancy import batch_hours
 from penstock.domain.tenancy.audit import Act
-from penstock.domain.tenancy.budget import DAY_S
 from penstock.domain.tenancy.service_tiers import named
-from penstock.domain.tenancy.tenant import CAPS, MOST_RESERVED, Plan, Priority, ScopeId, ScopeKind, TierName
+from penstock.domain.tenancy.tenant import CAPS, FETCHED_S, MOST_RESERVED, Plan, Priority, ScopeId, ScopeKind, TierName
 
 _PLAIN = Plan()
 _ROUNDING = 1e-6
@@ -20,7 +20,13 @@ MOST = 2**53
 """The limits store counts in doubles, exact up to this value."""
 _WHO = {ScopeKind.KEY: "a key", ScopeKind.ORG: "an organisation"}
 _OF_JOBS = ("batch_enqueued_tokens", "batch_jobs", "file_bytes", "files")
-_BETWEEN = {"job_attempts": (1, 100), "job_deadline_s": (1, 30 * DAY_S), "keep_s": (3600, 366 * DAY_S)}
+_BETWEEN = {
+    "job_attempts": (1, 100),
+    "job_deadline_s": (1, 30 * DAY_S),
+    "keep_s": (3600, 366 * DAY_S),
+    "keep_files_s": (0, 366 * DAY_S),
+    "keep_answers_s": (FETCHED_S, DAY_S),
+}
 """A job without a bound of attempts, of time or of its results' life would stay for ever."""
 MOST_POOLS = 16
 MOST_WINDOWS = 16

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from penstock.domain.fleet.table import RoutingTable
 from penstock.domain.ids import KeyId, OrgId, TenantId
-from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter
+from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter, Unended
 from penstock.domain.tenancy.audit import ALL, Act, Selection
 from penstock.domain.tenancy.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 from penstock.filters.book import StoredPack
@@ -27,11 +27,11 @@ class TenancyStore(Protocol):
         ...
 
     async def orgs(self) -> tuple[Org, ...]:
-        """Return the organisations by id; the default one always exists."""
+        """By id; the default one always exists."""
         ...
 
     async def add_org(self, org: Org, act: Act) -> None:
-        """Store an organisation; raise ``Conflict`` if the id is taken."""
+        """Raises ``Conflict`` if the id is taken."""
         ...
 
     async def change_plan(self, whose: ScopeId, change: Callable[[Plan], Plan], act: Act) -> Plan | None:
@@ -43,11 +43,11 @@ class TenancyStore(Protocol):
     async def key(self, key_id: KeyId) -> ApiKey | None: ...
 
     async def add_key(self, key: ApiKey, act: Act) -> None:
-        """Store a key; raise ``Conflict`` if its tenant does not exist."""
+        """Raises ``Conflict`` if its tenant does not exist."""
         ...
 
     async def revoke_key(self, key_id: KeyId, act: Act) -> bool:
-        """Revoke a key; return False if no valid key has this id."""
+        """False if no valid key has this id."""
         ...
 
     async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
@@ -72,7 +72,7 @@ class PackStore(Protocol):
         ...
 
     async def choose(self, pack: str, version: int | None, act: Act) -> bool:
-        """Make a stored version current, None for the one before the present; False if there is none."""
+        """Make a stored version current, None for the one below the present; False if there is none."""
         ...
 
     async def put_floor(self, packs: Sequence[str], act: Act) -> None: ...
@@ -88,7 +88,7 @@ class TableHistory(Protocol):
     async def latest(self) -> RoutingTable: ...
 
     async def publish(self, table: RoutingTable) -> None:
-        """Publish the table; raise ``Conflict`` if its number is not the newest."""
+        """Raises ``Conflict`` if its number is not the newest."""
         ...
 
     async def numbered(self, number: int) -> RoutingTable | None: ...
@@ -109,6 +109,8 @@ class DeferredWork(Protocol):
 
     async def paused(self) -> frozenset[str]: ...
 
+    async def unended(self) -> Unended: ...
+
 
 class AuditLog(Protocol):
     async def note(self, act: Act) -> None:
@@ -120,5 +122,5 @@ class AuditLog(Protocol):
         ...
 
     async def newest(self, limit: int, *, tenant: TenantId | None = None, of: Selection = ALL) -> tuple[Act, ...]:
-        """Return acts, newest first, of all tenants or of one."""
+        """Newest first, of all tenants or of one."""
         ...

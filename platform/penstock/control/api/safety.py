@@ -110,12 +110,12 @@ async def pack_text(control: Controlled, _: Overseer, pack: str) -> PackText:
 
 @router.post("/packs/{pack}/rollback")
 async def rollback(control: Controlled, caller: Operator, pack: str, body: Sent[PackChoice]) -> PackShown:
-    """Filter with an earlier version again: with the one before the present, or with the one that is named."""
+    """Filter with an earlier version again: with the one below the present, or with the one that is named."""
     act = control.act(caller, "safety.rollback", pack)
     present = await _current(control.packs, pack)
     if not await control.packs.choose(pack, body.version, act):
         if body.version is None:
-            raise Conflict(f"{present.pack.name} is the only version that was ever served")
+            raise Conflict(f"{present.pack.name} is the only version, or the lowest")
         raise InvalidField(f"there is no version {body.version} of {pack}", param="version")
     return _shown(await _current(control.packs, pack))
 

@@ -43,8 +43,6 @@ class CurveStore(Protocol):
 
 
 class RecordStore(Protocol):
-    """Records of changes, of all leaders, bounded for each version."""
-
     async def note(self, records: Sequence[ScaleRecord]) -> None: ...
 
     async def newest(self, version: str, limit: int) -> tuple[ScaleRecord, ...]: ...
@@ -65,8 +63,6 @@ class ScaleStores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleSettings:
-    """The autoscaler scales versions that a pattern of ``bounds`` matches."""
-
     tiers: Mapping[Tier, SloTier]
     bounds: tuple[Bounds, ...] = ()
     gateways: GatewayBounds | None = None

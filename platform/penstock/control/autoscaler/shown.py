@@ -27,7 +27,6 @@ class ScaleMetrics:
         self._versions: set[VersionId] = set()
 
     def show(self, done: Scaling, demand: Demand) -> None:
-        """Set the gauges of versions that are scaled and remove those of others."""
         self._silent.set(len(demand.missing))
         for one in done.records:
             cordoned = len(done.targets[one.version].cordoned)
@@ -60,7 +59,6 @@ class ScaleMetrics:
 
 
 def _set(gauge: Gauge, version: VersionId, value: float | None) -> None:
-    """Set a version's gauge, or remove it if its value is unknown."""
     if value is None:
         gauge.remove(version)
     else:

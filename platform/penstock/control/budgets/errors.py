@@ -1,8 +1,8 @@
 """Error budgets for rollouts: availability by the ledger, other objectives by a Prometheus.
 
-The ledger has outcomes, but no response times. Failures that gateways report as caused by callers are not counted; all
-others are bad, so that the remaining budget is rather underestimated. If Prometheus is unavailable, its last answer
-holds for an hour, so that a rollout frozen by it stays frozen.
+Failures that gateways report as caused by callers are not counted; all others are bad, so that the remaining budget is
+rather underestimated. If Prometheus is unavailable, its last answer holds for an hour, so that a rollout frozen by it
+stays frozen.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class RecordedBudgets:
     _told: tuple[Budget, ...] = ()
 
     async def of(self, tier: Tier) -> tuple[Budget, ...]:
-        """Return the tier's budgets; empty after an hour without an answer."""
+        """Empty after an hour without an answer."""
         now = self.clock.monotonic()
         if now - self._asked_at >= REREAD_S:
             self._asked_at = now

@@ -1,7 +1,6 @@
 """A periodic check of all budgets: an alarm per threshold, gauges of use, shared counters.
 
-It runs at its own interval, so that a slow ledger does not delay a tick, and reads the ledger's sums. Shared counters
-are only raised, which adds the spend that a killed gateway never settled.
+Shared counters are only raised, which adds the spend that a killed gateway never settled.
 
 Trade-off: an alarm is raised once per scope, window, cap and threshold; a changed cap makes a new budget.
 """

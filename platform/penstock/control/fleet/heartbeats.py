@@ -1,6 +1,5 @@
 """Heartbeats: kept in memory, saved periodically, merged with those that other controllers saved.
 
-If the store is unavailable, heartbeats stay in memory and nothing is lost: each worker reports again within a second.
 Ages exclude seconds in which this process did not run: a suspended controller received no heartbeats.
 """
 
@@ -20,7 +19,7 @@ class LeaseStore(Protocol):
     """The store of heartbeats; every method may raise ``StoreUnavailable``."""
 
     async def save(self, seen: Sequence[Seen]) -> None:
-        """Save heartbeats; an older one never replaces a newer one."""
+        """An older one never replaces a newer one."""
         ...
 
     async def load(self, after: float) -> tuple[Seen, ...]:

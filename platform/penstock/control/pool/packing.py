@@ -1,10 +1,9 @@
-"""Chooses the awake workers if more versions are deployed than fit into the pool. Pure: claims and residents in,
-orders out.
+"""Chooses the awake workers if more versions are deployed than fit into the pool. Pure: claims and residents in, orders
+out.
 
-A claim is a worker that needs memory, a resident one that has it. A claim takes the bytes of idle residents past their
-residency, those with the least use; only claims put workers to sleep. After ``patience_s`` no other claim overtakes it;
-after ``turn_s`` busy residents must sleep as well, once their streams have ended. Pinned versions, those in a rollout,
-those with held requests and recent arrivals are never victims.
+A claim takes the bytes of idle residents past their residency, those with the least use; only claims put workers to
+sleep. After ``patience_s`` no other claim overtakes it; after ``turn_s`` busy residents must sleep as well, once their
+streams have ended. Pinned versions, those in a rollout, those with held requests and recent arrivals are never victims.
 
 Trade-off: if more versions are always busy than fit, each turn costs the time of the longest stream and a wake.
 """

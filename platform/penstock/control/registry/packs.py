@@ -35,7 +35,6 @@ async def seed(store: Packs, now: float) -> None:
 
 
 async def forget_old(store: Packs, clock: Clock) -> None:
-    """Delete old interventions every hour, for as long as the process runs."""
     while True:
         with suppress(StoreUnavailable):
             await store.forget(clock.now() - KEEP_S)

@@ -26,7 +26,7 @@ class RegistryStore(Protocol):
     async def routes(self) -> tuple[Route, ...]: ...
 
     async def put_routes(self, changes: tuple[tuple[Alias, Route | None], ...], act: Act) -> None:
-        """Set all aliases of ``changes`` in one transaction; None removes an alias."""
+        """In one transaction; None removes an alias."""
         ...
 
     async def route_history(self, alias: Alias, limit: int) -> tuple[PastRoute, ...]: ...
@@ -46,7 +46,7 @@ class RegistryStore(Protocol):
     async def deployments(self) -> tuple[Deployment, ...]: ...
 
     async def put_deployment(self, deployment: Deployment, act: Act) -> None:
-        """Set a deployment; raises ``Conflict`` if there is no such version."""
+        """Raises ``Conflict`` if there is no such version."""
         ...
 
     async def curves(self, version: VersionId) -> tuple[Curve, ...]:

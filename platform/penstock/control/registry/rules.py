@@ -1,7 +1,5 @@
 """Rules of the registry (F1, F2, B5): versions are immutable, signed, priced, licensed, and have no code in their
 files; routes, tenants and deployments must be consistent. Pure.
-
-Workers check the signature before every load, since they have the bytes.
 """
 
 import re

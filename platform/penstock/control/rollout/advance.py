@@ -2,8 +2,6 @@
 
 It runs before fleet and table, so that a verdict is in the table that the tick publishes. If a person changes a rollout
 meanwhile, that change wins, and the next tick evaluates again.
-
-A proven candidate gets the workers for its next share before the share grows. A rollout that is over keeps its workers.
 """
 
 import math

@@ -1,7 +1,6 @@
 """Reads the gateways' evidence, counts per second, and passes each sound second once to the judges.
 
-Every controller reads it, leading or not, at its own interval: a slow store must not delay a tick. At its start it
-reads the last minutes.
+Every controller reads it, leading or not, at its own interval: a slow store must not delay a tick.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """The operators' acts on rollouts: each is checked by the rules, run through the state machine, and stored.
 
-A spent error budget refuses starts and promotions, unless the caller overrides it with a reason, which is stored. An
-abort is refused only if the rollout is over.
+A spent error budget refuses starts and promotions, unless the caller overrides it with a reason, which is stored.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -50,7 +49,7 @@ class RolloutStore(Protocol):
         ...
 
     async def go_on(self, step: Step, act: Act) -> None:
-        """Store a rollout's next state; ``Conflict`` if the change's number is taken."""
+        """``Conflict`` if the change's number is taken."""
         ...
 
 

@@ -1,8 +1,7 @@
 """The demand for each version, as numbers: the gateways' reports, and all of them merged.
 
 A report holds counters since its process began, so that a lost or repeated report changes nothing. Work is counted as
-engines do: in prompt tokens and expected output. A version has one tier, so versions and standings are keys enough. A
-silent gateway is ``missing``; its numbers never count as zero.
+engines do: in prompt tokens and expected output. A silent gateway is ``missing``; its numbers never count as zero.
 """
 
 from collections.abc import Mapping
@@ -64,8 +63,6 @@ class GatewayReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Requests a second, with prompt tokens and expected output."""
-
     requests: float = 0.0
     prompt_tokens: float = 0.0
     output_tokens: float = 0.0

@@ -42,8 +42,6 @@ class Act(StrEnum):
 
 
 class Idle(StrEnum):
-    """The reason for which a GPU runs nothing."""
-
     FLOOR = "floor"
     """The scale file's least, or a clock's, exceeds the need."""
     OVERRIDE = "override"
@@ -59,8 +57,6 @@ class Idle(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleRecord:
-    """Its inputs, the wanted number, the bounds that cut it, and its price."""
-
     version: VersionId
     at: float
     """Unix seconds."""

@@ -40,8 +40,6 @@ class WorkerEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionEntry:
-    """For preprocessing, admission and routing, with its workers."""
-
     id: VersionId
     digest: str
     task: Task

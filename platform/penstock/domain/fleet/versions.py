@@ -30,8 +30,6 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """Versions, aliases, and their deployments."""
-
     versions: tuple[ModelVersion, ...] = ()
     routes: tuple[Route, ...] = ()
     deployments: tuple[Deployment, ...] = ()

@@ -95,8 +95,6 @@ _STARTING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseTiming:
-    """The duration of one phase of a start."""
-
     phase: WorkerState
     seconds: float
 
@@ -113,8 +111,6 @@ class RefusedAdapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
-    """Identity, state, address, load, timings of the last start."""
-
     worker: WorkerId
     version: VersionId
     state: WorkerState

@@ -101,6 +101,8 @@ class Batch:
     output_file: FileId = NO_FILE
     error_file: FileId = NO_FILE
     paused_at: float = 0.0
+    reason: Reason = Reason.NONE
+    """Why its lines wait, as it is seen now: no row has it."""
     is_late: bool = False
     """Whether lines were ended by the deadline."""
     epoch: int = 0

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.domain.clock import DAY_S
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.ids import FileId, ObjectId
 from penstock.domain.jobs.payload import object_id
@@ -11,8 +12,7 @@ PREFIX = "file-"
 KIND = "file"
 """The kind of files' objects."""
 RANDOM_BYTES = 10
-DAY_S = 86_400.0
-LEAST_KEPT_S, MOST_KEPT_S = 3_600.0, 30 * DAY_S
+LEAST_KEPT_S, MOST_KEPT_S = 3_600.0, 30.0 * DAY_S
 """OpenAI's bounds of ``expires_after``; the last is also its default for batches' inputs."""
 MOST_FILE_BYTES = 200 << 20
 """OpenAI's bound of a batch's input."""

@@ -17,6 +17,7 @@ from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.domain.tenancy.tenant import NO_MODEL
 
 NO_REQUEST = RequestId("")
+NO_KEY = KeyId("")
 
 
 class JobKind(StrEnum):
@@ -246,6 +247,8 @@ class JobFilter:
     reason: Reason | None = None
     model: Alias = NO_MODEL
     error: str = ""
+    usable: tuple[Alias, ...] = ()
+    """Names or versions that the caller may use; empty for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,15 +272,12 @@ class QueueShape:
     """Of the database, whoever has it open: claims slow down with its age."""
 
 
-def next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:
-    """Return a running job's state after an attempt that did not deliver; ``Reason.NONE`` leaves the cause to the
-    caller.
-    """
-    if job.cancel_asked_at:
-        return JobState.CANCELLED, Reason.CALLER
-    if may_have_run and job.attempt >= job.max_attempts:
-        return JobState.FAILED, Reason.DEAD_LETTER
-    return JobState.QUEUED, Reason.NONE
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unended:
+    """Requests that have not ended, lines of batches among them, and batches."""
+
+    requests: int = 0
+    batches: int = 0
 
 
 PAUSE_ALL = "all"

@@ -11,6 +11,7 @@ from typing import NewType
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import ObjectId
 from penstock.domain.jobs.payload import object_id
+from penstock.domain.tenancy.ledger import LedgerRow
 
 ResponseId = NewType("ResponseId", str)
 PREFIX = "resp_"
@@ -73,6 +74,8 @@ class EventPiece:
     object: ObjectId
     items: int = 0
     open: Mapping[int, Item] = field(default_factory=dict)
+    bill: LedgerRow | None = None
+    """The attempt's ledger row if it is lost after this piece."""
 
 
 FIRST_EVENT = 2

@@ -14,6 +14,8 @@ from penstock.domain.jobs.ids import EndpointId, EventId
 
 DeliveryId = NewType("DeliveryId", int)
 
+MOST_TESTS, TESTS_S = 20, 60.0
+"""Test events of a tenant in that many seconds: somebody tries a receiver by hand, each is a row and a delivery."""
 MOST_ENDPOINTS = 16
 """Endpoints of a tenant: each may hold a connection of the senders', so one tenant can't hold all of them."""
 SECRET_BYTES = 32

@@ -22,8 +22,6 @@ _LATER_OF_ENGINES = (
 
 
 class Task(StrEnum):
-    """Decides the APIs that the model answers."""
-
     GENERATE = "generate"
     EMBED = "embed"
     CLASSIFY = "classify"
@@ -153,8 +151,6 @@ class AdapterSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """The weights' origin."""
-
     origin: str
     licence: str
     source_sha256: str = ""
@@ -197,8 +193,6 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelVersion:
-    """A registered version: manifest, hex SHA-256, registration time."""
-
     id: VersionId
     digest: str
     manifest: Manifest

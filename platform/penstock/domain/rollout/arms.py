@@ -70,8 +70,6 @@ class Worse(NamedTuple):
 
 
 class Priced(NamedTuple):
-    """One tenant's prices, and those of copies relative to their originals."""
-
     tenant: TenantId
     price: tuple[Times, ...] = ()
     paired: tuple[tuple[int, int], ...] = ()

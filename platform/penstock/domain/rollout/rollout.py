@@ -17,8 +17,6 @@ class Kind(StrEnum):
 
 
 class State(StrEnum):
-    """State of a rollout."""
-
     RUNNING = "running"
     HELD = "held"
     """The rollout stays at its share until a person resumes it."""
@@ -65,8 +63,6 @@ STAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blast:
-    """Before the last stage: its share of tokens, excluded tenants, first tenants."""
-
     tokens_ratio: float = 1.0
     """The highest part of both versions' recent tokens for the candidate; above it the rollout is held. A share by user
     or tenant is a different figure.

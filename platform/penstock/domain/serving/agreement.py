@@ -1,7 +1,7 @@
 """Agreement between the models of an auto alias's rules: counts of comparisons.
 
 For a sample of the requests that one rule has answered, another rule's model is asked too, and its answer is discarded.
-Only counts are kept, never a text. Agreement does not say which model is right.
+Only counts are kept, never a text.
 """
 
 import math
@@ -90,7 +90,6 @@ class Reported:
 
 
 def reported(told: Iterable[Agreement]) -> tuple[Reported, ...]:
-    """Sums by pair of rules, in the pairs' order."""
     whole: dict[Pair, Counts] = {}
     pairs: dict[Pair, Counter[TenantId]] = {}
     for one in told:

@@ -78,13 +78,17 @@ class AnswerStore(Protocol):
         """The key has a record, complete or growing, for any body."""
         ...
 
-    async def append(self, key: RecordKey, piece: Piece) -> None:
-        """An empty piece only shows that the writer is alive. Raises ``Conflict`` if the record has another writer by
-        now, or was dropped because the tenant's quota is full.
+    async def append(self, key: RecordKey, piece: Piece, keep_s: float = KEEP_S) -> None:
+        """An empty piece only shows that the writer is alive; ``keep_s`` counts from the last one. Raises ``Conflict``
+        if the record has another writer by now, or was dropped because the tenant's quota is full.
         """
         ...
 
     async def release(self, key: RecordKey) -> None: ...
+
+    async def forget(self, tenant: TenantId) -> int:
+        """Drop all records of a tenant, also those that grow; return their number."""
+        ...
 
     def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
         """Waits for future pieces. Raises ``Conflict`` if the answer broke off: the caller may try again."""

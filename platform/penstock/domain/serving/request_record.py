@@ -1,7 +1,7 @@
 """The record of an ended request for ``penstock explain``: figures and names, never prompt or answer text.
 
-Tuples, because one is made for each request; an unknown value is None, never 0. Moments are seconds since the
-request's arrival. New fields come last and have a default: older lines on disk are still read.
+Tuples, because one is made for each request; an unknown value is None, never 0. New fields come last and have a
+default: older lines on disk are still read.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,7 @@
 """SLOs as data: the objectives of each tier, read by all other rooms.
 
 Admission's default deadlines, the gateway's histogram bounds and the verdicts of benches and load tests come from here;
-alert rules and dashboards are generated from the same objects. Only ``parse`` judges a specification; its callers read
-the files.
+alert rules and dashboards are generated from the same objects.
 """
 
 from collections.abc import Mapping

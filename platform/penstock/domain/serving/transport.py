@@ -41,9 +41,7 @@ class Exchange(Protocol):
 
     def resume(self) -> None: ...
 
-    def abort(self) -> None:
-        """Close the connection; no callback follows."""
-        ...
+    def abort(self) -> None: ...
 
 
 class Workers(Protocol):

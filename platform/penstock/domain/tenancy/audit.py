@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from penstock.domain.ids import TenantId
 
 NO_TENANT = TenantId("")
+INTERVENTIONS = "safety.interventions"
+"""An act that covers interventions: their number is its target, the SHA-256 of their rows its detail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,8 @@ class Selection:
 
     def holds(self, act: Act) -> bool:
         in_time = act.at >= self.since and (not self.until or act.at < self.until)
-        is_kind = self.what in {"", act.what} or act.what.startswith(f"{self.what}.")
+        is_kind = act.what == self.what or act.what.startswith(f"{self.what}.")
+        is_kind = is_kind if self.what else act.what != INTERVENTIONS
         return in_time and self.who in {"", act.who} and is_kind
 
 

@@ -1,7 +1,6 @@
 """Budgets: limits on spend per calendar day or month (UTC), and the spend so far.
 
-Windows follow the calendar, so that invoice and budget agree. A request counts in the window of its opening, also if it
-ends in the next one.
+A request counts in the window of its opening, also if it ends in the next one.
 """
 
 from collections import Counter
@@ -11,12 +10,11 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 
+from penstock.domain.clock import DAY_S
 from penstock.domain.ids import OrgId, TenantId
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy.ledger import LedgerReader, Span, Spent
 from penstock.domain.tenancy.tenant import KeyRing, Scope, ScopeId, ScopeKind
-
-DAY_S = 86_400
 
 
 class Period(StrEnum):

@@ -1,7 +1,7 @@
 """The only check of an API key, for gateways and the operators' API. Pure.
 
-Look-ups may take different times for known and unknown ids: ids are no secrets. The secret's hash is compared in
-constant time. Refusals give no detail until the secret is proven; then its holder learns that the key has ended.
+The secret's hash is compared in constant time. Refusals give no detail until the secret is proven; then its holder
+learns that the key has ended.
 """
 
 from typing import NamedTuple

@@ -35,6 +35,7 @@ class Purpose(StrEnum):
     FINGERPRINT = "fingerprint"
     WEBHOOKS = "webhooks"
     TENANT_KEYS = "tenant-keys"
+    USERS = "users"
 
 
 def derive(platform_key: bytes, purpose: Purpose) -> bytes:

@@ -151,8 +151,6 @@ def hour_of(at: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLine:
-    """A tenant's sums over one version and outcome."""
-
     version: VersionId
     outcome: Outcome
     requests: int
@@ -164,8 +162,6 @@ class UsageLine:
 
 
 class LedgerReader(Protocol):
-    """Reads the ledger: exports, invoices, reconciliation."""
-
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000
     ) -> tuple[LedgerRow, ...]:
@@ -180,9 +176,7 @@ class LedgerReader(Protocol):
         """A UTC day (``2026-11-21``) or month (``2026-11``), from sums instead of rows."""
         ...
 
-    async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]:
-        """Return a tenant's sums by version and outcome."""
-        ...
+    async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]: ...
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
         """From the start of the given time's UTC hour on, by hourly sums. Shadow copies, which no caller saw, and

@@ -94,13 +94,9 @@ class LimitStore(Protocol):
 class ImmediateLimits(Protocol):
     """A settlement takes effect at once, so that a freed slot never looks taken."""
 
-    def free_now(self, lease: RequestId) -> None:
-        """Release a lease's slots synchronously; see ``LimitStore.free``."""
-        ...
+    def free_now(self, lease: RequestId) -> None: ...
 
-    def settle_now(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """Settle a lease synchronously; see ``LimitStore.settle``."""
-        ...
+    def settle_now(self, lease: RequestId, actual: dict[Measure, int]) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,6 @@ MOST_OWNERS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """A version that only these tenants may use."""
-
     version: VersionId
     tenants: tuple[TenantId, ...]
 

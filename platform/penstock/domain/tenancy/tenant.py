@@ -81,8 +81,6 @@ NO_MODEL = Alias("")
 
 
 class Role(StrEnum):
-    """A key's permissions."""
-
     INFER = "infer"
     ADMIN = "admin"
     """Of the operators: everything. Of another tenant: reads like an auditor, and makes and ends keys of its own."""
@@ -90,6 +88,8 @@ class Role(StrEnum):
     """Reads usage, ledger, keys, budgets and audit log; changes nothing and asks no model."""
 
 
+FETCHED_S = 60.0
+"""Seconds for which a tenant without retention may fetch an answer again: its connection may have broken off."""
 MOST_RESERVED = 0.5
 """The largest part of an engine that one tenant may reserve."""
 
@@ -143,7 +143,15 @@ class Plan:
     job_deadline_s: float = 86_400.0
     """Seconds from a job's submission to its deadline, at most."""
     keep_s: float = 2_592_000.0
-    """Seconds for which inputs, results and files are kept, at most."""
+    """Seconds for which inputs, results, responses and files are kept, at most."""
+    keep_files_s: float = 0.0
+    """The same for files alone; 0: as ``keep_s``."""
+    keep_answers_s: float = 86_400.0
+    """The same for answers under idempotency keys."""
+    zero_retention: bool = False
+    """Whether answers are deleted once they were fetched, and responses not stored; see ``FETCHED_S``."""
+    training_use: bool = False
+    """Whether what is stored may be used for training. Nothing here does; it is told in lists of models."""
     batch_windows: str = ""
     """Completion windows that a batch may name beside ``24h``, with commas, as ``30m,2h``."""
     batch_hours: str = ""
@@ -153,6 +161,15 @@ class Plan:
     batch_yield: BatchYield = BatchYield.SHARE
     safety: str = ""
     """Safety packs for its requests, with commas, beside the platform's floor and the model's own."""
+
+    @property
+    def files_kept_s(self) -> float:
+        """An input of a tenant without retention stays until its batch has ended, or might have."""
+        return self.job_deadline_s if self.zero_retention else self.keep_files_s or self.keep_s
+
+    @property
+    def answers_kept_s(self) -> float:
+        return FETCHED_S if self.zero_retention else self.keep_answers_s
 
     @property
     def draws(self) -> bool:
@@ -214,8 +231,6 @@ DEFAULT_ORG = OrgId("default")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """One customer of the platform."""
-
     id: TenantId
     name: str
     plan: Plan = field(default_factory=Plan)
@@ -244,8 +259,6 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRing:
-    """At one moment, for gateways to identify callers."""
-
     keys: tuple[ApiKey, ...] = ()
     tenants: tuple[Tenant, ...] = ()
     orgs: tuple[Org, ...] = ()
@@ -284,8 +297,10 @@ class Principal:
     """The scopes on whose meters a request draws: key, tenant, organisation, if they have metered bounds."""
     tier: ServiceTier = PLAIN_TIER
     """The service tier of this request; ``plan`` has its priority class."""
+    is_job: bool = False
+    """Whether a refused request comes again by itself."""
     answers_only: bool = False
-    """Whether the tenant pays for complete answers only, as for jobs."""
+    """Whether the tenant pays for complete answers only: nobody reads such an answer before its end."""
     context_of: ScopeKind = ScopeKind.TENANT
     """The scope whose ``max_context_tokens`` is the tightest."""
 

@@ -1,8 +1,6 @@
 """Degrades a request instead of refusing it (C6): a cheaper answer under pressure, for tenants that opted in. Pure.
 
-The plan's ``degrade_output_tokens`` caps the output, or its ``degrade_model`` answers. Tools, structured output and
-``min_tokens`` above the cap prevent a cap. An exact version, ``seed``, tools, token ids under another tokenizer and a
-higher price prevent a move. Embeddings are never degraded.
+The plan's ``degrade_output_tokens`` caps the output, or its ``degrade_model`` answers.
 
 Trade-off: an explicit ``max_tokens`` is a bound, so it is lowered; ``min_tokens`` is a contract.
 """

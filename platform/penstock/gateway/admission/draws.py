@@ -41,7 +41,6 @@ def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]
 
 
 def least(scopes: tuple[Scope, ...], version: VersionId, now: float) -> tuple[Draw, ...]:
-    """Return the draws of the smallest request."""
     return draws(scopes, Need(version=version, tokens=1, cost=FREE, stream=False), now)
 
 

@@ -3,8 +3,7 @@ unavailable.
 
 A request waits for the store at most once, when the store stops answering; then ``outage`` decides each limit's
 treatment, and a background loop tests whether the store is back. If the store returns without its data, budgets are
-closed until they are counted from the ledger. A closed limit lets requests wait through a short outage, ``grace_s`` at
-most.
+closed until they are counted from the ledger.
 
 Trade-off: while gateways return, both counts must agree, which may refuse a request that fits.
 """

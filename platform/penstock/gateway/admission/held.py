@@ -30,7 +30,6 @@ class MeanHeld:
             self._means.popitem(last=False)
 
     def next_free_s(self, tenant: TenantId, slots: int, now: float) -> float:
-        """Return the expected seconds until one of the tenant's busy slots is free."""
         mean, at = self._means.get(tenant, (FIRST_GUESS_S, now))
         return (FIRST_GUESS_S + _aged(now - at) * (mean - FIRST_GUESS_S)) / slots
 

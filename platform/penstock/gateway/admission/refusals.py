@@ -1,7 +1,6 @@
 """The errors of limits and budgets: scope and limit, retry time, the rest of each limit.
 
-A budget's refusal separates spent from held money: only spent money lasts until its window ends. A request that exceeds
-a limit by itself gets no ``Retry-After``. The ``x-ratelimit-*`` headers are OpenAI's.
+A budget's refusal separates spent from held money: only spent money lasts until its window ends.
 """
 
 from collections.abc import Iterable

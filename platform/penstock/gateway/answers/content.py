@@ -200,7 +200,6 @@ def without_token_ids(body: bytes) -> bytes:
 
 
 def chosen_tokens(data: bytes, choice: int) -> str:
-    """Return the text of the tokens that a choice's log probabilities name."""
     answer = _CHANCED.decode(data)
     given = next((one.logprobs for one in answer.choices if one.index == choice), answer.logprobs)
     if isinstance(given, _Chances):

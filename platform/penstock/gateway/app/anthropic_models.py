@@ -26,6 +26,7 @@ def info(card: Mapping[str, object]) -> Json:
         "created_at": made.isoformat().replace("+00:00", "Z"),
         "lifecycle": LIFECYCLES[0],
         "max_input_tokens": card["max_model_len"],
+        "training_use": card["training_use"],
     }
 
 

@@ -246,7 +246,12 @@ def _schemas() -> Json:
     card: Json = {
         "type": "object",
         "required": ["id", "object", "created", "owned_by", "version", "task", "max_model_len"],
-        "properties": {"id": {"type": "string"}, "object": {"const": "model"}, "created": {"type": "integer"}},
+        "properties": {
+            "id": {"type": "string"},
+            "object": {"const": "model"},
+            "created": {"type": "integer"},
+            "training_use": {"enum": ["no", "yes"], "description": "Of what is stored for this tenant."},
+        },
     }
     return {
         "ErrorFields": fields,

@@ -55,6 +55,10 @@ _FIELDS: Json = {
     "expires_at": {"type": "integer", "description": "The deadline: what has not run by then is not run."},
     **{f"{state}_at": _SECONDS for state in BatchState if state is not BatchState.VALIDATING},
     "paused_at": _SECONDS,
+    "reason": {
+        **_TEXT,
+        "description": "Why its lines wait: paused (by its tenant or the operator), budget, hours; else null.",
+    },
     "request_counts": {"type": "object", "properties": dict.fromkeys(("total", "completed", "failed"), _COUNT)},
     "usage": {"type": "object", "description": "Tokens of the lines that were answered."},
     "metadata": {"type": ["object", "null"]},

@@ -57,7 +57,10 @@ _RESPONSE: Json = {
 _WHICH: Json = {
     "type": "object",
     "additionalProperties": False,
-    "properties": {"model": {"type": "string", "description": "Only jobs for this model, as it was asked for."}},
+    "properties": {
+        "model": {"type": "string", "description": "Only jobs for this model, as it was asked for."},
+        "error": {"type": "string", "description": "Only jobs whose last error has this code."},
+    },
 }
 _REPLAY: Json = {
     "type": "object",

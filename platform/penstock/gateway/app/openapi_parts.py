@@ -60,7 +60,6 @@ def page_of(name: str) -> Json:
 
 
 def one(described: Json, *named: str, statuses: set[int], error: str = "Error") -> Json:
-    """Return an operation on one object, named in the path."""
     return {
         **described,
         "responses": {**responses_of(described), **errors(statuses, error)},

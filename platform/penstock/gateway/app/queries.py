@@ -1,7 +1,4 @@
-"""Refuses query parameters that a path does not read: a misspelt one would be ignored silently. One rule for all paths.
-
-Anthropic's SDKs send pages of models, and ``beta=true``, which repeats their header; lists of deferred work have pages.
-"""
+"""Refuses query parameters that a path does not read: a misspelt one would be ignored silently."""
 
 from collections.abc import Callable, Iterator
 from urllib.parse import parse_qsl

@@ -48,6 +48,8 @@ from penstock.intake.types import App, Message, Receive, Refusal, Scope, Send
 from penstock.telemetry.pages import LIVE, READY, REGION
 
 OF_CALLERS = (Unauthenticated, Forbidden, OverLimit)
+DEFERRED = ("/v1/files", "/v1/batches", "/v1/jobs", "/v1/webhooks", f"{Api.RESPONSES}/")
+"""Routes of deferred work: nobody waits for an answer there, so their faults spend no chat tier's error budget."""
 MOST_PATH_CHARS = 64
 """Characters of a refused request's path in its record."""
 
@@ -225,6 +227,7 @@ def _card(
         "object": "model",
         "created": made,
         "owned_by": "penstock",
+        "training_use": "yes" if who.plan.training_use else "no",
         "version": version.id,
         "task": version.task,
         "max_model_len": who.context(version.max_model_len),
@@ -255,7 +258,8 @@ class Refusals:
     def answer(self, request: Request, error: PenstockError, more: dict[str, str] | None = None) -> Response:
         request_id = RequestId(request.scope["state"]["request_id"])
         claim = head.claim({name.lower(): value for name, value in request.headers.raw}, self.identity.claimed)
-        self.observer.refused(error, request_id, claim)
+        charged = None if request.url.path.startswith(DEFERRED) else Api.CHAT
+        self.observer.refused(error, request_id, claim, api=charged)
         if isinstance(error, OF_CALLERS):
             self.keep(error, Early(request_id, claim, request.url.path[:MOST_PATH_CHARS]))
         api = Api.MESSAGES if anthropic_models.is_asked(request.headers.raw) else _spoken(request.url.path)

@@ -33,7 +33,7 @@ else:  # frozen for mypy alone: at runtime each frozen one costs 5 µs of every 
 
 
 class Timings:
-    __slots__ = ("_clock", "_last", "paused_s", "seconds", "started_at")
+    __slots__ = ("_clock", "_last", "paused_s", "seconds", "started_at", "visible_at")
 
     def __init__(self, clock: Callable[[], float], started_at: float) -> None:
         self._clock = clock
@@ -41,6 +41,12 @@ class Timings:
         self.seconds: dict[Stage, float] = {}
         self.paused_s = 0.0
         """How long the answer waited for its reader."""
+        self.visible_at: float | None = None
+        """When the first held text left; None without a filter."""
+
+    def seen(self) -> None:
+        if self.visible_at is None:
+            self.visible_at = self._clock()
 
     def mark(self, stage: Stage) -> None:
         now = self._clock()
@@ -286,6 +292,8 @@ class Answer:
     """The engine's own account of a complete answer."""
     finish: FinishReason | None = None
     ttft_s: float | None = None
+    visible_s: float | None = None
+    """``ttft_s`` and what a filter held back before the first token left."""
     itl_s: tuple[float, ...] = field(default=())
     ids: Callable[[], TokenIds | None] = no_ids
     """Returns the tokens of prompt and answer, if the engine was asked for them and sent them."""

@@ -98,8 +98,6 @@ class Source(Protocol):
 
 
 class Relay(Receiver, Protocol):
-    """Passes the worker's answer on to the reply."""
-
     def attach(self, source: Source) -> None: ...
 
     @property

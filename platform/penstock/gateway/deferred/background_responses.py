@@ -10,9 +10,11 @@ from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.deferred import response_stream
+from penstock.gateway.deferred.jobs import LEAST_DEADLINE_S
 from penstock.gateway.deferred.response_stream import ResponseStream
 from penstock.gateway.deferred.stored_responses import StoredResponses
 from penstock.gateway.deferred.stored_turns import StoredTurns, stripped
+from penstock.gateway.openai.head import DEADLINE
 from penstock.gateway.openai.idempotent import fingerprint
 from penstock.gateway.openai.parse import BACKGROUND, PREVIOUS, STORE
 from penstock.gateway.openai.services import Corridor
@@ -59,6 +61,10 @@ class StoredCorridor:
         call, asked = progress.call, progress.call.request
         if asked.body.get(STORE) is False:
             raise InvalidField("a background response is stored: leave store out, or wait for the answer", param=STORE)
+        if 0.0 < asked.deadline_s < LEAST_DEADLINE_S:
+            least_ms = 1000 * LEAST_DEADLINE_S
+            says = f"a background response has {least_ms:.0f} ms at least: give it more, or wait for the answer"
+            raise InvalidField(says, param=DEADLINE)
         request = await self.turns.joined(call)
         previous = asked.body.get(PREVIOUS)
         wish = BackgroundRequest(

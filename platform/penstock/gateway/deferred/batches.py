@@ -163,6 +163,7 @@ def told(batch: Batch) -> dict[str, object]:
         "expires_at": int(batch.deadline_at),
         **times,
         "paused_at": int(batch.paused_at) or None,
+        "reason": batch.reason or None,
         "request_counts": {"total": counts.total, "completed": counts.completed, "failed": counts.failed},
         "usage": {
             "input_tokens": prompt,

@@ -105,7 +105,7 @@ class Files(Protocol):
         """Return a page's files, and whether there are more."""
         ...
 
-    def content(self, file: StoredFile) -> AsyncIterator[bytes]: ...
+    def content(self, who: Principal, file: StoredFile) -> AsyncIterator[bytes]: ...
 
     async def delete(self, who: Principal, file: str) -> None: ...
 
@@ -137,12 +137,13 @@ def add_files(api: FastAPI, access: Access, files: Files) -> None:
 
     @api.get(f"{ONE}/content")
     async def content(request: Request, file: str) -> Response:
-        found = await files.find(access.caller(request), shapes.named(file, PREFIX))
+        who = access.caller(request)
+        found = await files.find(who, shapes.named(file, PREFIX))
         headers = {
             "content-length": str(found.size_bytes),
             "content-disposition": f"attachment; filename*=UTF-8''{quote(found.name, safe='')}",
         }
-        pieces = files.content(found)
+        pieces = files.content(who, found)
         first = await anext(pieces, b"")  # what can't be read is refused before the answer begins
         return StreamingResponse(_joined(first, pieces), headers=headers, media_type="application/octet-stream")
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 from fastapi import FastAPI, Request, Response
 
-from penstock.domain.errors import InvalidField
+from penstock.domain.errors import InvalidField, LosesWorkers
 from penstock.domain.jobs.job import Attempt, Job, JobState, Reason
 from penstock.domain.serving.request import JSON_APIS, Api
 from penstock.domain.tenancy.tenant import Principal
@@ -25,13 +25,19 @@ MOST_WEBHOOK_CHARS = 128
 REPLAYED = {"idempotency-replayed": "true"}
 MOST_DEADLINE_S = 30 * 86_400.0
 """The longest time that a caller may give a job: as long as OpenAI keeps a batch's files."""
+LEAST_DEADLINE_S = 1.0
+"""The shortest: below it a job ends before a runner claims it, as a stored request for nothing."""
 MESSAGES = {
     Reason.DEADLINE: "The deadline passed before the job was done.",
-    Reason.DEAD_LETTER: "Each of its attempts failed; replay queues it again.",
+    Reason.DEAD_LETTER: "Each of its attempts failed; replay queues it again, once the cause is gone.",
     Reason.KEY_REVOKED: "The key that submitted it was revoked before it began.",
     Reason.CALLER: "It was cancelled.",
 }
 """Why a job ended without the answer that was asked for, by its reason."""
+LOSES_WORKERS = (
+    "Workers were lost each time it ran, so it is refused for three minutes after the last one: change the request, "
+    "or replay it later, once the model's engine is mended."
+)
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,6 +53,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Replay(msgspec.Struct, forbid_unknown_fields=True):
     model: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +104,8 @@ class Jobs(Protocol):
         """A failed or cancelled job; raises ``Conflict`` for any other."""
         ...
 
-    async def replay_all(self, who: Principal, model: str) -> int:
-        """Oldest first, as many as one replay takes; return their number."""
+    async def replay_all(self, who: Principal, model: str, error: str) -> int:
+        """Failed jobs of a model and with a last error, if these are given: all of them or, above a limit, none."""
         ...
 
     async def delete(self, who: Principal, name: str) -> None:
@@ -135,7 +142,7 @@ def add_jobs(api: FastAPI, access: Access, jobs: Jobs, submits: Submits) -> None
         who = access.caller(request)
         async with submits.one(who.tenant):
             asked = shapes.body(await request.body() or b"{}", _Replay)
-            number = await jobs.replay_all(who, asked.model)
+            number = await jobs.replay_all(who, asked.model, asked.error)
         return shapes.answer({"object": "replay", "jobs": number}, ACCEPTED)
 
     @api.delete(ONE)
@@ -160,9 +167,11 @@ def _wish(raw: bytes, key: str) -> JobRequest:
         raise InvalidField(f"api is one of {', '.join(JSON_APIS)}", param="api")
     metadata = asked.metadata or {}
     shapes.check_metadata(metadata)
-    if asked.deadline_s is not None and not 0.0 < asked.deadline_s <= MOST_DEADLINE_S:
-        most = int(MOST_DEADLINE_S)
-        raise InvalidField(f"deadline_s is the seconds from now, above 0 and at most {most}", param="deadline_s")
+    if asked.deadline_s is not None and not LEAST_DEADLINE_S <= asked.deadline_s <= MOST_DEADLINE_S:
+        says = f"deadline_s is the seconds from now, from {LEAST_DEADLINE_S:.0f} to {MOST_DEADLINE_S:.0f}"
+        raise InvalidField(says, param="deadline_s")
+    if asked.not_before is not None and asked.not_before < 0.0:
+        raise InvalidField("not_before is a Unix second, from 0 on: leave it out to start at once", param="not_before")
     if asked.webhook is not None and not 1 <= len(asked.webhook) <= MOST_WEBHOOK_CHARS:
         raise InvalidField("webhook is the id of one of your endpoints", param="webhook")
     return JobRequest(
@@ -227,7 +236,8 @@ def _usage(job: Job) -> dict[str, int]:
 def _error(job: Job) -> dict[str, str] | None:
     if job.state not in (JobState.FAILED, JobState.CANCELLED) or not (code := job.error or job.reason):
         return None
-    return {"code": code, "message": MESSAGES.get(job.reason, "The answer says why.")}
+    message = LOSES_WORKERS if code == LosesWorkers.code else MESSAGES.get(job.reason, "The answer says why.")
+    return {"code": code, "message": message}
 
 
 def _attempt(one: Attempt) -> dict[str, object]:

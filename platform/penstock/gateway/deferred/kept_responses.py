@@ -8,8 +8,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-import msgspec
-
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError
 from penstock.domain.jobs.payload import PayloadStore
@@ -29,7 +27,13 @@ from penstock.intake.types import Headers
 MOST_PENDING_BYTES = 64 << 20
 """Bytes of answers that wait to be stored: beyond, the store is too slow, and further answers are dropped."""
 _COMPLETED, _INCOMPLETE = _ENDS = (b"event: response.completed", b"event: response.incomplete")
-_UNNAMED = b'"previous_response_id":null'
+_RESPONSE = b'"previous_response_id":null'
+"""What every response object of an engine has, and no text: its quotes are escaped."""
+FAILED_S = 30.0
+"""Seconds after a failure to store for which answers say that they are not kept."""
+
+
+HTTP_OK = 200
 
 
 class KeepOutcome(StrEnum):
@@ -44,6 +48,7 @@ def _uncounted(_: KeepOutcome) -> None: ...
 @dataclass(slots=True)
 class _Pending:
     size_bytes: int = 0
+    failed_at: float = float("-inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +66,12 @@ class KeptResponses:
 
     async def serve(self, progress: Progress, reply: Reply) -> None:
         call, asked = progress.call, progress.call.request.body
-        previous, keeps = asked.get(PREVIOUS), asked.get(STORE) is not False
+        previous, keeps = asked.get(PREVIOUS), asked.get(STORE) is not False and not call.principal.plan.zero_retention
         progress.call = replace(call, request=await self.turns.joined(call))
         tail = TailReply(reply, is_stream=call.request.stream)
-        way: Reply = tail if keeps else reply
-        if previous is not None:
-            way = NamedReply(way, str(previous), is_stream=call.request.stream)
+        says_kept = keeps and self.clock.now() > self.pending.failed_at + FAILED_S
+        own = {PREVIOUS: previous, STORE: says_kept, **response_bodies.asked_of(asked, *response_bodies.ALIKE)}
+        way = ShownReply(tail if keeps else reply, own, self.clock, is_stream=call.request.stream)
         await self.corridor.serve(progress, way)
         answer = progress.answer
         if keeps and answer is not None and answer.outcome is Outcome.OK and (body := tail.body()):
@@ -75,6 +80,7 @@ class KeptResponses:
     def _keep(self, who: Principal, context: bytes, body: bytes) -> None:
         size = len(context) + len(body)
         if self.pending.size_bytes + size > MOST_PENDING_BYTES:
+            self.pending.failed_at = self.clock.now()
             self.count(KeepOutcome.DROPPED)
             return
         self.pending.size_bytes += size
@@ -96,8 +102,10 @@ class KeptResponses:
             await self.payloads.put(who.tenant, stored.object, context + body)
             await self.rows.add(stored)
         except PenstockError:
+            self.pending.failed_at = self.clock.now()
             self.count(KeepOutcome.FAILED)
         else:
+            self.pending.failed_at = float("-inf")
             self.count(KeepOutcome.KEPT)
         finally:
             self.pending.size_bytes -= len(context) + len(body)
@@ -124,13 +132,13 @@ class TailReply(PassedReply):
         return response_bodies.response_in(sse.data_of(last)) if last else b""
 
 
-class NamedReply(PassedReply):
-    """Names the response before, which an engine does not know, in the answer's response objects."""
+class ShownReply(PassedReply):
+    """Completes the answer's response objects by fields that an engine does not know or does not show."""
 
-    def __init__(self, reply: Reply, previous: str, *, is_stream: bool) -> None:
+    def __init__(self, reply: Reply, own: response_bodies.Object, clock: Clock, *, is_stream: bool) -> None:
         super().__init__(reply)
         self._is_stream = is_stream
-        self._previous = previous
+        self._own, self._clock = own, clock
         self._head: tuple[int, Headers] | None = None
         self._pieces: list[bytes] = []
 
@@ -142,21 +150,22 @@ class NamedReply(PassedReply):
 
     def write(self, data: bytes) -> None:
         if self._is_stream:
-            self._reply.write(self._events(data) if _UNNAMED in data else data)
+            self._reply.write(self._events(data) if _RESPONSE in data else data)
         else:
             self._pieces.append(data)
 
     def finish(self) -> None:
         if self._head is not None:
             (status, headers), body = self._head, b"".join(self._pieces)
-            body = response_bodies.continued(body, self._previous)
+            if status == HTTP_OK:
+                body = response_bodies.encoded(self._shown(response_bodies.decoded(body)))
             sized = [pair for pair in headers if pair[0] != b"content-length"]
             self._reply.start(status, [*sized, (b"content-length", b"%d" % len(body))])
             self._reply.write(body)
         self._reply.finish()
 
     def _events(self, data: bytes) -> bytes:
-        return b"".join(self._event(event) if _UNNAMED in event else event for event in sse.split(data))
+        return b"".join(self._event(event) if _RESPONSE in event else event for event in sse.split(data))
 
     def _event(self, event: bytes) -> bytes:
         head, mark, _ = event.partition(b"data: ")
@@ -164,5 +173,7 @@ class NamedReply(PassedReply):
         inside = told.get("response")
         if not isinstance(inside, dict):
             return event
-        inside[PREVIOUS] = self._previous
-        return head + mark + msgspec.json.encode(told) + sse.END
+        return head + mark + response_bodies.encoded({**told, "response": self._shown(inside)}) + sse.END
+
+    def _shown(self, engines: response_bodies.Object) -> response_bodies.Object:
+        return response_bodies.shown(engines, self._own, self._clock.now())

@@ -18,7 +18,7 @@ _ECHOED: Mapping[str, object] = {
     "prompt_cache_key": None,
     "reasoning": None,
     "safety_identifier": None,
-    "service_tier": "auto",
+    "service_tier": None,
     "temperature": None,
     "text": {"format": {"type": "text"}},
     "tool_choice": "auto",
@@ -29,6 +29,11 @@ _ECHOED: Mapping[str, object] = {
     "user": None,
 }
 """Fields of a request that its response repeats, and their values if they are left out."""
+ALIKE = (
+    *("instructions", "max_output_tokens", "max_tool_calls", "metadata", "prompt_cache_key", "safety_identifier"),
+    *("text", "truncation", "user"),
+)
+"""Those that are shown as they were asked for at every state; of the others an engine knows more than the request."""
 _LIMITS = frozenset({402, 429})
 FIRST_OF_SERVER = 500
 
@@ -85,8 +90,14 @@ def response_in(event: bytes) -> bytes:
     return bytes(_EVENT.decode(event).response)
 
 
-def continued(body: bytes, previous: str) -> bytes:
-    return msgspec.json.encode({**decoded(body), "previous_response_id": previous})
+def asked_of(body: Mapping[str, object], *names: str) -> Object:
+    return {name: _ECHOED[name] if body.get(name) is None else body[name] for name in names}
+
+
+def shown(engines: Object, own: Object, ended_at: float) -> Object:
+    """Return an engine's response object with all fields that OpenAI's has, whichever way it is read."""
+    is_complete = engines.get("status") == ResponseStatus.COMPLETED
+    return {"error": None, **engines, **own, "completed_at": int(ended_at) if is_complete else None}
 
 
 def own_fields(response: ResponseId, created_at: float, previous: str | None, *, is_background: bool) -> Object:
@@ -100,8 +111,8 @@ def own_fields(response: ResponseId, created_at: float, previous: str | None, *,
 
 
 def beginning(model: str, body: Mapping[str, object], own: Object) -> bytes:
-    echoed = {name: default if body.get(name) is None else body[name] for name, default in _ECHOED.items()}
-    unknown: Object = {"error": None, "incomplete_details": None, "output": [], "usage": None}
+    echoed = asked_of(body, *_ECHOED)
+    unknown: Object = {"error": None, "incomplete_details": None, "output": [], "usage": None, "completed_at": None}
     return _ENCODER.encode(
         {**own, "object": "response", "status": ResponseStatus.QUEUED, "model": model, **unknown, **echoed}
     )
@@ -129,6 +140,5 @@ def _code(status: int) -> str:
 
 def completed(final: Object, own: Object, ended_at: float, platforms: object = None) -> bytes:
     """``platforms`` is the platform's own field of an answer."""
-    more: Object = {"completed_at": int(ended_at)} if final.get("status") == ResponseStatus.COMPLETED else {}
-    more |= {} if platforms is None else {"penstock": platforms}
-    return msgspec.json.encode({**final, **own, **more})
+    more: Object = {} if platforms is None else {"penstock": platforms}
+    return msgspec.json.encode({**shown(final, own, ended_at), **more})

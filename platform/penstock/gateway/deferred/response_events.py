@@ -17,6 +17,7 @@ _ADDED, _DONE = "response.output_item.added", "response.output_item.done"
 _ENDS = frozenset({"response.completed", "response.incomplete"})
 _UNKEPT = frozenset({"response.created", "response.failed", "error"})
 """Told before, or no end of the response but of this attempt."""
+_DELTA = ".delta"
 COMMENT, _PLATFORMS = b":", b": penstock "
 _IDENTITY = ("type", "id", "call_id", "role")
 _EMPTY: dict[str, Event] = {
@@ -41,6 +42,8 @@ class AttemptEvents:
         self._scanner = EventScanner()
         self._closes = sorted(begun.open.items())
         self.number, self.items, self.open = begun.number, begun.items, dict[int, Mapping[str, object]](begun.open)
+        self.deltas = 0
+        """Pieces of text so far: an engine makes each of a token or more."""
         self.final: Event | None = None
         self.platforms: Event | None = None
         """The platform's own field of the answer, which a stream has as a comment."""
@@ -62,6 +65,7 @@ class AttemptEvents:
                 self.final = _dict(event["response"])
             elif kind not in _UNKEPT:
                 yield from self._closed()
+                self.deltas += str(kind).endswith(_DELTA)
                 yield self._shifted(event)
 
     def _closed(self) -> Iterator[Event]:

@@ -16,7 +16,7 @@ from penstock.domain.jobs.errors import PayloadGone
 from penstock.domain.jobs.ids import JobName
 from penstock.domain.jobs.job import Job
 from penstock.domain.serving.request import Api
-from penstock.domain.tenancy.tenant import Principal
+from penstock.domain.tenancy.tenant import FETCHED_S, Principal
 from penstock.gateway.deferred import shapes, turns
 from penstock.gateway.deferred.access import Access
 from penstock.gateway.deferred.response_stream import HEADERS, NOTHING_SEEN, ResponseStream
@@ -61,6 +61,11 @@ class Responses:
         except PayloadGone as error:  # deleted in between
             raise UnknownObject from error
 
+    async def fetched(self, who: Principal, found: Found) -> None:
+        """Delete an ended response of a tenant without retention, a minute after its first look."""
+        if who.plan.zero_retention and found.is_over:
+            await self.stored.rows.expire(who.tenant, found.stored.id, self.clock.now() + FETCHED_S)
+
     async def context(self, found: Found) -> bytes:
         try:
             return await self.stored.context(found)
@@ -104,10 +109,12 @@ class Responses:
 def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
     @api.get(ONE)
     async def one(request: Request, response: str) -> Response:
-        found = await responses.find(access.caller(request), response)
-        query = request.query_params
+        who = access.caller(request)
+        found, query = await responses.find(who, response), request.query_params
         if not _is_streamed(query):
-            return Response(await responses.body(found), headers=_ignored(query), media_type="application/json")
+            body = await responses.body(found)
+            await responses.fetched(who, found)
+            return Response(body, headers=_ignored(query), media_type="application/json")
         if not found.stored.keeps_events:
             says = "events are kept of background responses that were made with stream: leave it out"
             raise InvalidField(says, param="stream")

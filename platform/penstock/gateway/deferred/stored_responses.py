@@ -37,6 +37,10 @@ class ResponseStore(Protocol):
         """Return the objects that the rows named; None if there was none."""
         ...
 
+    async def expire(self, tenant: TenantId, response: ResponseId, at: float) -> None:
+        """Let it expire at this time, unless it does earlier."""
+        ...
+
     async def events(self, response: ResponseId, after: int, *, newest_only: bool) -> Sequence[EventPiece]:
         """Beyond a number; ``newest_only``: of the newest attempt that has any."""
         ...

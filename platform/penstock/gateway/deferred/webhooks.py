@@ -16,7 +16,7 @@ from penstock.domain.errors import Conflict, InvalidField, UnknownObject
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs import callback_url
 from penstock.domain.jobs.callback_url import Network
-from penstock.domain.jobs.ids import EndpointId
+from penstock.domain.jobs.ids import EndpointId, EventId
 from penstock.domain.jobs.webhook import (
     ALL_EVENTS,
     SECRET_BYTES,
@@ -37,7 +37,7 @@ WEBHOOKS = "/v1/webhooks"
 OVERLAP_S, MOST_OVERLAP_S = 86_400.0, 604_800.0
 """Seconds for which a former secret signs, too: as long as a receiver's next deployment takes."""
 TYPES = frozenset(EventType) - {EventType.WEBHOOK_TEST}
-_PREFIX = "whd_"
+_PREFIX, _EVENT = "whd_", "evt_"
 
 
 class EndpointStore(Protocol):
@@ -49,7 +49,14 @@ class EndpointStore(Protocol):
         self, tenant: TenantId, endpoint: EndpointId, secret: bytes, overlap_s: float
     ) -> Endpoint | None: ...
     async def delete(self, tenant: TenantId, endpoint: EndpointId) -> bool: ...
-    async def test(self, tenant: TenantId, endpoint: EndpointId) -> bool: ...
+    async def test(self, tenant: TenantId, endpoint: EndpointId) -> bool:
+        """Raises ``OverLimit`` if the tenant asked for many lately."""
+        ...
+
+    async def delivery(self, endpoint: EndpointId, event: EventId) -> int:
+        """Return the number of the event's delivery; 0 if there is none."""
+        ...
+
     async def deliveries(
         self, endpoint: EndpointId, state: str, after: int, limit: int, *, newest_first: bool = True
     ) -> tuple[Delivery, ...]: ...
@@ -117,11 +124,18 @@ class Webhooks:
         endpoint = await self.one(who, named)
         if not endpoint.is_on:
             raise Conflict("This endpoint is turned off: turn it on first.")
-        number = _number(delivery) if delivery else 0
+        number = await self.number(endpoint, delivery) if delivery else 0
+        if delivery and not number:
+            raise UnknownObject
         replayed = await self.store.replay(endpoint.id, delivery=number, since=since)
         if delivery and not replayed:
             raise UnknownObject("There is no such delivery that has ended.")
         return {"object": "webhook.replay", "webhook": endpoint.id, "deliveries": replayed}
+
+    async def number(self, endpoint: Endpoint, delivery: str) -> int:
+        """Return the number of a delivery by its id, which has its event's: numbers are the platform's. 0 for none."""
+        event = EventId(_EVENT + shapes.named(delivery, _PREFIX).removeprefix(_PREFIX))
+        return await self.store.delivery(endpoint.id, event)
 
     def routes(self, api: FastAPI, access: Access) -> None:
         _add_endpoints(api, access, self)
@@ -184,7 +198,9 @@ def _add_deliveries(api: FastAPI, access: Access, service: Webhooks) -> None:
         page, state = shapes.paged(request.query_params), request.query_params.get("state", "")
         if state not in {"", *DeliveryState}:
             raise InvalidField(f"state is one of {', '.join(DeliveryState)}", param="state")
-        after = _number(page.after) if page.after else 0
+        after = await service.number(endpoint, page.after) if page.after else 0
+        if page.after and not after:
+            raise shapes.unlisted()
         found = await service.store.deliveries(
             endpoint.id, state, after, page.limit + 1, newest_first=not page.is_oldest_first
         )
@@ -203,10 +219,6 @@ def _known(endpoint: Endpoint | None) -> Endpoint:
     if endpoint is None:
         raise UnknownObject
     return endpoint
-
-
-def _number(delivery: str) -> int:
-    return int(shapes.named(delivery, _PREFIX).removeprefix(_PREFIX)[:15], 16)
 
 
 def _events(given: Sequence[str]) -> tuple[str, ...]:
@@ -232,7 +244,7 @@ def _endpoint(one: Endpoint) -> dict[str, object]:
 
 def _delivery(one: Delivery) -> dict[str, object]:
     return {
-        "id": f"{_PREFIX}{one.id:08x}",
+        "id": _PREFIX + one.event.id.removeprefix(_EVENT),
         "object": "webhook.delivery",
         "webhook": one.endpoint,
         "event": {

@@ -1,6 +1,6 @@
 """Failures charged to callers: tenants and shapes of requests that failed although the platform's probe passed. Pure.
 
-A shape contains no caller's text, so it may be logged. A charged failure causes no probe for a while.
+A shape contains no caller's text, so it may be logged.
 
 Trade-off: good and bad bodies may share a shape; a worker that becomes faulty meanwhile is found by other tenants'
 failures, or when the charge has expired.

@@ -43,7 +43,6 @@ class FaultDomains:
         return self._judge({*self._in_version, *self._shut}, {*self._in_zone, *self._lost})
 
     def down(self, worker: WorkerId) -> frozenset[WorkerId]:
-        """Return the other workers of zones lost by that."""
         place = self.places.of.get(worker)
         if place is None or worker in self._down or worker not in self.places.ready:
             return frozenset()

@@ -31,8 +31,6 @@ class _Known:
 
 
 class Poison:
-    """Losses of each tenant's bodies, by digest; mostly empty."""
-
     __slots__ = ("_lapses_at", "_of")
 
     def __init__(self) -> None:

@@ -1,8 +1,7 @@
 """Sends the breakers' probes to workers, through the same gate as all requests.
 
-Probes have a client of their own, with an open connection to each worker. A probe waits behind a full engine like any
-request. So meanwhile the gate is asked how long its engine has made no progress: a hung engine is found, and a full one
-is not ejected.
+A probe waits behind a full engine like any request. So meanwhile the gate is asked how long its engine has made no
+progress: a hung engine is found, and a full one is not ejected.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """The retry budget, and the time at which each refusing worker may be asked again. Pure.
 
 Trade-off: a retry hides one failure but adds load when capacity is reduced. A bucket that is filled by requests bounds
-traffic at ``1 + ratio`` in a lasting outage (SRE book, chapter 21). Its capacity lets all requests of one lost worker
-retry at once.
+traffic at ``1 + ratio`` in a lasting outage (SRE book, chapter 21).
 """
 
 import math

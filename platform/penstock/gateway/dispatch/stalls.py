@@ -4,7 +4,7 @@ Such a worker is only skipped for new requests while others serve (``Breakers.su
 ``MOST_S``.
 
 Trade-off: comparing delivered tokens twice a second costs nothing per token, but finds no engine that stalls before its
-first token. A worker with one stream and a stalled reader looks the same.
+first token.
 """
 
 from collections.abc import Iterable

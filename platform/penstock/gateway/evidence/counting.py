@@ -140,7 +140,7 @@ class Arms:
         self._compared[pair, tenant] = self._compared.get((pair, tenant), Counts()).plus(counts)
 
     def take(self) -> ArmSecond | None:
-        """Return the counts since the last call (Unix seconds); None without any."""
+        """Since the last call (Unix seconds); None without any."""
         arms, self._arms, self._seen = self._arms, {}, set()
         asked, self._asked = self._asked, Counter()
         compared, self._compared = self._compared, {}

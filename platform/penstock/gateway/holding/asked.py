@@ -1,7 +1,7 @@
 """Counts what is asked of each version, by standing: the counters of a gateway's reports to the controllers.
 
 A request counts when its quota is reserved, for the version that it is sent to: refusals for want of capacity are
-demand, refusals by limits are none. Expected output counts as it was reserved.
+demand, refusals by limits are none.
 """
 
 from collections import Counter

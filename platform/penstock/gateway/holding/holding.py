@@ -1,6 +1,6 @@
 """Holds requests until a worker of their version wakes or starts again, within bounds; releases them in fair order.
 
-The lease stays open meanwhile, and streams send heartbeats. It knows neither how a worker wakes nor how it is chosen.
+The lease stays open meanwhile, and streams send heartbeats.
 
 Trade-off: a held request occupies slots for seconds, while a refusal would cost nothing. Hence the bounds; and a
 request with a deadline before the expected wake is refused at once (ADR 0090).
@@ -90,8 +90,7 @@ class HeldCall:
         else:
             self.end(error, "left")
 
-    def pause(self) -> None:
-        """Do nothing, since no bytes arrive yet."""
+    def pause(self) -> None: ...
 
     def resume(self) -> None: ...
 

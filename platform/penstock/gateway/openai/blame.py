@@ -1,8 +1,7 @@
 """Completes an engine's refusal: the caller's field that it is about, and a remedy. Pure.
 
-An engine reads a body under names of its own, and says few paths. So the refusal's own path tells the field, else a
-field's name in its text, else its subject.
-Trade-off: a text that names a second field may blame that one; what is known to be refused late is checked earlier.
+So the refusal's own path tells the field, else a field's name in its text, else its subject. Trade-off: a text that
+names a second field may blame that one; what is known to be refused late is checked earlier.
 """
 
 import re

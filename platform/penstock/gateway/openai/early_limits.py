@@ -33,7 +33,6 @@ class EarlyLimits:
         return bool(self._refused) and self._refused.get(key, 0.0) > now
 
     def take_pass(self, tenant: TenantId, now: float) -> bool:
-        """False with too many passes, or if barred."""
         taken = self._passing.get(tenant, 0)
         if taken >= MOST_PASSES or self._barred.get(tenant, 0.0) > now:
             return False

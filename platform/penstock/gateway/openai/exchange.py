@@ -28,7 +28,7 @@ from penstock.gateway.calls.relay import Reply
 from penstock.gateway.openai import betas, head
 from penstock.gateway.openai.blame import blamed
 from penstock.gateway.openai.bounds import UNBOUNDED
-from penstock.gateway.openai.parse import GEO, Parsed
+from penstock.gateway.openai.parse import BACKGROUND, GEO, Parsed
 from penstock.gateway.openai.services import Serve, Services
 from penstock.gateway.records.making import Early
 from penstock.intake.held import HeldBytes
@@ -72,7 +72,7 @@ class RequestExchange(ABC):
         """With a status before the first byte, in band after it."""
 
     def _known(self, who: Principal) -> None:  # noqa: B027  most wires have nothing to do then
-        """Called after the key was found valid."""
+        ...
 
     # -- the way ---------------------------------------------------------------------------
 
@@ -189,7 +189,6 @@ class RequestExchange(ABC):
         return head.deadline_s(self._headers)
 
     def _told(self) -> Headers:
-        """Time by stage, and version if known."""
         stages = [f"{stage};dur={seconds * 1e3:.3f}" for stage, seconds in self._timings.seconds.items()]
         told = [(b"server-timing", ", ".join(stages).encode())] if stages else []
         if self._progress is not None and (version := self._progress.call.version) is not None:
@@ -220,13 +219,18 @@ class RequestExchange(ABC):
             reply.finish()
             return
         claim = self._claim()
-        self._edge.observer.refused(error, self._request_id, claim, api=self._api if self._is_unseen else None)
+        charged = self._api if self._is_unseen and not self._is_later else None
+        self._edge.observer.refused(error, self._request_id, claim, api=charged)
         self._keep(error, claim)
         self._say(error)
 
     @property
+    def _is_later(self) -> bool:
+        """It is a job: its attempts count, not its submit."""
+        return self._progress is not None and self._progress.call.request.body.get(BACKGROUND) is True
+
+    @property
     def _is_unseen(self) -> bool:
-        """The pipeline has not recorded the request."""
         return self._progress is None or self._progress.answer is None
 
     def _claim(self) -> Claim:

@@ -3,8 +3,7 @@
 It runs before the pipeline: a replay draws on no limit, costs nothing and has no ledger row. Only complete answers are
 kept; a refused, broken or cancelled one frees its key for a waiting request.
 
-Trade-off: an engine works for a caller that may never come back, to the bound that the caller set. A gateway killed
-just before an answer's end is stored loses the record, not the answer.
+Trade-off: an engine works for a caller that may never come back, to the bound that the caller set.
 """
 
 import asyncio
@@ -107,7 +106,9 @@ class Once:
 
     async def _record(self, key: RecordKey, progress: Progress, reply: Reply) -> None:
         call = progress.call
-        recorder = AnswerRecorder(self.answers, key, call.request.id, self.max_bytes)
+        recorder = AnswerRecorder(
+            self.answers, key, call.request.id, self.max_bytes, call.principal.plan.answers_kept_s
+        )
         try:
             await self.corridor.serve(progress, RecordedReply(reply, recorder, partial(_used, call)))
         finally:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.serving.idempotency import ALIVE_S, AnswerStore, Piece, RecordKey
+from penstock.domain.serving.idempotency import ALIVE_S, KEEP_S, AnswerStore, Piece, RecordKey
 from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.intake.types import Headers
 
@@ -20,8 +20,10 @@ SIGN_OF_LIFE_S = ALIVE_S / 4
 
 
 class AnswerRecorder:
-    def __init__(self, answers: AnswerStore, key: RecordKey, request: RequestId, max_bytes: int) -> None:
-        self._request = request
+    def __init__(
+        self, answers: AnswerStore, key: RecordKey, request: RequestId, max_bytes: int, keep_s: float = KEEP_S
+    ) -> None:
+        self._request, self._keep_s = request, keep_s
         self._answers, self._key = answers, key
         self._left_bytes = max_bytes
         self._pieces: list[Piece] = []
@@ -55,7 +57,6 @@ class AnswerRecorder:
         return self._left_bytes >= 0 and not self._task.done()
 
     async def close(self, *, keeps: bool) -> None:
-        """Free the key if the record is not kept."""
         if keeps:
             self._put(Piece(is_end=True))
         else:
@@ -87,7 +88,7 @@ class AnswerRecorder:
                 return True
             pieces, self._pieces = _joined(self._pieces), []
             for piece in pieces or [Piece()]:
-                await self._answers.append(self._key, piece)
+                await self._answers.append(self._key, piece, self._keep_s)
                 if piece.is_end:
                     return True
 

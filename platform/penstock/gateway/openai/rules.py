@@ -1,7 +1,4 @@
-"""Rules between the fields of a body: what needs another field, excludes it, or has no effect without it. Pure.
-
-A rule is looked at only if its field is there. The fields' own types and bounds are in ``documented``.
-"""
+"""Rules between the fields of a body: what needs another field, excludes it, or has no effect without it. Pure."""
 
 from collections.abc import Callable, Mapping, MutableMapping
 
@@ -25,7 +22,6 @@ MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_CHARS = 16, 64, 512
 
 
 def check(api: Api, body: Body) -> tuple[str, ...]:
-    """Return fields without effect beside the others."""
     rules = RULES[api]
     found = [told for name in body.keys() & rules.keys() if (told := rules[name](body)) is not None]
     return tuple(sorted(found))

@@ -82,8 +82,6 @@ Schema = dict[str, object]
 
 @dataclass(slots=True)
 class SchemaCounts:
-    """Running totals over all schemas of one request."""
-
     properties: int = 0
     repeats: int = 0
 

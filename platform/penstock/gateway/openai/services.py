@@ -28,7 +28,7 @@ class ErrorObserver(Protocol):
         self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
     ) -> None:
         """An internal fault counts against the SLO of this API's tier; ``api`` is None if the pipeline has counted the
-        request.
+        request, or if it is deferred work.
         """
         ...
 

@@ -10,8 +10,6 @@ from penstock.gateway.openai.fields import Body
 
 
 class _Calls:
-    """The ids of the calls so far."""
-
     def __init__(self) -> None:
         self._ids: set[str] = set()
 

@@ -1,8 +1,7 @@
 """OpenTelemetry's ``gen_ai.*`` of a request: span attributes and metrics. They never contain text of a prompt or
 answer.
 
-Only requests that generate or embed have them: the conventions name no operation for classifiers and tensors. Models in
-metrics are registered names, so callers create no series.
+Only requests that generate or embed have them: the conventions name no operation for classifiers and tensors.
 """
 
 from collections.abc import Callable, Mapping, Sequence

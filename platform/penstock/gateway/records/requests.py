@@ -71,7 +71,7 @@ class RequestLedger:
         if call.copy is not None:
             self._copied(call, answer, model)
             return
-        if call.principal.answers_only and answer.outcome in _ASKED_AGAIN:
+        if call.principal.is_job and answer.outcome in _ASKED_AGAIN:
             return  # it never ran: the attempt that does is the request
         tier = call.principal.tier.slo or (version.tier if version else _TIERS.get(call.request.api, Tier.CHAT))
         tenant = self._tenants.of(call.principal.tenant, self._dropped)
@@ -140,6 +140,7 @@ class _Children:
         self.stages = {s: Observed(stage.labels(stage=s.value, model=model)) for s in Stage}
         self.seconds = Observed(metrics.histogram(names.REQUEST_SECONDS).labels(api=api, model=model, tier=tier))
         self.ttft = Observed(metrics.histogram(names.TTFT_SECONDS).labels(model=model, tier=tier))
+        self.visible = Observed(metrics.histogram(names.VISIBLE_TTFT_SECONDS).labels(model=model, tier=tier))
         self.itl = metrics.histogram(names.ITL_SECONDS).labels(model=model, tier=tier)
         self.tenant_ttft = Observed(metrics.histogram(names.TENANT_TTFT_SECONDS).labels(tenant=tenant))
         self.tenant_itl = metrics.histogram(names.TENANT_ITL_SECONDS).labels(tenant=tenant)
@@ -179,6 +180,7 @@ class _Children:
         if (queued := call.timings.seconds.get(Stage.QUEUE)) is not None:
             self.queued.observe(queued)
         if answer.ttft_s is not None and is_stream:
+            self.visible.observe(answer.ttft_s if answer.visible_s is None else answer.visible_s)
             self._count_times(call, answer.ttft_s, answer.itl_s, exemplar)
         if call.fell_back_from:
             self._fallbacks.inc()

@@ -27,8 +27,6 @@ _AT_THE_WORKER = frozenset(
 
 
 class _Ids(RandomIdGenerator):
-    """Gives the next span the ids that were sent with the request."""
-
     def __init__(self) -> None:
         self._next: tuple[int, int] | None = None
 

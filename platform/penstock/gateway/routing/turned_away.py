@@ -82,7 +82,7 @@ class TurnedAway:
         return (version, tenant) in self._asks
 
     def ask(self, version: VersionId, tenant: TenantId) -> bool:
-        """Use up one permitted ask; False if there is none."""
+        """Uses up one permitted ask; False if there is none."""
         key = (version, tenant)
         left = self._asks.pop(key, 0)
         if left > 1:

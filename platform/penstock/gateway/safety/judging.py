@@ -80,6 +80,12 @@ class Judgement:
             if (choice is None or key.choice == choice) and (not kinds or key.kind in kinds) and channel.held:
                 self._feed(key, channel, "", is_last=True)
 
+    def met_bound(self, position: int) -> None:
+        """Record that text was held for as long as its pack allows."""
+        if (bound := self._compiled.policy.bound) is not None:
+            self._record(self._call, Match(bound, Where.OUTPUT, bound.rule.action, position, self._number))
+            self._number += 1
+
     def stop(self) -> None:
         """End the answer at its engine, with the outcome of a filtered one."""
         end: Callable[[AnswerFiltered], None] | None = self._call.lease.end_early

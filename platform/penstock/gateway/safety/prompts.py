@@ -45,12 +45,19 @@ def _has_ids(value: object) -> bool:
 
 
 def _strings(value: object) -> Iterator[str]:
+    """Yield each text, and the names of fields, which a model is shown too. Parts of a message are also one text: the
+    engine joins them by line ends.
+    """
     if isinstance(value, str):
         if not value.startswith(_DATA_URL):
             yield value
     elif isinstance(value, Mapping):
+        yield "\n".join(map(str, value))
         for inner in value.values():
             yield from _strings(inner)
     elif isinstance(value, list):
+        parts = [one["text"] for one in value if isinstance(one, Mapping) and isinstance(one.get("text"), str)]
+        if len(parts) > 1:
+            yield "\n".join(parts)
         for inner in value:
             yield from _strings(inner)

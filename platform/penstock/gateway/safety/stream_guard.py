@@ -183,6 +183,8 @@ class StreamGuard(PassedReply):
 
     def _shown(self, held: _Held) -> bytes:
         self._end_of.left(held.data, held.said)
+        if held.parts:
+            self._call.timings.seen()
         if not any(part.channel.is_masked(part.start, part.end) for part in held.parts):
             return held.event
         parts, changed = iter(held.parts), msgspec.json.decode(held.data)
@@ -216,6 +218,7 @@ class StreamGuard(PassedReply):
 
     def _at_bound(self) -> None:
         self._bound = self._hold.side
+        self._judgement.met_bound(min((part.start for part in self._queue[0].parts), default=0))
         if self._hold.side is AtBound.BLOCK:
             self._end()
             return

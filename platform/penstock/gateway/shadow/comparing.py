@@ -1,9 +1,7 @@
 """Compares a rule's answers with those of another rule's model: operators see the rate of agreement.
 
 Answers with a form (requested JSON, labels) agree if they are equal. Texts agree if both models find the same token
-likeliest at each position of the caller's answer, so sampling has no effect. Both models need the same tokenizer.
-
-Copies are sent like those to candidates (``shadows.py``).
+likeliest at each position of the caller's answer, so sampling has no effect.
 """
 
 import asyncio

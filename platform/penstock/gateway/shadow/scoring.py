@@ -1,9 +1,7 @@
-"""The share of tokens in which two versions of one model would differ: a quality measure without a judging model.
-Pure.
+"""The share of tokens in which two versions of one model would differ: a quality measure without a judging model. Pure.
 
 Each version gets the request as its own engine renders it, followed by the incumbent's answer, and returns the
-likeliest token at each position of the answer. The score is the share of positions with different tokens. It does not
-say which one is better.
+likeliest token at each position of the answer. The score is the share of positions with different tokens.
 """
 
 from collections.abc import Sequence

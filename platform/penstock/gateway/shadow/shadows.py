@@ -35,9 +35,7 @@ class Routes(Protocol):
 
     def version(self, version: VersionId) -> VersionEntry | None: ...
 
-    def running(self, version: VersionId) -> float:
-        """The mean number of running requests at a version's workers."""
-        ...
+    def running(self, version: VersionId) -> float: ...
 
 
 @dataclass(slots=True, kw_only=True)

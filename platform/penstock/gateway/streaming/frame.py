@@ -138,7 +138,7 @@ class Frame:
 
     def settle(self, outcome: Outcome, refusal: Refusal | None = None, reads: AnswerReads | None = None) -> Answer:
         if not self._answered.done():
-            received, read = self.call.received_at, reads or self._reads
+            received, read, seen = self.call.received_at, reads or self._reads, self.call.timings.visible_at
             self._answered.set_result(
                 Answer(
                     outcome=outcome,
@@ -147,6 +147,7 @@ class Frame:
                     said=self.usage if outcome is Outcome.OK else None,
                     finish=self.finish,
                     ttft_s=None if self.first_at is None else self.first_at - received,
+                    visible_s=None if self.first_at is None else (seen or self.first_at) - received,
                     itl_s=tuple(self.itl_s),
                     ids=read.ids,
                     is_json=read.is_json,

@@ -1,7 +1,6 @@
 """Joins the continuation at another worker to the broken stream, so that the caller receives one stream.
 
-Each event of the continuation gets the first worker's id, time, model and format. The usage at the end is that of the
-whole answer.
+Each event of the continuation gets the first worker's id, time, model and format.
 """
 
 import msgspec

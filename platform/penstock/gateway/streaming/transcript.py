@@ -1,7 +1,6 @@
 """The transcript of a stream: token ids of prompt and answer, text, and the common beginning of its events.
 
-The token ids are removed from each event, because no caller requested them. Events are kept and decoded in batches, so
-that a token costs little.
+The token ids are removed from each event, because no caller requested them.
 """
 
 import re

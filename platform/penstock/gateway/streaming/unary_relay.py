@@ -1,7 +1,6 @@
 """Relays an unstreamed answer: nothing reaches the client before it is complete, so another worker can be tried.
 
-The body stays bytes: a narrow decoder reads the usage, and the platform's field is inserted. The usage in a large body
-is not read, since the worker's gate has counted it.
+The body stays bytes: a narrow decoder reads the usage, and the platform's field is inserted.
 """
 
 from functools import partial

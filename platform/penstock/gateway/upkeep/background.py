@@ -1,7 +1,6 @@
 """Background tasks of a process: single tasks, and loops that run as long as the process.
 
-A failure is logged with the task's name and counted, and a loop restarts after a pause. The event loop keeps only weak
-references to tasks, so they are referenced here.
+A failure is logged with the task's name and counted, and a loop restarts after a pause.
 """
 
 import asyncio
@@ -23,8 +22,6 @@ def _uncounted(_: str) -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """``count`` gets the name of each failed task."""
-
     count: Callable[[str], None] = _uncounted
     again_s: float = AGAIN_S
     tasks: set[asyncio.Task[None]] = field(default_factory=set)

@@ -1,9 +1,8 @@
-"""Loads LoRA adapters into an engine: those that its queue requests are fetched, verified, loaded, tested, then
-ready.
+"""Loads LoRA adapters into an engine: those that its queue requests are fetched, verified, loaded, tested, then ready.
 
-A faulty adapter is refused on this worker for a while; if it changed the base's answers, the engine restarts. Its log
-probabilities must be finite. The base's golden prompts are asked again in the same batch as the new adapter: asked
-alone they would not reveal an engine that confuses the two.
+A faulty adapter is refused on this worker for a while; if it changed the base's answers, the engine restarts. The
+base's golden prompts are asked again in the same batch as the new adapter: asked alone they would not reveal an engine
+that confuses the two.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The agent: one process that controls one engine from start to end.
 
 fetch → verify → start → warm up and test → ready → watched. A lost engine is restarted with backoff; a crash loop ends
-the agent. On an order to sleep it frees the engine's memory once nothing runs. The first signal drains, the second
-forces. Gateways connect to the engine's gate directly, also while the controller is down.
+the agent. On an order to sleep it frees the engine's memory once nothing runs. Gateways connect to the engine's gate
+directly, also while the controller is down.
 """
 
 import asyncio
@@ -206,7 +206,6 @@ class Agent:
             return lost
 
     async def _sleep(self, copy: Copy) -> Copy:
-        """Return the copy to serve after the wake."""
         if self._life.state is not WorkerState.SLEEPING:
             self._enter(WorkerState.SLEEPING)
         await self._put_away()

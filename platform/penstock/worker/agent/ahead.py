@@ -16,8 +16,6 @@ AGAIN_S = 60.0
 
 @dataclass(slots=True, kw_only=True)
 class Ahead:
-    """Holds the wanted copies, so that no other version evicts them."""
-
     obtain: Callable[[VersionId], Awaitable[Hold]]
     changed: Callable[[], None]
     _wanted: tuple[VersionId, ...] = ()

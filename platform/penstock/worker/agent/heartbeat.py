@@ -1,7 +1,6 @@
 """Reports the worker's state to the controller: periodically, and at once on change.
 
-Without a controller nothing stops; each heartbeat uses the controller's current address. A controller that answers and
-refuses the report is an error, since this worker gets no requests meanwhile.
+Without a controller nothing stops; each heartbeat uses the controller's current address.
 """
 
 import asyncio

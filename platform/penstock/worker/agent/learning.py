@@ -1,8 +1,7 @@
 """Learns the engine's curve from the steps that it serves. The agent's process fits it: a fit takes milliseconds, which
 in the gate would delay tokens.
 
-The agent reads the step log from the end of warm-up on, so a cold worker's steps are not in it. Each time that the log
-has grown by half, a new curve is fitted; the gate predicts with it, and heartbeats report it.
+Each time that the log has grown by half, a new curve is fitted; the gate predicts with it, and heartbeats report it.
 
 Trade-off: a worker that sees few compositions of steps keeps its earlier curve.
 """

@@ -1,7 +1,6 @@
 """A worker's life as a pure state machine: transitions, phase durations, expected readiness.
 
-A sleeping worker keeps name and files and frees its engine's memory; a wake is short. This module knows neither
-processes nor HTTP; time is an argument.
+This module knows neither processes nor HTTP; time is an argument.
 """
 
 from collections.abc import Mapping
@@ -50,8 +49,6 @@ early.
 
 
 class Life:
-    """One worker's states and the durations of its phases, in monotonic seconds."""
-
     def __init__(self, now: float, expected_s: Mapping[WorkerState, float] | None = None) -> None:
         self.state = WorkerState.FETCHING
         self.detail = ""

@@ -10,8 +10,6 @@ _DETAIL_CHARS = 300
 
 
 class LogTail:
-    """Keeps the last lines, and limits the file's size."""
-
     def __init__(self, path: Path, bounds: LogBounds | None = None) -> None:
         self._path = path
         self._bounds = bounds or LogBounds()

@@ -13,8 +13,6 @@ _AWAITED = "awaited"
 
 
 class PhaseMemory:
-    """A small file per version; a lost one costs one prediction."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 

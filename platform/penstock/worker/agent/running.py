@@ -96,8 +96,6 @@ class Probing:
 
 
 class EngineEvidence:
-    """Activity of an engine's processes and log while its counters make no progress."""
-
     def __init__(self, pid: int, log: LogTail) -> None:
         self._pid, self._log = pid, log
         self.says_compiling = False

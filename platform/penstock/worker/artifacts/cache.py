@@ -3,8 +3,6 @@
 ``DIGEST/`` complete copy · ``.DIGEST.part/`` in progress · ``.DIGEST.sig`` signature · ``.DIGEST.lock`` held while
 fetching · ``.DIGEST.use`` held shared by each process that uses the copy; its mtime is the last use. Locks are the
 kernel's (``flock``) and end with the process.
-
-Trade-off: last use is recorded per version, not per file.
 """
 
 import fcntl

@@ -45,8 +45,6 @@ def explained(folder: Path, error: OSError, need_bytes: int = 0) -> StoreUnavail
 
 
 class Part:
-    """``finish`` renames the file if the digest is right."""
-
     def __init__(self, folder: Path, file: Artifact) -> None:
         self._folder, self._file = folder, file
         self._path = part_of(folder, file)

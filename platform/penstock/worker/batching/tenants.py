@@ -41,7 +41,6 @@ class Tenants:
         return second is not None and now - second <= ACTIVE_S
 
     def virtual_time(self, tenant: TenantId) -> float:
-        """An idle tenant resumes at the current one."""
         return max(self._times.now, self._times.of(tenant))
 
     def charge(self, taken: Sequence[Waiting], each_s: float) -> None:

@@ -46,7 +46,6 @@ def _plain(record: logging.LogRecord) -> logging.LogRecord:
 
 
 def _places(error: BaseException | None) -> str:
-    """Classes and traceback positions, without messages, which may quote a request."""
     found: list[str] = []
     while error is not None and len(found) < MOST_CAUSES:
         frames = "".join(traceback.format_tb(error.__traceback__))

@@ -1,7 +1,6 @@
 """The engine's side of the step log: records each step's contents and seconds, and answers the gate's process.
 
-Only the engine core's process knows both: its scheduler plans each step and gets its result. The gate's process calls
-the core through vLLM's own utility calls. Written for vLLM 0.32.
+Only the engine core's process knows both: its scheduler plans each step and gets its result. Written for vLLM 0.32.
 """
 
 import os
@@ -57,7 +56,6 @@ def told(log: StepLog, hardware: str, *, forget: bool) -> Told:
 
 
 async def ask(app: Any, *, forget: bool) -> Told | None:  # noqa: ANN401  vLLM's FastAPI application
-    """None if this application's engine keeps none."""
     client = getattr(getattr(app, "state", None), "engine_client", None)
     if client is None or "penstock" not in str(client.vllm_config.scheduler_config.scheduler_cls):
         return None

@@ -106,7 +106,6 @@ class AdapterPages:
         return status, {"full": False, **({} if status == OK else {"error": said})}
 
     async def settle(self, scope: Scope, body: bytes) -> tuple[int, dict[str, object]]:
-        """Ready, or the reason for refusing it."""
         raw, now = json.loads(body), self._clock.monotonic()
         adapter, outcome = VersionId(raw["adapter"]), str(raw["outcome"])
         self._loads.labels(self._version, outcome).inc()

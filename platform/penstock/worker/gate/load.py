@@ -24,8 +24,6 @@ class Observed:
 
 @dataclass(slots=True, eq=False)
 class LoadBook:
-    """Its owner reports entries, first tokens and ends."""
-
     max_num_seqs: int
     in_flight: int = 0
     probes: int = 0

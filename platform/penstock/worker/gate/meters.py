@@ -1,6 +1,6 @@
 """Meters of a gate's requests by name: running ones, and for a minute ended ones.
 
-A gateway that lost an answer can query its usage. A repeated request reuses its name.
+A gateway that lost an answer can query its usage.
 
 Trade-off: a flood of short requests forgets earlier ones.
 """

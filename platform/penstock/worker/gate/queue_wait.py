@@ -1,7 +1,7 @@
 """A request's wait: until it may enter, is rejected, its client leaves, or its time is up.
 
-Its time ends at its deadline, or after its tier's queue timeout, which pauses while its adapter loads. Immediate entry
-costs one call and no task. A waiting request's body is read, to notice a disconnect.
+Its time ends at its deadline, or after its tier's queue timeout, which pauses while its adapter loads. A waiting
+request's body is read, to notice a disconnect.
 """
 
 import asyncio

@@ -205,6 +205,15 @@ async def test_what_is_no_http_is_told_as_such(answer: bytes, error: SendError) 
         assert await post(to_loopback(), f"http://127.0.0.1:{port}/") == Answer(error=error)
 
 
+@pytest.mark.parametrize("name", [b"Retry-After", b"retry-after", b"RETRY-AFTER"])
+async def test_a_wish_for_silence_is_heard_in_any_case(name: bytes) -> None:
+    """Header names have no case; receivers send this one as the RFC writes it."""
+    said = b"HTTP/1.1 429 Too Many Requests\r\n" + name + b": 7\r\ncontent-length: 0\r\n\r\n"
+    async with serving(Receiver(said).talk) as port:
+        found = await post(to_loopback(), f"http://127.0.0.1:{port}/")
+    assert (found.status, found.retry_after_s) == (429, 7.0)
+
+
 async def test_nobody_there(names: dict[str, list[Address]]) -> None:
     """A closed port and an unknown name have codes of their own."""
     async with serving(Receiver().talk) as port:

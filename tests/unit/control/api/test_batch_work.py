@@ -1,20 +1,25 @@
 """The operators' pause of all batch work."""
 
-from penstock.domain.jobs.job import PAUSE_ALL
+from penstock.domain.jobs.job import PAUSE_ALL, EnqueueLimits
 from penstock.domain.tenancy.tenant import Role
 from tests.support.controllers.in_memory import Room
+from tests.support.jobs.stores import new
 
 WORK = "/admin/v1/batch-work"
 
 
 async def test_a_pause_stands_in_the_audit_log(room: Room) -> None:
     """Pausing and resuming are acts of an operator, and shown to auditors."""
+    await room.jobs.submit(new("job_1"), EnqueueLimits())
     async with room.client(await room.key(Role.ADMIN)) as operator:
-        assert (await operator.put(f"{WORK}/pause")).json() == {"is_paused": True}
+        assert (await operator.put(f"{WORK}/pause")).json()["is_paused"] is True
         assert PAUSE_ALL in await room.jobs.paused()
-        assert (await operator.delete(f"{WORK}/pause")).json() == {"is_paused": False}
+        for path in (WORK, f"{WORK}/pause", "/admin/v1/status"):
+            told = (await operator.get(path)).json()
+            assert told.get("batch_work", told) == {"is_paused": True, "requests": 1, "batches": 0}
+        assert (await operator.delete(f"{WORK}/pause")).json()["is_paused"] is False
     async with room.client(await room.key(Role.AUDITOR)) as auditor:
-        assert (await auditor.get(WORK)).json() == {"is_paused": False}
+        assert (await auditor.get(WORK)).json()["is_paused"] is False
         assert (await auditor.put(f"{WORK}/pause")).status_code == 403
     acts = [act.what for act in await room.audit.newest(10)]
     assert [what for what in acts if what.startswith("batch_work")] == ["batch_work.resume", "batch_work.pause"]

@@ -1,5 +1,7 @@
 """Rotation of tenants' keys and of the key that wraps them, at the operators' API."""
 
+import pytest
+
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.tenant import Role
 from penstock.sealing.administration import REWRAPPED_AT_ONCE
@@ -38,3 +40,55 @@ async def test_a_rotation_makes_a_key_for_each_purpose(room: Room) -> None:
     assert contexts == {Context(TenantId("acme"), purpose, "local") for purpose in KeyPurpose}
     (act,) = [act for act in await room.audit.newest(9) if act.what.startswith("privacy")]
     assert (act.what, act.tenant) == ("privacy.rotate", "acme")
+
+
+async def test_a_deletion_is_asked_for_once_and_names_no_user(room: Room) -> None:
+    """The same one again is the same; row, audit log and answer have a digest in place of the user."""
+    path = "/admin/v1/tenants/acme/privacy/delete"
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        asked = [await operator.post(path, json={"user": "jane@example.com"}) for _ in range(2)]
+        whole = (await operator.post(path, json={})).json()
+        listed = (await operator.get(f"{PRIVACY}/deletions?tenant=acme")).json()["deletions"]
+        one = (await operator.get(f"{PRIVACY}/deletions/{whole['id']}")).json()
+        others = (await operator.get(f"{PRIVACY}/deletions?tenant=shop")).json()["deletions"]
+    told = asked[0].json()
+    assert ([one.status_code for one in asked], asked[1].json()) == ([202, 202], told)
+    assert (told["state"], told["receipt"], len(told["user_mark"])) == ("sweeping", "", 64)
+    assert ([one["id"] for one in listed], one, others) == ([whole["id"], told["id"]], whole, [])
+    acts = [act for act in await room.audit.newest(9) if act.what == "privacy.delete"]
+    assert [(act.tenant, act.detail) for act in acts] == [
+        ("acme", "everything"),
+        ("acme", f"user_mark={told['user_mark']}"),
+    ]
+    assert "jane" not in str((listed, acts))
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"request": "job_1", "user": "u"}, "request"),
+        ({"request": "job_1", "before": 1}, "request"),
+        ({"before": 9e12}, "before"),
+        ({"before": -1}, "before"),
+        ({"user": "u" * 129}, "user"),
+        ({"request": "a\0b"}, "request"),
+        ({"users": "u"}, "users"),
+    ],
+)
+async def test_a_scope_that_means_nothing_is_refused(room: Room, body: dict[str, object], param: str) -> None:
+    """With its field; nothing is deleted and noted."""
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        answer = await operator.post("/admin/v1/tenants/acme/privacy/delete", json=body)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, param), answer.text
+        missing = [(await operator.get(f"{PRIVACY}/deletions/{number}")).status_code for number in (0, 7, 1 << 70)]
+        none = await operator.post("/admin/v1/tenants/none/privacy/delete", json={})
+    assert (missing, none.json()["error"]["param"], room.deletions.rows) == ([400, 400, 400], "tenant", {})
+
+
+async def test_training_use_is_off_and_its_change_is_noted(room: Room) -> None:
+    """It is a field of the plan like any other, and off in each that does not say so."""
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        tenants = (await operator.get("/admin/v1/tenants")).json()["tenants"]
+        assert {one["plan"]["training_use"] for one in tenants} == {False}
+        await operator.patch("/admin/v1/tenants/acme/plan", json={"training_use": True})
+    assert (await room.audit.newest(1))[0].detail == "training_use=True"

@@ -14,11 +14,16 @@ from penstock.domain.errors import UnknownRequest
 from penstock.domain.fleet.table import Route, RoutingTable, Share, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId, WorkerId
+from penstock.domain.jobs.errors import StorageFull
 from penstock.domain.serving.auto import Auto, Rule
+from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan, Principal, Role
+from penstock.gateway.app import anthropic_models
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.openapi import document
 from penstock.gateway.app.routes import visible
+from penstock.gateway.calls.call import Call
+from penstock.gateway.calls.relay import Reply
 from penstock.gateway.deferred.access import Routes
 from penstock.gateway.deferred.batches import add_batches
 from penstock.gateway.deferred.files import add_files
@@ -63,6 +68,13 @@ async def test_models_are_listed_by_alias_and_by_version() -> None:
     data = {card["id"]: card for card in (await ask("/v1/models")).json()["data"]}
     assert list(data) == ["toy", "toy@old", NEW.id]
     assert (data["toy"]["version"], data["toy"]["ready_workers"], data["toy@old"]["ready_workers"]) == (NEW.id, 1, 0)
+
+
+def test_training_use_is_told_with_each_model() -> None:
+    """Off in a plan that does not say so, and as the caller's own plan says; in Anthropic's form, too."""
+    told = {plan: visible(TABLE, replace(caller(), plan=plan)) for plan in (Plan(), Plan(training_use=True))}
+    assert [{card["training_use"] for card in cards.values()} for cards in told.values()] == [{"no"}, {"yes"}]
+    assert anthropic_models.info(told[Plan()]["toy"])["training_use"] == "no"
 
 
 async def test_a_name_that_stands_for_rules_is_listed() -> None:
@@ -168,6 +180,33 @@ async def test_a_wrong_method_is_told_all_right_ones(path: str) -> None:
     assert served >= {method for method, known in (*GATEWAY, *OPEN_INFERENCE) if known == path}
     for refused in answers.keys() - served:
         assert set(answers[refused].headers["allow"].split(", ")) == served
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "charged"),
+    [
+        ("/v1/responses", {"background": True}, None),
+        ("/v1/responses", {}, Api.RESPONSES),
+        ("/v1/webhooks", None, None),
+        ("/v1/models", None, Api.CHAT),
+    ],
+)
+async def test_work_for_later_spends_no_budget_of_chat(path: str, body: dict[str, object] | None, charged: Api) -> None:
+    """A full disk refuses jobs; its goods are not counted among chat's, so its faults are not either."""
+
+    async def full(call: Call, reply: Reply) -> None:
+        raise StorageFull(retry_after_s=5.0)
+
+    def away() -> RoutingTable:
+        raise StorageFull
+
+    toy = Toy(full)
+    app = edge(toy, Limits(), Facts(table=away, missing=lambda: ""), deferred=DEFERRED)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://g") as http:
+        headers = {"authorization": f"Bearer {SECRET}"}
+        asked = None if body is None else {"model": "toy", "input": "hi", **body}
+        await http.request("POST" if asked else "GET", path, json=asked, headers=headers)
+    assert toy.seen.charged == [charged]
 
 
 async def test_health_is_apart_from_readiness() -> None:

@@ -118,7 +118,7 @@ async def test_lists_have_pages() -> None:
 
 
 def test_every_field_is_one_of_the_sdks() -> None:
-    """OpenAI's SDK reads each of its fields; ours are two more."""
+    """OpenAI's SDK reads each of its fields; ours are three more."""
     fault = LineFault(code="invalid_url", message="url must be the batch's endpoint", param="url", line=3)
     one = replace(
         BATCH,
@@ -131,7 +131,7 @@ def test_every_field_is_one_of_the_sdks() -> None:
         output_file=FileId("file-1"),
     )
     known = SdkBatch.model_validate(told(one))
-    assert told(one).keys() - SdkBatch.model_fields.keys() == {"versions", "paused_at"}
+    assert told(one).keys() - SdkBatch.model_fields.keys() == {"versions", "paused_at", "reason"}
     assert SdkBatch.model_fields.keys() <= told(one).keys()
     assert (known.model, known.in_progress_at, known.completed_at, known.error_file_id) == ("toy", 101, 103, None)
     assert (known.usage and known.usage.total_tokens) == 12

@@ -23,15 +23,21 @@ async def ask(site: Site) -> int:
 async def test_a_store_that_is_away_costs_the_memory_and_not_the_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The response is not found later."""
+    """The response is not found later, and the next answers say that they are not kept."""
     site = Site(tmp_path)
 
     async def away(_tenant: TenantId, _name: ObjectId, _data: bytes) -> None:
         raise StoreUnavailable
 
     monkeypatch.setattr(site.payloads, "put", away)
-    assert await ask(site) == 404
-    assert site.counted == [KeepOutcome.FAILED]
+    async with site.gateway() as http:
+        told = []
+        for _ in range(2):
+            told.append((await http.post("/v1/responses", json={"model": "m", "input": "hi"})).json())
+            await site.settled()
+        assert (await http.get(f"/v1/responses/{told[0]['id']}")).status_code == 404
+    assert site.counted == [KeepOutcome.FAILED] * 2
+    assert [one["store"] for one in told] == [True, False]
 
 
 async def test_a_slow_store_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

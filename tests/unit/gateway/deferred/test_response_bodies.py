@@ -60,7 +60,7 @@ def test_a_completed_response_is_the_engines_with_our_fields() -> None:
     assert (body["id"], body["background"], body["completed_at"]) == ("resp_1", True, 20)
     assert body["penstock"] == {"version": "m@1"}
     cut = response_bodies.completed({**final, "status": "incomplete"}, OWN, 20.0)
-    assert "completed_at" not in response_bodies.decoded(cut)
+    assert response_bodies.decoded(cut)["completed_at"] is None
 
 
 @pytest.mark.parametrize("status", [one for one in ResponseStatus if one.is_over])

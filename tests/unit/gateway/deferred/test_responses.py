@@ -1,12 +1,16 @@
 """Stored responses over HTTP, at two gateways with one store."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import msgspec
 import pytest
 
+from penstock.domain.ids import TenantId
 from penstock.domain.jobs.job import JobState
+from penstock.domain.tenancy.tenant import FETCHED_S, Plan
+from penstock.gateway.deferred import response_bodies
 from penstock.gateway.deferred.kept_responses import KeepOutcome
 from tests.support.gateways.stored import OTHER_SECRET, Item, Site, events
 
@@ -39,6 +43,33 @@ async def test_a_response_is_the_same_at_each_gateway(site: Site) -> None:
         found = await other.get(f"/v1/responses/{made.json()['id']}")
     assert site.counted == [KeepOutcome.KEPT]
     assert (found.status_code, found.content) == (OK, made.content)
+
+
+@pytest.mark.parametrize("asked", [{}, {"metadata": {"a": "b"}, "max_output_tokens": 9, "user": "u"}])
+async def test_a_response_has_the_same_fields_by_every_way(site: Site, asked: Item) -> None:
+    """At once, streamed, stored or not, in the background as it waits, ended or cancelled."""
+    async with site.gateway() as http:
+        kept = (await create(http, **asked)).json()
+        streamed = [
+            event["response"] for event in read(await create(http, **asked, stream=True)) if "response" in event
+        ]
+        found = {"sync": kept, "unstored": (await create(http, **asked, store=False)).json()}
+        found |= {f"streamed {number}": one for number, one in enumerate(streamed)}
+        await site.settled()
+        found["stored"] = (await http.get(f"/v1/responses/{kept['id']}")).json()
+        found["waits"] = made = (await create(http, **asked, background=True)).json()
+        job, reply = await site.begin(made["id"])
+        reply.write(events(job.request, "Hello"))
+        await site.end(job, await reply.close())
+        found["ended"] = (await http.get(f"/v1/responses/{made['id']}")).json()
+        left = (await create(http, **asked, background=True)).json()["id"]
+        found["cancelled"] = (await http.post(f"/v1/responses/{left}/cancel")).json()
+    alike = ("error", *response_bodies.ALIKE)
+    for way, one in found.items():
+        assert {name: one[name] for name in alike} == {name: kept[name] for name in alike}, way
+        assert (one["store"], "completed_at" in one) == (way != "unstored", True), way
+        assert (one["completed_at"] is None) == (one["status"] != "completed"), way
+    assert {one["status"] for one in found.values()} == {"queued", "in_progress", "completed", "cancelled"}
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
@@ -267,3 +298,36 @@ async def test_a_count_has_the_stored_turns(site: Site) -> None:
     given = site.toy.seen.calls[-1].request.body["input"]
     assert isinstance(given, list)
     assert len(given) == 3
+
+
+@pytest.fixture
+def forgetful(site: Site) -> Site:
+    """Return a site of which the tenant has no retention."""
+    tenants = tuple(replace(one, plan=Plan(zero_retention=True)) for one in site.ring.tenants)
+    site.ring = replace(site.ring, tenants=tenants)
+    return site
+
+
+async def test_without_retention_no_answer_is_stored(forgetful: Site) -> None:
+    """As if each request had said so."""
+    async with forgetful.gateway() as http:
+        made = await create(http, store=True)
+        await forgetful.settled()
+        assert (made.status_code, (await http.get(f"/v1/responses/{made.json()['id']}")).status_code) == (OK, GONE)
+
+
+async def test_without_retention_a_background_response_goes_after_its_fetch(forgetful: Site) -> None:
+    """A look while it waits changes nothing; the look at its end gives it another minute."""
+    async with forgetful.gateway() as http:
+        response = (await create(http, background=True)).json()["id"]
+        await http.get(f"/v1/responses/{response}")
+        kept = await forgetful.rows.find(TenantId("acme"), response)
+        assert kept is not None
+        assert kept.expires_at > forgetful.clock.now() + 3600
+        job, reply = await forgetful.begin(response)
+        reply.write(events(job.request, "Hello"))
+        await forgetful.end(job, await reply.close())
+        assert (await http.get(f"/v1/responses/{response}")).json()["status"] == "completed"
+        kept = await forgetful.rows.find(TenantId("acme"), response)
+    assert kept is not None
+    assert kept.expires_at <= forgetful.clock.now() + FETCHED_S

@@ -2,14 +2,20 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 
 from penstock.domain.errors import OverLimit, Overloaded
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.ids import JobId
+from penstock.domain.jobs.job import JobState, Reason
+from penstock.gateway.deferred.jobs import told
 from penstock.gateway.deferred.submits import Submits
 from penstock.intake.turns import StartTurns
 from tests.support.clock import ManualClock
+from tests.support.jobs.stores import new
+from tests.twins.job_rows import stored
 
 A, B, C = TenantId("a"), TenantId("b"), TenantId("c")
 
@@ -50,3 +56,10 @@ async def test_the_wait_follows_what_submits_take() -> None:
             async with submits.one(A):
                 pass
     assert refused.value.retry_after_s == pytest.approx(3.0, abs=0.1)
+
+
+@pytest.mark.parametrize(("code", "says"), [("loses_workers", "three minutes"), ("engine_error", "once the cause")])
+def test_a_dead_letter_names_its_remedy(code: str, says: str) -> None:
+    """A request that loses workers is refused for a while: a replay at once would end at once."""
+    dead = replace(stored(new("job_1"), JobId(1)), state=JobState.FAILED, reason=Reason.DEAD_LETTER, error=code)
+    assert says in str(told(dead)["error"])

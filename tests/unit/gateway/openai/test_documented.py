@@ -19,7 +19,7 @@ REFUSED: list[tuple[Api, dict[str, Any], str, str]] = [
     (Api.CHAT, {"verbosity": "low"}, "verbosity", "say in the prompt"),
     (Api.CHAT, {"web_search_options": {}}, "web_search_options", "offer a tool"),
     (Api.CHAT, {"store": True}, "store", "send false"),
-    (Api.CHAT, {"moderation": {"model": "x"}}, "moderation", "until"),
+    (Api.CHAT, {"moderation": {"model": "x"}}, "moderation", "packs"),
     (Api.CHAT, {"guided_json": {"type": "object"}}, "guided_json", "structured_outputs"),
     (Api.CHAT, {"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].type", "functions"),
     (Api.CHAT, {"temprature": 1}, "temprature", "no field of this API"),

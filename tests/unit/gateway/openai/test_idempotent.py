@@ -19,7 +19,7 @@ from penstock.domain.errors import (
 )
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.outcome import Outcome
-from penstock.domain.serving.idempotency import AnswerQuota, AnswerStore, Claim, Piece, RecordKey
+from penstock.domain.serving.idempotency import KEEP_S, AnswerQuota, AnswerStore, Claim, Piece, RecordKey
 from penstock.domain.serving.report import Used
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.calls.call import Call, Progress
@@ -253,7 +253,7 @@ class Away(MemoryAnswers):
             raise StoreUnavailable
         return await super().claim(key, fingerprint)
 
-    async def append(self, key: RecordKey, piece: Piece) -> None:
+    async def append(self, key: RecordKey, piece: Piece, keep_s: float = KEEP_S) -> None:
         raise StoreUnavailable
 
 

@@ -52,6 +52,7 @@ def test_a_finished_stream_is_counted_once_in_every_metric(log: io.StringIO, clo
     assert 'penstock_tier_streams_total{outcome="ok",tier="chat"} 1.0' in told
     assert 'penstock_output_tokens_total{model="toy",tenant="acme"} 3.0' in told
     assert 'penstock_ttft_seconds_sum{model="toy",tier="chat"} 0.2' in told
+    assert 'penstock_visible_ttft_seconds_sum{model="toy",tier="chat"} 0.2' in told
     assert 'penstock_itl_seconds_count{model="toy",tier="chat"} 3.0' in told
     assert 'penstock_stage_seconds_sum{model="toy",stage="queue"} 0.5' in told
     assert 'penstock_billed_dollars_total{model="toy",tenant="acme"} 1e-06' in told
@@ -79,7 +80,7 @@ def test_a_job_that_goes_back_is_no_request_yet(log: io.StringIO, clock: ManualC
     ledger = RequestLedger(metrics, clock.monotonic)
     before = metrics.exposition().decode().splitlines()
     call = calls.call(stream=True)
-    call = replace(call, principal=replace(call.principal, answers_only=True))
+    call = replace(call, principal=replace(call.principal, is_job=True))
     ledger.record(call, replace(OK, outcome=outcome))
     changed = [line for line in metrics.exposition().decode().splitlines() if line not in before]
     assert bool(changed) is (outcome is Outcome.ENGINE_ERROR)

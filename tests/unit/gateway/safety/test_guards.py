@@ -35,7 +35,8 @@ class Answered:
     def __init__(self, api: Api, compiled: Compiled = COMPILED, *, is_stream: bool = True, n: int = 1) -> None:
         request = stream_request(api=api)
         request = replace(request, stream=is_stream, include_usage=True, body={**request.body, "n": n})
-        came = Call(request=request, principal=principal(), timings=Timings(lambda: 0.0, 0.0))
+        self.timings = Timings(lambda: 0.0, 0.0)
+        came = Call(request=request, principal=principal(), timings=self.timings)
         lease = Lease(opened_at=0.0, deadline_at=5.0, delivered=3)
         lease.end_early = self._ended
         call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, DUE, lease)
@@ -181,6 +182,8 @@ async def test_the_packs_side_wins_at_a_bound(side: AtBound, shown: str) -> None
         answered.guard.write(event({"content": part}))
     assert answered.said() == shown
     assert (answered.error is None) == (side is AtBound.RELEASE)
+    (told,) = answered.matches
+    assert (told.applied.pack, told.applied.rule.name, told.action is Action.BLOCK) == ("own@1", "hold", not shown)
 
 
 def responses(parts: Sequence[str]) -> list[bytes]:

@@ -61,6 +61,9 @@ async def test_without_rules_the_reply_stays_the_callers() -> None:
         {"messages": [], "response_format": {"json_schema": {"description": "blue moon"}}},
         {"messages": [{"tool_calls": [{"function": {"arguments": '{"a": "\\nblue\\u0020moon"}'}}]}]},
         {"messages": [], "yet_unknown": ["blue moon"]},
+        {"messages": [{"content": [{"type": "text", "text": "blue"}, {"type": "text", "text": "moon"}]}]},
+        {"messages": [], "tools": [{"function": {"parameters": {"properties": {"blue moon": {"type": "string"}}}}}]},
+        {"messages": [{"content": [{"type": "tool_use", "input": {"a": {"blue moon": 1}}}]}]},
     ],
 )
 async def test_a_prompt_that_blocks_is_refused(body: Mapping[str, object]) -> None:

@@ -214,6 +214,17 @@ async def test_what_follows_the_reasoning_does_not_wait_for_its_last_word() -> N
     assert b'"arguments"' in answered.reply.body
 
 
+async def test_the_first_visible_token_is_when_text_leaves() -> None:
+    """Neither a role nor a held text is one."""
+    answered = Answered(Api.CHAT)
+    answered.guard.start(200, [])
+    for one in (event({"role": "assistant"}), event({"content": "AKIA"})):
+        answered.guard.write(one)
+    assert answered.timings.visible_at is None
+    answered.guard.write(event({"content": " so"}))
+    assert answered.timings.visible_at == 0.0
+
+
 async def test_a_texts_end_waits_for_what_its_choice_still_holds() -> None:
     """The event that ends a choice never passes held text of another field."""
     last = event({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}, 0, "tool_calls")

@@ -6,7 +6,7 @@ select at, who, what, target, detail, tenant from audit_event
 where ($2::text is null or tenant = $2)
   and at >= $3 and ($4 = 0::double precision or at < $4)
   and ($5 = '' or who = $5)
-  and ($6 = '' or what = $6 or starts_with(what, $6 || '.'))
+  and ($6 = '' and what <> 'safety.interventions' or what = $6 or starts_with(what, $6 || '.'))
 order by id desc limit $1
 
 -- name: note_threshold

@@ -64,6 +64,15 @@ order by e.id limit $1
 select p.event from audit_pending p where not exists (select from audit_event e where e.id = p.event)
 order by p.event limit $1
 
+-- name: interventions
+select act, number, position, at, request, tenant, version, pack, digest, rule, stage, action, wanted
+from intervention where act = any($1::bigint[]) order by act, request collate "C", number
+
+-- name: uncovered
+select distinct act from intervention
+where not exists (select from audit_event e where e.id = act and e.what = 'safety.interventions')
+order by act limit $1
+
 -- name: waiting
 select count(*)::bigint as events,
        coalesce(extract(epoch from clock_timestamp()) - min(noted_at), 0)::double precision as seconds

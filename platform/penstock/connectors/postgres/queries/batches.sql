@@ -34,11 +34,17 @@ limit $3
 
 -- name: counts
 select batch, count(*) filter (where state = 'succeeded') as completed,
-       count(*) filter (where state = 'failed' and reason <> 'deadline'
-                        or state = 'cancelled' and reason = 'key_revoked') as failed,
+       count(*) filter (where state = 'failed' and reason <> 'deadline') as failed,
        coalesce(sum(prompt_tokens) filter (where state = 'succeeded'), 0)::bigint as prompt_tokens,
        coalesce(sum(output_tokens) filter (where state = 'succeeded'), 0)::bigint as output_tokens
 from job where batch = any($1::text[]) group by batch
+
+-- name: waiting
+select one.id, case
+    when exists (select from job_pause where scope = 'all' or scope = 'batch:' || one.id) then 'paused'
+    when exists (select from job_lane where batch = one.id and parked_until > $2) then 'budget'
+    else '' end as reason
+from unnest($1::text[]) as one (id)
 
 -- name: lock
 select * from batch where id = $1 and tenant = $2 for update

@@ -54,6 +54,9 @@ update file set deleted_at = $3
 where tenant = $1 and id = $2 and state = 'ready' and deleted_at = 0 and (expires_at = 0 or expires_at > $3)
 returning id
 
+-- name: expire
+update file set expires_at = $3 where tenant = $1 and id = $2 and deleted_at = 0 and (expires_at = 0 or expires_at > $3)
+
 -- name: lock
 -- A batch that is being made of the file holds its row, too: its user is seen by the next statement.
 select id from file where tenant = $1 and id = $2 for update

@@ -78,6 +78,10 @@ with told as materialized (
 )
 select id from ended
 
+-- name: paid
+select told.id, job_paid(job.name, told.epoch) as paid
+from unnest($1::bigint[], $2::int[]) as told (id, epoch) join job on job.id = told.id
+
 -- name: put_back
 with told as materialized (
     select * from unnest($1::bigint[], $2::int[], $3::double precision[], $4::double precision[], $5::text[],
@@ -148,23 +152,26 @@ returning job.id
 
 -- name: replay
 update job
-set state = 'queued', reason = '', attempt = 0, epoch = epoch + 1, runner = null, waits = false, not_before = $2,
+set state = 'queued', reason = case when not_before > $2 then 'not_before' else '' end, attempt = 0, epoch = epoch + 1,
+    runner = null, waits = not_before > $2, not_before = case when not_before > $2 then not_before else 0 end,
     deadline_at = $2 + (deadline_at - created_at), created_at = $2, started_at = 0, ended_at = 0, cancel_asked_at = 0,
     expires_at = 0, status = 0, error = '', request = '', output_object = '', output_at = 0, output_bytes = 0,
-    prompt_tokens = 0, output_tokens = 0
-where id = any($1::bigint[]) and batch = '' and state in ('failed', 'cancelled') and expires_at > $2
+    prompt_tokens = 0, output_tokens = 0, key = case $3 when '' then key else $3 end
+where id = any($1::bigint[]) and kind = 'job' and state in ('failed', 'cancelled') and expires_at > $2
 returning id
 
 -- name: to_replay
 select * from job
 where ($1::text is null or tenant = $1) and batch = '' and kind = $2 and state = $3 and ($4 = '' or reason = $4)
   and ($5 = '' or model = $5) and ($6 = '' or error = $6) and expires_at > $7
+  and ($8::text[] = '{}' or model = any($8) or version = any($8))
 order by id
-limit $8
+limit $9
 for update
 
 -- name: delete
-update job set expires_at = $3
+-- Its idempotency key is free with it: a repeated submit is a new job.
+update job set expires_at = $3, idempotency = ''
 where tenant = $1 and name = $2 and state not in ('queued', 'running') and batch = '' and expires_at > $3
 returning *
 
@@ -204,6 +211,10 @@ select *, reason as seen_reason from job where batch = $1 and line > $2 order by
 
 -- name: forget_batch
 delete from job where batch = $1 and state not in ('queued', 'running') returning id
+
+-- name: unended
+select (select coalesce(sum(jobs), 0)::bigint from job_enqueued) as requests,
+       (select count(*) from batch where ended_at = 0) as batches
 
 -- name: shape
 select (select coalesce(sum(jobs), 0)::bigint from job_enqueued) as jobs,

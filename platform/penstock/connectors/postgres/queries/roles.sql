@@ -54,13 +54,21 @@ grant select, insert, update on batch to penstock_gateway, penstock_runner;
 grant insert, update, delete on runner to penstock_runner;
 grant delete on job to penstock_runner;
 grant insert on job_attempt to penstock_runner;
+grant select, insert, update on job_told to penstock_runner;
 grant execute on function job_claim(bigint, text[], int[], jsonb, double precision) to penstock_runner;
 grant execute on function job_mend(double precision) to penstock_runner;
 grant execute on function job_end_queued(double precision, int) to penstock_runner;
 grant execute on function job_end_overdue(double precision) to penstock_runner;
 grant execute on function job_recover() to penstock_runner;
+grant execute on function job_paid(text, int) to penstock_runner;
 grant execute on function job_take_over(bigint, double precision) to penstock_runner;
 grant execute on function oldest_transaction_s() to penstock_runner;
+
+-- Runners sweep what controllers were asked to delete, and gateways drop answers.
+grant select, update on privacy_deletion to penstock_runner;
+grant select, update (answers, answers_at) on privacy_deletion to penstock_gateway;
+grant delete on batch to penstock_runner;
+grant insert, update on privacy_deletion to penstock_controller;
 
 -- Tenants' keys are made with the first thing that is sealed; controllers rotate, wrap anew and shred them.
 grant select, insert on tenant_key to penstock_gateway, penstock_runner;
@@ -72,11 +80,12 @@ grant delete on file to penstock_runner;
 
 -- Responses are kept, read and deleted by both; their events are added by runners.
 grant select, insert, delete on stored_response, response_events to penstock_gateway, penstock_runner;
+grant update (expires_at) on stored_response to penstock_gateway;
 
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;
 grant insert on safety_pack, safety_choice, safety_floor to penstock_controller;
-grant delete on intervention to penstock_controller;
+grant execute on function forget_interventions(double precision) to penstock_controller;
 grant insert on model_version, alias_route, auto_alias, version_tenants, audit_event to penstock_controller;
 grant insert, update on api_key, tenant, org, deployment, version_curve, platform to penstock_controller;
 grant insert, update, delete on worker_lease to penstock_controller;
@@ -93,6 +102,6 @@ grant execute on function audit_move(bigint) to penstock_controller;
 
 -- Auditors read who did what and what it cost, and no hash of a key.
 grant select on ledger, ledger_sum, outcome_sum, forgiven_sum, rollout, rollout_change, audit_event, tenant, org, model_version, alias_route, auto_alias, deployment,
-    routing_table, safety_pack, safety_choice, safety_floor, intervention, audit_link, audit_segment,
+    routing_table, safety_pack, safety_choice, safety_floor, intervention, audit_link, audit_segment, privacy_deletion,
     audit_pending to penstock_auditors;
 grant select (id, tenant, role, models, created_at, expires_at, revoked_at, plan, successor) on api_key to penstock_auditors

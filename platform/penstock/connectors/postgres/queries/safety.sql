@@ -16,11 +16,16 @@ insert into safety_floor (packs, who, put_at) values ($1::text[], $2, $3)
 select digest from safety_pack where id = $1 and version = $2
 
 -- name: before
--- The version that was served before the present one.
-select digest from safety_choice
-where id = $1 and digest <> (select digest from safety_choice where id = $1 order by number desc limit 1)
-order by number desc
+select digest from safety_pack
+where id = $1 and version < (
+    select version from safety_pack
+    where digest = (select digest from safety_choice where id = $1 order by number desc limit 1)
+)
+order by version desc
 limit 1
+
+-- name: newest
+select max(version) as version from safety_pack where id = $1
 
 -- name: packs
 select pack.digest, pack.id, pack.version, pack.pack, pack.created_at, pack.digest = current.digest as is_current
@@ -34,8 +39,9 @@ order by pack.id, pack.version desc
 select packs from safety_floor order by number desc limit 1
 
 -- name: append
-insert into intervention (request, number, tenant, version, pack, digest, rule, stage, action, wanted, position, at)
-select * from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+-- One act of the audit log covers the rows of a call.
+insert into intervention (request, number, tenant, version, pack, digest, rule, stage, action, wanted, position, at, act)
+select *, (select next_act()) from unnest($1::text[], $2::int[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                      $9::text[], $10::text[], $11::bigint[], $12::double precision[])
 on conflict (request, number) do nothing
 
@@ -62,4 +68,4 @@ where closed_at >= $1 and ($2::double precision = 0 or closed_at < $2) and ($3 =
 group by tenant
 
 -- name: forget
-delete from intervention where at < $1
+select forget_interventions($1)

@@ -9,10 +9,14 @@ select * from stored_response where tenant = $1 and id = $2 and expires_at > $3
 
 -- name: delete
 -- Rows of one statement see the same moment: the pieces are named although they go with their response.
-with gone as (delete from stored_response where tenant = $1 and id = $2 returning id, object)
+with gone as (delete from stored_response where tenant = $1 and id = $2 returning id, object),
+    freed as (update job set idempotency = '' from gone where job.name = gone.id and idempotency <> '')
 select object from gone
 union all
 select piece.object from response_events piece join gone on piece.response = gone.id
+
+-- name: expire
+update stored_response set expires_at = $3 where tenant = $1 and id = $2 and expires_at > $3
 
 -- name: expired
 -- Of a response that was deleted its job may be left.
@@ -51,7 +55,15 @@ select "last", items, open from response_events where response = $1 order by "fi
 
 -- name: append
 -- The share lock makes a runner that lost its job wait for the row of the one that has it, and then find no such row.
-with held as (select 1 from job where name = $1 and epoch = $2 and state = 'running' for share)
+with held as (
+    select id from job where name = $1 and epoch = $2 and state = 'running' for share
+), told as (
+    insert into job_told (job, epoch, prompt_tokens, output_tokens, cost, service_tier, price_factor)
+    select id, $2, $8, $9, $10, $11, $12 from held
+    on conflict (job) do update
+        set epoch = excluded.epoch, prompt_tokens = excluded.prompt_tokens, output_tokens = excluded.output_tokens,
+            cost = excluded.cost, service_tier = excluded.service_tier, price_factor = excluded.price_factor
+)
 insert into response_events (response, epoch, "first", "last", object, items, open)
 select $1, $2, $3, $4, $5, $6, $7::jsonb from held
 returning "first"

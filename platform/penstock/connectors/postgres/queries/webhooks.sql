@@ -38,6 +38,14 @@ select id from gone
 -- name: test
 select tell(tenant, 'webhook.test', id, id) from webhook_endpoint where tenant = $1 and id = $2 and is_on
 
+-- name: tests
+select count(*) as tests, $2 - (extract(epoch from clock_timestamp())::double precision - min(created_at)) as wait_s
+from webhook_event
+where created_at > extract(epoch from clock_timestamp()) - $2 and tenant = $1 and type = 'webhook.test'
+
+-- name: delivery
+select id from webhook_delivery where endpoint = $1 and event = $2
+
 -- name: deliveries
 select d.*, e.type, e.object, e.created_at as told_at
 from webhook_delivery d join webhook_event e on e.id = d.event

@@ -41,8 +41,6 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """Ready for a batch of equal shapes."""
-
     features: Features
     tokens: int
     """The item's tokens for limits and price."""

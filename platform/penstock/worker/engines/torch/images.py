@@ -3,8 +3,6 @@
 An image that can't be decoded faithfully is refused with the reason: a network classifies wrong colours with high
 confidence. Pillow reads the header first, so a decompression bomb is refused before a pixel exists; a large JPEG is
 decoded at a fraction of its size.
-
-The image is turned by its EXIF orientation, the only tag that is read.
 """
 
 import io

@@ -31,8 +31,6 @@ def _to_nobody(_waited_s: float, _held_s: float) -> None: ...
 
 
 class Preparing:
-    """One tenant holds at most ``most`` threads at a time."""
-
     def __init__(self, pool: Executor, most: int, clock: Clock, note: Note = _to_nobody) -> None:
         self.pool = pool
         self._clock, self._turns, self._note = clock, ThreadTurns(most), note

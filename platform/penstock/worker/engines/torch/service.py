@@ -155,8 +155,6 @@ class Compute:
 
 
 class Service:
-    """One engine; all methods run on one event loop."""
-
     def __init__(
         self, version: VersionId, handler: Handler, batcher: Batcher, preparing: Preparing, numbers: Numbers
     ) -> None:

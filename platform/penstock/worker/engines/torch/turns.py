@@ -2,8 +2,7 @@
 Pure.
 
 Work on a thread can't be stopped, and an image may take a second. So the pool has one thread more than any one tenant
-may hold: a tenant without a thread finds one free. Between equal tenants start-time fair queueing over the threads'
-seconds decides.
+may hold: a tenant without a thread finds one free.
 
 Trade-off: threads are shared among tenants only, not by priority class.
 """
@@ -32,8 +31,6 @@ class _Tenant:
 
 
 class ThreadTurns:
-    """One tenant may hold ``most`` threads, all together one more."""
-
     def __init__(self, most: int) -> None:
         self._most, self._running = most, 0
         self._tenants: dict[TenantId, _Tenant] = {}

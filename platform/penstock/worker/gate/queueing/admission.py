@@ -1,7 +1,7 @@
 """The queue before one engine: each request enters, waits or is refused.
 
 The fair queue gives the next request, the rules decide whether it may enter, the forecast whether a new one should
-wait; so the engine's own queue stays short. Calls never block; results come by callbacks.
+wait; so the engine's own queue stays short.
 """
 
 import math

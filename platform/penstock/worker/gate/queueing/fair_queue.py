@@ -29,8 +29,6 @@ def oldest(flow: Flow) -> Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Per tenant and standing, and in all, in requests and tokens of service."""
-
     tenant_requests: int = 256
     tenant_cost: float = 400_000.0
     total_requests: int = 2048

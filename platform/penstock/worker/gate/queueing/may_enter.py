@@ -1,8 +1,8 @@
 """Rules by which a request may enter the engine now: reservations, each standing's part, the part for returning
 tenants.
 
-Shares of service are decided by the queue. All slots are used while a fitting request waits, except an eighth for
-tenants below their share, and slots left free by anticipation.
+All slots are used while a fitting request waits, except an eighth for tenants below their share, and slots left free by
+anticipation.
 
 Trade-off: free slots cost throughput for isolation; a tenant that returns with more requests than reserved slots waits
 for the next free ones.

@@ -3,8 +3,7 @@
 Each tenant has a line of expected retries apart from its queue. A retry on time may wait like any request; a new
 request counts the whole line as before it.
 
-Trade-off: a retry is recognised by tenant and prompt length alone. The part of callers that return is learned; places
-expire soon after their time.
+Trade-off: a retry is recognised by tenant and prompt length alone.
 """
 
 from bisect import insort

@@ -2,7 +2,7 @@
 
 Written from the papers: inverted bottlenecks (MobileNetV2, arXiv 1801.04381) in EfficientNet's layout (arXiv
 1905.11946); Lite uses ReLU6, no squeeze-and-excitation, and does not scale stem and head. Padding is TensorFlow's
-``SAME``, asymmetric for stride 2. Names are those of the published weights.
+``SAME``, asymmetric for stride 2.
 """
 
 from typing import cast

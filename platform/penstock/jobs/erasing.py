@@ -1,0 +1,143 @@
+"""Deletions that operators asked for: what is open is stopped, bytes go, then rows, and the receipt may be signed.
+
+A user's requests are found by reading them: no index of users is kept. A file with a line of the user goes as a whole,
+and with it the batches that read it. Each step may be repeated, cut off anywhere, and run by several runners at once.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from penstock.domain.errors import PenstockError
+from penstock.domain.ids import TenantId
+from penstock.domain.jobs.deletion import Deletion, Owned
+from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable
+from penstock.domain.jobs.ids import ObjectId
+from penstock.domain.jobs.payload import Extent, PayloadStore
+from penstock.jobs.lines import LineReader
+
+EVERY_S = 2.0
+AT_ONCE = 16
+"""Deletions of one round."""
+GROUP = 200
+"""Rows of one round: their objects are some seconds of S3."""
+KINDS = ("files", "lines", "jobs", "responses")
+"""In this order: batches lead to their files."""
+MOST_LINE_BYTES = 16 << 20
+T = TypeVar("T")
+
+
+class ErasingRows(Protocol):
+    async def open(self, now: float, limit: int) -> Sequence[Deletion]: ...
+
+    async def inputs(self, of: Deletion, after: str, limit: int) -> Sequence[tuple[str, Extent]]: ...
+
+    async def batch_files(self, of: Deletion, after: str, limit: int) -> Sequence[tuple[str, ObjectId]]: ...
+
+    async def found(self, of: Deletion, names: Sequence[str]) -> None: ...
+
+    async def stop(self, of: Deletion, now: float, limit: int) -> None: ...
+
+    async def owned(self, kind: str, of: Deletion, limit: int) -> Sequence[Owned]: ...
+
+    async def forget(self, kind: str, of: Deletion, gone: Sequence[Owned]) -> bool: ...
+
+    async def swept(self, of: Deletion, now: float) -> bool: ...
+
+
+Marks = Callable[[TenantId, str], Collection[str]]
+"""Returns the digests of a user's name, under each key that the platform has."""
+
+
+class Erasing:
+    name = "erasing"
+    every_s = EVERY_S
+
+    def __init__(self, rows: ErasingRows, payloads: PayloadStore, marks: Marks) -> None:
+        self._rows, self._payloads, self._marks = rows, payloads, marks
+
+    async def step(self, now: float) -> None:
+        """Raises the last error of a store, after every deletion was tried."""
+        failed: PenstockError | None = None
+        for one in await self._rows.open(now, AT_ONCE):
+            try:
+                if one.is_unsearched:
+                    await self._search(one)  # and the next step erases what was found
+                else:
+                    await self._erase(one, now)
+            except PenstockError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+
+    async def _erase(self, one: Deletion, now: float) -> None:
+        await self._rows.stop(one, now, GROUP)
+        for kind in KINDS:
+            while found := await self._rows.owned(kind, one, GROUP):
+                for name in (name for owned in found for name in owned.objects):
+                    await self._payloads.delete(name)
+                if not await self._rows.forget(kind, one, found):
+                    break
+        await self._rows.swept(one, now)
+
+    async def _search(self, one: Deletion) -> None:
+        names, after = set[str](), ""
+        while inputs := await self._rows.inputs(one, after, GROUP):
+            names |= {owner for owner, place in inputs if await self._names_user(one, place)}
+            after = inputs[-1][0]
+        after = ""
+        while files := await self._rows.batch_files(one, after, GROUP):
+            names |= {file for file, name in files if await self._has_line(one, name)}
+            after = files[-1][0]
+        await self._rows.found(one, sorted(names))
+
+    async def _names_user(self, one: Deletion, place: Extent) -> bool:
+        try:
+            body = await self._payloads.get(one.scope.tenant, place.object, place.at, place.size)
+        except (PayloadGone, PayloadUnreadable):
+            return False
+        return self._is_of(one, _users(_read(body, _Request)))
+
+    async def _has_line(self, one: Deletion, name: ObjectId) -> bool:
+        reader = LineReader(MOST_LINE_BYTES)
+        try:
+            async for piece in self._payloads.read(one.scope.tenant, name):
+                if any(self._is_of(one, _of_line(line.raw)) for line in reader.feed(piece)):
+                    return True
+        except (PayloadGone, PayloadUnreadable):
+            return False
+        return any(self._is_of(one, _of_line(line.raw)) for line in reader.end())
+
+    def _is_of(self, one: Deletion, users: Iterator[str]) -> bool:
+        return any(one.scope.user_mark in self._marks(one.scope.tenant, user) for user in users)
+
+
+class _Request(msgspec.Struct):
+    """The fields of all APIs that name a user."""
+
+    user: object = None
+    safety_identifier: object = None
+    metadata: object = None
+
+
+class _BatchLine(msgspec.Struct):
+    body: _Request = msgspec.field(default_factory=_Request)
+
+
+def _read(body: bytes, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _of_line(raw: bytes) -> Iterator[str]:
+    line = _read(raw, _BatchLine) if raw else None
+    return _users(line.body if line else None)
+
+
+def _users(told: _Request | None) -> Iterator[str]:
+    if told is not None:
+        of_anthropic = told.metadata.get("user_id") if isinstance(told.metadata, dict) else None
+        yield from {one for one in (told.user, told.safety_identifier, of_anthropic) if isinstance(one, str) and one}
