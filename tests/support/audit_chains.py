@@ -65,6 +65,10 @@ class Chained:
         if ship:
             await sequencer.ship()
 
+    @property
+    def is_signed(self) -> bool:
+        return (self.folder / "signing" / PUBLIC).exists()
+
     async def verified(self, *, from_bucket: bool = True, since: float = 0.0) -> Verified:
         keys = KnownKeys([(self.folder / "signing" / PUBLIC).read_bytes()])
         store = self.segments if from_bucket else None
