@@ -81,7 +81,7 @@ def _ready(workers: list[dict[str, Any]], version: str, name: str) -> dict[str, 
 
 
 def _may_go(scaled: list[dict[str, Any]], version: str, until: float) -> bool:
-    """A measured worker is idle to the autoscaler: nobody's requests run on it."""
+    """A measured worker is idle to the autoscaler: no tenant's requests run on it."""
     for one in (one for one in scaled if one["record"]["version"] == version):
         override = one["record"]["override"]
         return one["target"]["workers"] > one["target"]["least"] and (override is None or override["until"] < until)

@@ -106,7 +106,7 @@ class Reports:
         return True
 
     def _has_place(self, now: float) -> bool:
-        """Beyond the bound the name that is silent for longest gives way: names of nobody shut out no gateway."""
+        """Beyond the bound the name that is silent for longest gives way: false names shut out no gateway."""
         if len(self._known) >= MOST_GATEWAYS:
             name, oldest = min(self._known.items(), key=lambda item: item[1].heard_at)
             if _is_silent(oldest, now):
@@ -203,7 +203,7 @@ def _is_silent(known: _Gateway, now: float) -> bool:
 
 
 def _is_old(known: _Gateway | None, report: GatewayReport, now: float) -> bool:
-    """An older process, or number, speaks for its name again once the newer one is silent: a false one mutes nobody."""
+    """Once the newer one is silent an older process, or number, speaks again: a false one mutes no gateway."""
     if known is None or _order(report) > _order(known.report):
         return False
     return not _is_silent(known, now) or _order(report) == _order(known.report)
