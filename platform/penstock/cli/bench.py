@@ -1,5 +1,6 @@
 """`penstock bench …`: measures a running engine, for plans and predictions that are its own."""
 
+import math
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -8,6 +9,7 @@ import typer
 from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.terminal import AsJson, err
+from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
@@ -47,6 +49,9 @@ def engine(
     note = lambda text: err.print(text, style="dim", highlight=False, markup=False)  # noqa: E731
     size = api.get(f"/models/{version}")["manifest"]["engine"]
     one = _ready(api.get("/workers")["workers"], version, worker)
+    if _may_go(api.get("/scale")["versions"], version, SystemClock().now() + minutes * 60.0):
+        keep = f'penstock scale set {version} 1 --for {math.ceil(minutes) + 10}m --reason "to be measured"'
+        raise CommandError("The autoscaler may end or park this worker meanwhile.", do=f"Keep it first: {keep}")
     measures = measuring(settings, VersionId(version), WorkerId(one["id"]), one["url"], note)
     measured = asyncio.run(
         measures.of_engine(
@@ -73,3 +78,11 @@ def _ready(workers: list[dict[str, Any]], version: str, name: str) -> dict[str, 
             return one
     which = f"worker {name} of {version}" if name else f"worker of {version}"
     raise CommandError(f"No {which} is ready.", do=f"penstock models scale {version} 1, then see penstock status.")
+
+
+def _may_go(scaled: list[dict[str, Any]], version: str, until: float) -> bool:
+    """A measured worker is idle to the autoscaler: no tenant's requests run on it."""
+    for one in (one for one in scaled if one["record"]["version"] == version):
+        override = one["record"]["override"]
+        return one["target"]["workers"] > one["target"]["least"] and (override is None or override["until"] < until)
+    return False

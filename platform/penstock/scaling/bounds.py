@@ -18,6 +18,9 @@ from penstock.domain.serving.spec import SpecReader
 from penstock.scaling.constants import IDLE_S
 from penstock.scaling.gateways import GatewayBounds
 
+CRON_FIELDS = 5
+"""CronSim would take a sixth, seconds first: all hours would be misread as minutes."""
+
 MOST_WORKERS = 1_000
 """As many as a deployment may have (``registry/rules.py``)."""
 _KEYS = ("versions", "least", "most", "idle_s", "parked", "price_per_hour", "clock")
@@ -160,6 +163,8 @@ def _clock(spec: SpecReader, most: int) -> ClockFloor:
 def _line(spec: SpecReader, key: str, zone: str) -> str:
     line = spec.text(key)
     try:
+        if len(line.split()) != CRON_FIELDS:
+            raise CronSimError(line)
         next(CronSim(line, datetime(2026, 1, 1, tzinfo=ZoneInfo(zone))))
     except (CronSimError, StopIteration) as error:
         remedy = "is no cron line of five fields, or it never fires; 0 8 * * 1-5 is 08:00 on weekdays"

@@ -16,6 +16,10 @@ MOST_GATEWAYS = 1_000
 """Gateways whose reports are kept: a name in each report must not fill the memory."""
 MOST_COUNTED = 5_000
 """Versions and standings of one report: five standings of a thousand versions."""
+MOST_TOLD_S = 100_000_000
+"""Requests or tokens that one gateway counts in a second, or holds: a thousand times what one process relays."""
+MOST_TOLD = 2.0**53
+"""Above every counter, age and Unix second of a report: beyond it a float is no exact count."""
 
 # Work
 TARGET_LOAD = 0.8

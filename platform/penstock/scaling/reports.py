@@ -16,7 +16,16 @@ from typing import NamedTuple
 from penstock.domain.fleet.demand import Counted, Demand, GatewayReport, HeldNow, Rate, VersionDemand
 from penstock.domain.ids import VersionId
 from penstock.domain.tenancy.standing import Standing
-from penstock.scaling.constants import GONE_S, JUDGED_S, MOST_COUNTED, MOST_GATEWAYS, RATE_S, SILENT_S
+from penstock.scaling.constants import (
+    GONE_S,
+    JUDGED_S,
+    MOST_COUNTED,
+    MOST_GATEWAYS,
+    MOST_TOLD,
+    MOST_TOLD_S,
+    RATE_S,
+    SILENT_S,
+)
 
 BUYS = frozenset({Standing.FREE, Standing.PAID, Standing.INTERACTIVE})
 """Standings whose requests ask for workers. Batch work, yielding requests and shadow copies use what others leave."""
@@ -55,21 +64,18 @@ class Reports:
     def take(self, report: GatewayReport, now: float) -> bool:
         """At ``now``, in awake seconds; False if the report is unsound or not newer than the last."""
         known = self._known.get(report.gateway)
-        if not _is_sound(report) or (known is None and len(self._known) >= MOST_GATEWAYS) or _is_old(known, report):
+        if not _is_sound(report) or _is_old(known, report, now) or not (known or self._has_place(now)):
             return False
-        counted = {(one.version, one.standing): one for one in report.counted}
-        if known is not None or report.number == 1:
-            before = known.counted if known is not None and known.report.began == report.began else {}
-            heard_at = known.heard_at if known is not None else now
+        told = _Gateway(report, now, {(one.version, one.standing): one for one in report.counted})
+        if report.number == 1 or (known is not None and _order(report) > _order(known.report)):
             is_same = known is not None and known.report.began == report.began
-            spent_s = report.cpu_s - (known.report.cpu_s if known is not None and is_same else 0.0)
-            self._spend(max(0.0, spent_s), heard_at, now)
-            for key, one in counted.items():
-                self._add(key, _increment(before.get(key), one), heard_at, now)
+            before = known if is_same else None
+            if not self._count(told, before, known.heard_at if known is not None else now):
+                return False
         if report.has_ended:
             self._known.pop(report.gateway, None)
         else:
-            self._known[report.gateway] = _Gateway(report, now, counted)
+            self._known[report.gateway] = told
         return True
 
     def demand(self, now: float) -> Demand:
@@ -88,8 +94,27 @@ class Reports:
     def held(self, now: float) -> frozenset[VersionId]:
         return frozenset(held.version for held, _ in _held(self._speaking(now).values(), now))
 
+    def _count(self, told: _Gateway, before: _Gateway | None, heard_at: float) -> bool:
+        """``before`` is of the same process; False if it counted faster than one could."""
+        was, now = before.counted if before is not None else {}, told.heard_at
+        added = {key: _increment(was.get(key), one) for key, one in told.counted.items()}
+        if any(count > MOST_TOLD_S * len(_seconds(heard_at, now)) for more in added.values() for count in more):
+            return False
+        self._spend(max(0.0, told.report.cpu_s - (before.report.cpu_s if before is not None else 0.0)), heard_at, now)
+        for key, more in added.items():
+            self._add(key, more, heard_at, now)
+        return True
+
+    def _has_place(self, now: float) -> bool:
+        """Beyond the bound the name that is silent for longest gives way: false names shut out no gateway."""
+        if len(self._known) >= MOST_GATEWAYS:
+            name, oldest = min(self._known.items(), key=lambda item: item[1].heard_at)
+            if _is_silent(oldest, now):
+                del self._known[name]
+        return len(self._known) < MOST_GATEWAYS
+
     def _speaking(self, now: float) -> dict[str, _Gateway]:
-        return {name: one for name, one in self._known.items() if now - one.heard_at < SILENT_S}
+        return {name: one for name, one in self._known.items() if not _is_silent(one, now)}
 
     def _add(self, key: Key, added: _Added, heard_at: float, now: float) -> None:
         """Spread increments over the seconds since the report before."""
@@ -169,13 +194,24 @@ def _increment(before: Counted | None, after: Counted) -> _Added:
     return _Added(*(max(0, getattr(after, name) - getattr(was, name)) for name in _Added._fields))
 
 
-def _is_old(known: _Gateway | None, report: GatewayReport) -> bool:
-    return known is not None and (report.began, report.number) <= (known.report.began, known.report.number)
+def _order(report: GatewayReport) -> tuple[float, int]:
+    return report.began, report.number
+
+
+def _is_silent(known: _Gateway, now: float) -> bool:
+    return now - known.heard_at >= SILENT_S
+
+
+def _is_old(known: _Gateway | None, report: GatewayReport, now: float) -> bool:
+    """Once the newer one is silent an older process, or number, speaks again: a false one mutes no gateway."""
+    if known is None or _order(report) > _order(known.report):
+        return False
+    return not _is_silent(known, now) or _order(report) == _order(known.report)
 
 
 def _is_sound(report: GatewayReport) -> bool:
     numbers = (report.began, report.loop_lag_s, report.cpu_s, *(one.oldest_s for one in report.held))
     counts = [getattr(one, name) for one in report.counted for name in _Added._fields]
-    counts += [count for one in report.held for count in (one.requests, one.tokens)]
-    is_bounded = len(report.counted) + len(report.held) <= MOST_COUNTED
-    return is_bounded and bool(report.gateway) and all(math.isfinite(one) and one >= 0 for one in (*numbers, *counts))
+    held = [count for one in report.held for count in (one.requests, one.tokens)]
+    is_bounded = len(report.counted) + len(report.held) <= MOST_COUNTED and max(held, default=0) <= MOST_TOLD_S
+    return is_bounded and bool(report.gateway) and all(0 <= one < MOST_TOLD for one in (*numbers, *counts, *held))

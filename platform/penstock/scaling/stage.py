@@ -262,15 +262,15 @@ def _paced(look: _VersionScene, pace: Pace, need: law.Need, least: int, *, is_id
         return _out(look, pace, int(number), need.reason)
     if is_idle and pace.workers:
         return _in(look, pace, pace.workers, 0.0, f"idle for {look.scaled.bounds.idle_s:g} s")
+    if pace.workers > most:  # a bound, or a person's number, whatever is asked
+        return _in(look, pace, pace.workers - most, 0.0, look.scaled.upper_bound)
     if not look.all.is_known:
         return pace, Act.HOLD, MISSING
     return _fewer(look, pace, need, least)
 
 
 def _fewer(look: _VersionScene, pace: Pace, need: law.Need, least: int) -> tuple[Pace, Act, str]:
-    now, most, ready = look.now, look.scaled.bounds.most, look.supply.ready
-    if pace.workers > most:
-        return _in(look, pace, pace.workers - most, 0.0, look.scaled.upper_bound)
+    now, ready = look.now, look.supply.ready
     surplus = 0 if look.scaled.is_renewing else len(ready) - pace.workers
     if surplus > 0:  # a start that was on its way when the number fell
         cordoned = pace.cordoned | dict.fromkeys(scale_in.chosen(ready, surplus, now, 0.0), now)

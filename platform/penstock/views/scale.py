@@ -6,6 +6,8 @@ from penstock.views.elements import Record, Shown, Style, line, listing
 from penstock.views.words import when
 
 _SIGNAL = "{value:.3g}"
+MOST_SILENT = 10
+"""Names of silent gateways that fit a screen; `--json` has all."""
 
 
 def listed(found: Record) -> Iterator[Shown]:
@@ -86,7 +88,8 @@ def _override(found: Record) -> str:
 
 def _reports(found: Record) -> Iterator[Shown]:
     if found["silent"]:
-        silent = ", ".join(found["silent"])
+        more = len(found["silent"]) - MOST_SILENT
+        silent = ", ".join(found["silent"][:MOST_SILENT]) + (f" and {more} more" if more > 0 else "")
         yield line((f"silent gateways: {silent}; nothing scales in until they report or are gone", Style.BAD))
     elif not found["gateways"]:
         yield line(("no gateway reports; nothing scales in", Style.BAD))

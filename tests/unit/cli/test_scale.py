@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app, screen
+from penstock.cli import app, bench, screen
 from penstock.views import scale
 from tests.support.controllers.in_memory import Room
 
@@ -78,7 +78,24 @@ def test_numbers_and_changes_are_listed(capsys: pytest.CaptureFixture[str]) -> N
     """With a word on gateways if none reports."""
     screen.show(scale.listed(FOUND), scale.changes([RECORD]), scale.listed({**FOUND, "silent": [], "gateways": 0}))
     said = capsys.readouterr().out
+    screen.show(scale.listed({**FOUND, "silent": [f"g{number}" for number in range(12)]}))
+    assert "g9 and 2 more" in " ".join(capsys.readouterr().out.split())
     assert "m@1" in said
     assert "1 → 2" in said
     assert "".join(said.split()).count("a launch".replace(" ", "")) == 3, "an override in force stands in each list"
     assert "no gateway reports" in said
+
+
+@pytest.mark.parametrize(
+    ("workers", "until", "may_go"), [(1, None, True), (1, 99.0, True), (1, 100.0, False), (0, None, False)]
+)
+def test_a_worker_that_the_autoscaler_may_end_is_not_measured(
+    workers: int, until: float | None, *, may_go: bool
+) -> None:
+    """Above the floor it goes while it is measured, unless an override lasts until the end."""
+    override = until and {"until": until}
+    target = {"workers": workers, "least": 0}
+    assert (
+        bench._may_go([{"record": {"version": "m@1", "override": override}, "target": target}], "m@1", 100.0) is may_go
+    )
+    assert not bench._may_go([], "m@1", 100.0)

@@ -25,7 +25,7 @@ CURVE = Curve(
 def test_a_measured_curve_is_taken() -> None:
     """As it is, also from a clock that is a little ahead."""
     assert check(CURVE, NOW) is CURVE
-    ahead = replace(CURVE, measured_at=NOW + AHEAD_S, disturbed=0.5)
+    ahead = replace(CURVE, measured_at=NOW + AHEAD_S, disturbed=0.5, error_median=0.5, error_p90=0.5)
     assert check(ahead, NOW) is ahead
 
 
@@ -44,6 +44,8 @@ def test_impossible_seconds_are_refused(name: str, value: float) -> None:
         ("model.fixed_s", {"model": StepModel(fixed_s=0.0, token_s=0.0, context_s=1.0)}),
         ("error_median", {"error_median": math.nan}),
         ("error_p90", {"error_p90": -0.1}),
+        ("error_p90", {"error_p90": 0.039}),
+        ("error_median", {"error_median": 0.501, "error_p90": 0.6}),
         ("disturbed", {"disturbed": 0.51}),
         ("disturbed", {"disturbed": math.nan}),
         ("points", {"points": 2}),

@@ -74,6 +74,7 @@ def test_zero_keeps_one_asleep() -> None:
         ({"clock": [OFFICE | {"zone": "Mars/Olympus"}]}, "clock[0].zone", "write for example Europe/Berlin"),
         ({"clock": [OFFICE | {"start": "0 8 31 2 *"}]}, "clock[0].start", "never fires"),
         ({"clock": [OFFICE | {"end": "eight"}]}, "clock[0].end", "no cron line"),
+        ({"clock": [OFFICE | {"end": "0 18 * * * *"}]}, "clock[0].end", "five fields"),
         ({"clock": [OFFICE | {"end": OFFICE["start"]}]}, "clock[0].end", "never applies"),
         ({"clock": []}, "clock", "a list of at least one"),
         ({"replicas": 3}, "replicas", "no such key"),

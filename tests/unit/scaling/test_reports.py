@@ -163,6 +163,9 @@ def test_late_answers_are_of_a_minute_and_of_standings_that_buy() -> None:
         {"held": (HeldNow(version=V, requests=-1, tokens=0),)},
         {"held": (HeldNow(version=V, requests=1, tokens=0, oldest_s=math.nan),)},
         {"counted": (Counted(version=V, standing=Standing.PAID, requests=-5),)},
+        {"counted": (Counted(version=V, standing=Standing.PAID, requests=2**53),)},
+        {"held": (HeldNow(version=V, requests=1, tokens=100_000_001),)},
+        {"held": (HeldNow(version=V, requests=1, tokens=1, oldest_s=2.0**53),)},
     ],
 )
 def test_an_unsound_report_counts_nothing(bad: dict[str, object]) -> None:
@@ -178,6 +181,43 @@ def test_names_do_not_fill_the_memory() -> None:
     assert found.demand(0.0).gateways == 1_000
     assert not found.take(report(1, gateway="one more"), 0.0)
     assert found.take(report(2, gateway="g0"), 0.0)
+
+
+def test_a_name_that_fell_silent_gives_its_place_to_a_gateway() -> None:
+    """The one that is silent for longest; while all speak, nobody gives way."""
+    names = heard(*((0.0, report(1, gateway=f"g{number}")) for number in range(1_000)))
+    names.take(report(2, gateway="g0"), 4.0)
+    assert not names.take(report(1, gateway="one more"), 5.0 - 0.1)
+    assert names.take(report(1, gateway="one more"), 5.0)
+    assert names.demand(5.0).gateways == 2
+
+
+@pytest.mark.parametrize(("began", "number"), [(4e9, 1), (0.0, 10**9)])
+def test_a_false_report_mutes_a_gateway_no_longer_than_silence(began: float, number: int) -> None:
+    """Of a later process, or with a number far ahead: the true one is heard again after it, and counts from there."""
+    found = heard((0.0, report(1, 0)), (1.0, report(2, 10)), (2.0, report(number, 90, began=began)))
+    before = found.demand(2.0).versions[V].rates[Standing.PAID].requests
+    assert not found.take(report(3, 20), 7.0 - 0.1)
+    assert found.take(report(4, 30), 7.0)
+    assert rate(found.demand(7.0)).requests == before, "it is where counting begins"
+    assert found.take(report(5, 34), 8.0)
+    assert rate(found.demand(8.0)).requests == pytest.approx(before + 0.4)
+    assert found.demand(8.0).is_known
+
+
+def test_the_last_report_again_breaks_no_silence() -> None:
+    """A repeated one says nothing new, whenever it comes."""
+    found = heard((0.0, report(1, 0)), (1.0, report(2, 10)))
+    assert not found.take(report(2, 10), 60.0)
+    assert found.demand(60.0).missing == ("g",)
+
+
+def test_no_process_counts_faster_than_any_could() -> None:
+    """A hundred million tokens in each second since the report before are believed, one more is not."""
+    found = heard((0.0, report(1)), (0.0, report(1, gateway="h")))
+    assert not found.take(report(2, 30_000_001), 3.0)
+    assert found.take(report(2, 30_000_000), 3.0)
+    assert not found.take(report(1, 10_000_001, gateway="new"), 3.0)
 
 
 def test_a_report_from_the_future_is_of_now() -> None:

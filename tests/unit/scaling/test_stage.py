@@ -345,10 +345,11 @@ def test_a_number_set_by_hand_is_adopted_and_named() -> None:
     assert version.tick(600.0, asked(0.1), *fleet(5, 600.0)).after == 5, "the present number is a new one, too"
 
 
-def test_beyond_a_lowered_most_workers_go_in_two_phases() -> None:
-    """Bounds that were lowered cordon at once; streams end by themselves."""
+@pytest.mark.parametrize("missing", [(), ("g",)])
+def test_beyond_a_lowered_most_workers_go_in_two_phases(missing: tuple[str, ...]) -> None:
+    """Bounds that were lowered cordon at once, silent gateways or not; streams end by themselves."""
     version = Version(most=2)
-    record = version.tick(0.0, asked(8.0), *fleet(4, 0.0, running=1))
+    record = version.tick(0.0, asked(8.0, missing=missing), *fleet(4, 0.0, running=1))
     assert (record.act, record.after, record.reason, len(version.target.cordoned)) == (Act.IN, 2, "most 2", 2)
     assert version.target.workers == 4
 

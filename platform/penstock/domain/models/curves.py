@@ -10,6 +10,8 @@ from penstock.domain.models.steps import LEAST_POINTS, StepModel
 
 MOST_DISTURBED = 0.5
 """The largest part of steps that waited for a core: beyond it the machine was measured, not the engine."""
+MOST_ERROR = 0.5
+"""Median error above which a curve says nothing about the engine."""
 AHEAD_S = 60.0
 """Seconds that the clock of a measuring machine may be ahead."""
 AGAIN = "measure again with penstock bench engine"
@@ -66,13 +68,18 @@ def _faults(curve: Curve, now: float) -> Iterator[tuple[str, str]]:
     for field, value, kind in seconds + ratios:
         if not math.isfinite(value) or value < 0:
             yield field, f"{value:g} is no {kind}"
-    if curve.model.fixed_s + curve.model.token_s <= 0:
-        yield "model.fixed_s", "a step takes no time"
-    if curve.points < LEAST_POINTS:
-        yield "points", f"{curve.points} points are fewer than {LEAST_POINTS}"
-    if curve.disturbed > MOST_DISTURBED:
-        yield "disturbed", f"{curve.disturbed:.0%} of the steps waited for a core, so not the engine was measured"
-    if not curve.hardware:
-        yield "hardware", "it has no name"
-    if not 0 < curve.measured_at <= now + AHEAD_S:
-        yield "measured_at", "that time is not in the past"
+    waited, error = curve.disturbed, curve.error_median
+    others = (
+        (curve.model.fixed_s + curve.model.token_s <= 0, "model.fixed_s", "a step takes no time"),
+        (curve.points < LEAST_POINTS, "points", f"{curve.points} points are fewer than {LEAST_POINTS}"),
+        (
+            waited > MOST_DISTURBED,
+            "disturbed",
+            f"{waited:.0%} of the steps waited for a core: not the engine was measured",
+        ),
+        (error > MOST_ERROR, "error_median", f"an error of {error:.0%} says nothing about the engine"),
+        (curve.error_p90 < error, "error_p90", "it is below the median"),
+        (not curve.hardware, "hardware", "it has no name"),
+        (not 0 < curve.measured_at <= now + AHEAD_S, "measured_at", "that time is not in the past"),
+    )
+    yield from ((field, fault) for is_wrong, field, fault in others if is_wrong)

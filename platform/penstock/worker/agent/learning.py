@@ -24,8 +24,6 @@ EVERY_S = 10.0
 GROWN = 1.5
 """Growth of the steps seen that makes a new fit: so few are made, and the first ones come early."""
 FIRST_STEPS = 64
-MOST_ERROR = 0.5
-"""Median held-out error above which a curve says nothing, and is not told."""
 
 
 class LoggedSteps(msgspec.Struct, frozen=True):
@@ -97,8 +95,6 @@ class Learning:
         try:
             curve = _curve(log, Origin.SERVED, self.clock.now())
         except InvalidField:
-            return False
-        if curve.error_median > MOST_ERROR:
             return False
         self.curve = curve
         return True

@@ -52,10 +52,10 @@ class Measuring:
             return await self.measure(room, most_s)
         except InvalidField as error:
             raise _refused(error) from error
+        except ExceptionGroup as group:  # of the requests that a round asked at once
+            raise _unanswered(group.exceptions[0]) from group
         except (OSError, EngineError) as error:
-            raise CommandError(
-                f"The worker did not answer: {error}.", do="See penstock logs, and penstock status."
-            ) from error
+            raise _unanswered(error) from error
 
     async def measure(self, room: EngineBounds, most_s: float) -> Measured:
         began, number, planned = self.clock.monotonic(), 0, list(rounds(room))
@@ -102,6 +102,10 @@ class Measuring:
 
     def _prompt(self, tokens: int) -> Iterator[int]:
         return (self.chance.choice(_TOKENS) for _ in range(tokens))
+
+
+def _unanswered(error: Exception) -> CommandError:
+    return CommandError(f"The worker did not answer: {error}.", do="See penstock logs, and penstock status.")
 
 
 def _refused(error: InvalidField) -> CommandError:

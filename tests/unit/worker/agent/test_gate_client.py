@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, fields
@@ -9,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from penstock.domain.command_error import CommandError
 from penstock.domain.errors import EngineError
 from penstock.domain.ids import VersionId
 from penstock.domain.serving.report import Load
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.learning import FIRST_STEPS, Learning
+from penstock.worker.agent.measuring import Measuring
 from penstock.worker.engines.translate import EngineNumbers
 from tests.support.clock import ManualClock
 
@@ -23,13 +26,16 @@ NUMBERS = EngineNumbers(values={})
 
 
 @asynccontextmanager
-async def gate(body: bytes) -> AsyncIterator[GateClient]:
-    """Return the client of a gate that answers this to each question, over a real socket."""
+async def gate(body: bytes, dies_at: bytes = b"POST /none") -> AsyncIterator[GateClient]:
+    """Return the client of a gate that answers this to each question over a real socket, and hangs up at one path."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0] or 0)
         await reader.readexactly(length)
+        if dies_at in head:
+            writer.close()
+            return
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
         await writer.drain()
         writer.close()
@@ -75,3 +81,11 @@ def test_a_step_log_of_another_release_teaches_nothing(told: dict[str, Any]) -> 
     learning = Learning(ManualClock())
     assert not learning.look(told)
     assert learning.curve is None
+
+
+async def test_an_engine_that_ends_while_it_is_measured_is_told_in_words() -> None:
+    """Whichever of a round's requests broke first: one sentence and the remedy."""
+    async with gate(b"{}", dies_at=b"/v1/completions") as client:
+        measuring = Measuring(client=client, clock=ManualClock(), chance=random.Random(1), note=print)
+        with pytest.raises(CommandError, match="The worker did not answer: no HTTP answer from"):
+            await measuring.of_engine(max_seqs=4, max_model_len=512, block_size=16, most_s=60.0)
