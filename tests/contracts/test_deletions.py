@@ -182,6 +182,19 @@ async def test_a_users_requests_are_found_by_reading_them(stored: Stored, clock:
     assert "jane" not in str([tuple(row) for row in rows])
 
 
+async def test_with_a_users_response_go_those_that_continue_from_it(stored: Stored, clock: ManualClock) -> None:
+    """A later turn has the text of its earlier ones, whatever it says of a user and in whatever order they are read."""
+    last, first, between, other = (f"resp_{ACME}{number:012d}" for number in (1, 2, 3, 4))
+    await stored.response(ACME, 2, "jane")
+    await stored.response(ACME, 3, None, first)
+    await stored.response(ACME, 1, "john", between)
+    await stored.response(ACME, 4, None, last + "0")
+    clock.advance(1)
+    counts = await swept(stored, await stored.ask(Scope(ACME, user_mark=user_mark(PLATFORM_KEY, ACME, "jane"))))
+    assert counts.responses == 3
+    assert [row["id"] for row in await stored.database.rows("select id from stored_response")] == [other]
+
+
 async def test_what_is_younger_stays(stored: Stored, clock: ManualClock) -> None:
     """Things made at that second or later are no part of it."""
     wanted = await stored.everything(ACME, 1)

@@ -49,25 +49,29 @@ def rewrap() -> None:
 
 @app.command("delete")
 @as_caller
-def delete(
+def delete(  # noqa: PLR0913  one for each option
     tenant: Tenant,
     request: Annotated[
-        str, typer.Option(help="Only the job, response, batch or file of this id, or a job's request.")
-    ] = "",
-    user: Annotated[str, typer.Option(help="Only requests with this user, safety_identifier or user_id.")] = "",
-    before: Annotated[str, typer.Option(help="Only what was stored before this UTC day or moment.")] = "",
+        str | None, typer.Option(help="Only the job, response, batch or file of this id, or a job's request.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Only requests with this user, safety_identifier or user_id.")
+    ] = None,
+    before: Annotated[str | None, typer.Option(help="Only what was stored before this UTC day or moment.")] = None,
     wait_s: Annotated[float, typer.Option(help="Seconds to wait for the receipt.", min=0)] = 120.0,
     *,
+    everything: Annotated[bool, typer.Option("--everything", help="All that the tenant has stored.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete what a tenant has stored, and print the signed receipt. Ledger and audit log stay.
 
-    Without an option the tenant's keys are shredded at once, so nothing of it opens any more, in backups either.
+    With `--everything` the tenant's keys are shredded at once, so nothing of it opens any more, in backups either.
     It may be interrupted and asked for again: runners carry on, and the same deletion twice is one.
 
     For example: `penstock privacy delete shop --user u-1842`
     """
-    asks, body = operator(load()), {"request": request, "user": user, "before": seconds(before)}
+    until = None if before is None else seconds(before)
+    asks, body = operator(load()), {"request": request, "user": user, "before": until, "everything": everything}
     found = asks.post(f"/tenants/{tenant}/privacy/delete", body)
     for _ in range(int(wait_s / LOOK_S)):
         if found["state"] == "done":

@@ -1,7 +1,8 @@
 """Deletions that operators asked for: what is open is stopped, bytes go, then rows, and the receipt may be signed.
 
-A user's requests are found by reading them: no index of users is kept. A file with a line of the user goes as a whole,
-and with it the batches that read it. Each step may be repeated, cut off anywhere, and run by several runners at once.
+A user's requests are found by reading them: no index of users is kept. Responses that continue from one have its text
+and go, too. A file with a line of the user goes as a whole, and with it the batches that read it. Each step may be
+repeated, cut off anywhere, and run by several runners at once.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -82,22 +83,28 @@ class Erasing:
         await self._rows.swept(one, now)
 
     async def _search(self, one: Deletion) -> None:
-        names, after = set[str](), ""
+        names, earlier, after = set[str](), dict[str, object](), ""
         while inputs := await self._rows.inputs(one, after, GROUP):
-            names |= {owner for owner, place in inputs if await self._names_user(one, place)}
+            for owner, place in inputs:
+                told = await self._told(one, place)
+                earlier[owner] = told.previous_response_id if told else None
+                if self._is_of(one, _users(told)):
+                    names.add(owner)
             after = inputs[-1][0]
+        while later := {owner for owner, turn in earlier.items() if turn in names} - names:
+            names |= later
         after = ""
         while files := await self._rows.batch_files(one, after, GROUP):
             names |= {file for file, name in files if await self._has_line(one, name)}
             after = files[-1][0]
         await self._rows.found(one, sorted(names))
 
-    async def _names_user(self, one: Deletion, place: Extent) -> bool:
+    async def _told(self, one: Deletion, place: Extent) -> "_Request | None":
         try:
             body = await self._payloads.get(one.scope.tenant, place.object, place.at, place.size)
         except (PayloadGone, PayloadUnreadable):
-            return False
-        return self._is_of(one, _users(_read(body, _Request)))
+            return None
+        return _read(body, _Request)
 
     async def _has_line(self, one: Deletion, name: ObjectId) -> bool:
         reader = LineReader(MOST_LINE_BYTES)
@@ -114,11 +121,12 @@ class Erasing:
 
 
 class _Request(msgspec.Struct):
-    """The fields of all APIs that name a user."""
+    """The fields of all APIs that name a user, and the turn that a response goes on from: it has that turn's text."""
 
     user: object = None
     safety_identifier: object = None
     metadata: object = None
+    previous_response_id: object = None
 
 
 class _BatchLine(msgspec.Struct):

@@ -18,6 +18,8 @@ def deletion(found: Record) -> Iterator[Line | Listing]:
     yield line(f"deletion {found['id']} of {found['tenant']}: ", (found["state"], Style.STRONG))
     yield line(_counted(found["counts"]))
     if found["state"] == "done":
+        if not _deleted_rows(found["counts"]):
+            yield line("Nothing of this scope was stored: is the name right?")
         yield line(found["receipt"])
         yield line(f"signature {found['signature']}")
     else:
@@ -42,6 +44,10 @@ def _command(found: Record) -> tuple[str, Style]:
 def _scope(one: Record) -> str:
     told = (f"{name} {one[name]}" for name in ("request", "user_mark", "before") if one[name])
     return ", ".join(told) or "everything"
+
+
+def _deleted_rows(counts: Record) -> int:
+    return sum(int(number) for name, number in counts.items() if name not in ("answers", "unattributed"))
 
 
 def _deleted(one: Record) -> str:

@@ -128,7 +128,7 @@ def acts(world: World) -> list[tuple[str, str, str, Body]]:
         ("POST", "/privacy/rewrap", "/privacy/rewrap", None),
         ("POST", "/tenants/{tenant}/privacy/rotate", "/tenants/acme/privacy/rotate", None),
         ("POST", "/tenants/{tenant}/privacy/delete", "/tenants/acme/privacy/delete", {"user": "u"}),
-        ("POST", "/tenants/{tenant}/privacy/delete", "/tenants/acme/privacy/delete", {}),
+        ("POST", "/tenants/{tenant}/privacy/delete", "/tenants/acme/privacy/delete", {"everything": True}),
         ("POST", "/orgs", "/orgs", {"id": "more"}),
         ("PATCH", "/orgs/{org}/plan", "/orgs/retail/plan", {"requests_per_min": 5}),
         ("POST", "/tenants", "/tenants", {"id": "beta"}),

@@ -161,7 +161,7 @@ def test_it_is_deleted_with_a_receipt(planted: tuple[Platform, Sinks]) -> None:
     """One command: jobs, batch, files, responses and answers go, labels with them, and the receipt says so."""
     platform, sinks = planted
     began = time.monotonic()
-    told = json.loads(platform.run("privacy", "delete", "demo", "--json", within_s=150).stdout)
+    told = json.loads(platform.run("privacy", "delete", "demo", "--everything", "--json", within_s=150).stdout)
     assert (told["state"], time.monotonic() - began < 60) == ("done", True), told
     counts = json.loads(told["receipt"])["counts"]
     assert counts["keys"] >= 1

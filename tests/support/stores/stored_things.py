@@ -120,10 +120,10 @@ class Stored:
             )  # fmt: skip
         return name
 
-    async def response(self, tenant: TenantId, number: int, user: str) -> str:
-        """Store a response with an event's piece."""
+    async def response(self, tenant: TenantId, number: int, user: str | None, earlier: str | None = None) -> str:
+        """Store a response with an event's piece, perhaps one that continues from an earlier one."""
         name = f"resp_{tenant}{number:012d}"
-        kept = json.dumps({"output": SAID, "user": user}).encode()
+        kept = json.dumps({"output": SAID, "user": user, "previous_response_id": earlier}).encode()
         stored = await self.put(tenant, object_id("response", name[-16:]), b"[]" + kept)
         piece = await self.put(tenant, object_id("response", name[-16:], "1-0"), b"event")
         await self.database.rows(

@@ -211,12 +211,13 @@ class Rotation(Strict):
 
 class NewDeletion(Strict):
     """What to delete: ``request`` is the id of a job, response, batch, file or request, ``user`` a caller's user,
-    ``before`` a Unix second. None of them means everything.
+    ``before`` a Unix second; or ``everything``. One of them must be given.
     """
 
-    request: str = ""
-    user: str = ""
-    before: float = 0.0
+    request: str | None = None
+    user: str | None = None
+    before: float | None = None
+    everything: bool = False
 
 
 class NewPack(Strict):

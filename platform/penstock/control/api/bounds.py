@@ -20,6 +20,7 @@ LONG_CHARS: Mapping[str, int] = {
     "far": 8 << 10,
     "chat_template": 256 << 10,  # the longest of published models have 30 KiB
     "pack": 1 << 20,  # as much as a pack may have
+    "user": 4096,  # kept as a digest; callers may have given any text
     "prompt": 1 << 20,  # a golden image, as a data: URL
 }
 ITEMS = 1000
@@ -27,8 +28,8 @@ ITEMS = 1000
 MANY_ITEMS: Mapping[str, int] = {"files": 10_000}
 NUMBER = 2**53
 """The limits store counts in doubles, exact up to this value; no file has more bytes."""
-WRITTEN = frozenset({"chat_template", "prompt", "expect", "near", "far", "reason", "special_tokens", "pack"})
-"""Fields of texts that may have several lines."""
+WRITTEN = frozenset({"chat_template", "prompt", "expect", "near", "far", "reason", "special_tokens", "pack", "user"})
+"""Fields of texts that may have several lines, or any characters."""
 
 
 class OutOfBounds(ValueError):

@@ -19,7 +19,8 @@ from penstock.domain.jobs.deletion import HEARD_S, Deletion, DeletionId, Scope, 
 
 router = APIRouter(tags=["privacy"], route_class=ActRoute)
 MOST_CHARS = 128
-"""Characters of a request's id; OpenAI's bound of a user is half of it."""
+"""Characters of a request's id."""
+BOUNDS = ("request", "user", "before")
 MOST_SHOWN, MOST_ID = 1000, 1 << 63
 
 
@@ -143,22 +144,32 @@ async def one_deletion(control: Controlled, _: Overseer, deletion: int) -> Delet
 
 def _asked(control: Control, caller: AdminCaller, tenant: TenantId, body: NewDeletion) -> Deletion:
     now = control.clock.now()
-    if body.request and (body.user or body.before):
-        raise InvalidField("a request is named alone, without user or before", param="request")
-    if not 0 <= body.before <= now:
-        raise InvalidField("before is a Unix second that has passed; 0 is no bound", param="before")
-    for name, text in (("request", body.request), ("user", body.user)):
-        if len(text) > MOST_CHARS or "\0" in text:
-            raise InvalidField(f"at most {MOST_CHARS} characters, none of them NUL", param=name)
+    _check(body, now)
     mark = user_mark(control.secrets.platform_keys[0], tenant, body.user) if body.user else ""
     return Deletion(
         id=DeletionId(0),
-        scope=Scope(tenant, body.request, mark, body.before),
+        scope=Scope(tenant, body.request or "", mark, body.before or 0.0),
         until=body.before or now + HEARD_S,
         asked_by=caller.key.id,
         asked_at=now,
         found=(body.request,) if body.request else None,
     )
+
+
+def _check(body: NewDeletion, now: float) -> None:
+    """An empty bound is refused: with it everything would go."""
+    given = [name for name in BOUNDS if getattr(body, name) is not None]
+    if body.everything == bool(given):
+        raise InvalidField(f"is given alone, or {', '.join(BOUNDS)} in its place", param="everything")
+    for name in given:
+        if not getattr(body, name):
+            raise InvalidField("is empty, which bounds nothing: leave it out and say `everything`", param=name)
+    if body.request and len(given) > 1:
+        raise InvalidField("a request is named alone, without user or before", param="request")
+    if body.before is not None and not 0 < body.before <= now:
+        raise InvalidField("before is a Unix second that has passed", param="before")
+    if body.request and (len(body.request) > MOST_CHARS or "\0" in body.request):
+        raise InvalidField(f"at most {MOST_CHARS} characters, none of them NUL", param="request")
 
 
 def _detail(scope: Scope) -> str:

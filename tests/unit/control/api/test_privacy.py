@@ -47,7 +47,7 @@ async def test_a_deletion_is_asked_for_once_and_names_no_user(room: Room) -> Non
     path = "/admin/v1/tenants/acme/privacy/delete"
     async with room.client(await room.key(Role.ADMIN)) as operator:
         asked = [await operator.post(path, json={"user": "jane@example.com"}) for _ in range(2)]
-        whole = (await operator.post(path, json={})).json()
+        whole = (await operator.post(path, json={"everything": True})).json()
         listed = (await operator.get(f"{PRIVACY}/deletions?tenant=acme")).json()["deletions"]
         one = (await operator.get(f"{PRIVACY}/deletions/{whole['id']}")).json()
         others = (await operator.get(f"{PRIVACY}/deletions?tenant=shop")).json()["deletions"]
@@ -70,7 +70,15 @@ async def test_a_deletion_is_asked_for_once_and_names_no_user(room: Room) -> Non
         ({"request": "job_1", "before": 1}, "request"),
         ({"before": 9e12}, "before"),
         ({"before": -1}, "before"),
-        ({"user": "u" * 129}, "user"),
+        ({"user": "u" * 4097}, "user"),
+        ({}, "everything"),
+        ({"everything": False}, "everything"),
+        ({"everything": True, "user": "u"}, "everything"),
+        ({"user": ""}, "user"),
+        ({"request": ""}, "request"),
+        ({"before": 0}, "before"),
+        ({"before": -0.0, "user": "u"}, "before"),
+        ({"user": "u", "request": ""}, "request"),
         ({"request": "a\0b"}, "request"),
         ({"users": "u"}, "users"),
     ],
@@ -81,7 +89,7 @@ async def test_a_scope_that_means_nothing_is_refused(room: Room, body: dict[str,
         answer = await operator.post("/admin/v1/tenants/acme/privacy/delete", json=body)
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, param), answer.text
         missing = [(await operator.get(f"{PRIVACY}/deletions/{number}")).status_code for number in (0, 7, 1 << 70)]
-        none = await operator.post("/admin/v1/tenants/none/privacy/delete", json={})
+        none = await operator.post("/admin/v1/tenants/none/privacy/delete", json={"everything": True})
     assert (missing, none.json()["error"]["param"], room.deletions.rows) == ([400, 400, 400], "tenant", {})
 
 
