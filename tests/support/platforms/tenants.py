@@ -94,6 +94,7 @@ class Strangers:
             "kind": "tenant",
             "name": self.victim,
             "request_id": self.use(),
+            "deletion": "1",
             "job": f"job_{NEVER}",
             "file": f"file-{NEVER}",
             "batch": f"batch_{NEVER}",
