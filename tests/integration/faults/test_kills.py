@@ -118,20 +118,18 @@ def test_who_loses_two_workers_in_a_row_may_come_back(pair: Fleet, faults: Fault
 
 
 def test_with_all_workers_gone_the_wait_is_computed(pair: Fleet, faults: FaultTable) -> None:
-    """Without any worker each answer is a wait that comes true, whether a request lost its workers or found none."""
+    """Without any worker each answer is a wait that comes true, or comes late: a request may be held until one is back."""
     platform = pair.platform
     for gate in pair.gates():
         agent_dies(gate)
     began = time.monotonic()
     waits = _until_served(platform, chat("Hi"))
     back_s = time.monotonic() - began
-    assert waits["no_capacity"]
-    assert max(map(max, waits.values())) < 60
+    told = [wait_s for some in waits.values() for wait_s in some]
+    assert all(1 <= wait_s < 60 for wait_s in told)
     pair.until_ready(2)
-    shown = f"{min(waits['no_capacity'])} to {max(waits['no_capacity'])}"
-    faults.add(
-        "all workers gone", f"503 `no_capacity`, Retry-After {shown} s; served again after the seconds here", back_s
-    )
+    shown = ", ".join(f"`{code}` {min(some)} to {max(some)} s" for code, some in waits.items()) or "held"
+    faults.add("all workers gone", f"Retry-After: {shown}; served again after the seconds here", back_s)
 
 
 def _until_served(platform: Platform, body: dict[str, object]) -> dict[str, list[int]]:
