@@ -118,7 +118,7 @@ def test_who_loses_two_workers_in_a_row_may_come_back(pair: Fleet, faults: Fault
 
 
 def test_with_all_workers_gone_the_wait_is_computed(pair: Fleet, faults: FaultTable) -> None:
-    """Without any worker each answer is a wait that comes true, or comes late: a request may be held until one is back."""
+    """Without any worker each answer is a wait that comes true; a request may also be held until one is back."""
     platform = pair.platform
     for gate in pair.gates():
         agent_dies(gate)
