@@ -81,8 +81,9 @@ async def test_a_receipt_is_signed_once_and_noted(stored: Stored, clock: ManualC
     told = msgspec.json.decode(done.receipt, type=Receipt)
     assert (told.tenant, told.counts, told.region) == ("acme", counts._asdict(), "eu")
     keys = KnownKeys([(stored.folder / "signing" / PUBLIC).read_bytes()])
-    assert keys.has_signed(told.key, covered(done.receipt, RECEIPT_TYPE), done.signature)
-    assert not keys.has_signed(told.key, covered(done.receipt.replace("acme", "shop"), RECEIPT_TYPE), done.signature)
+    assert keys.has_signed(told.key, covered(done.receipt.encode(), RECEIPT_TYPE), done.signature)
+    other = done.receipt.replace("acme", "shop").encode()
+    assert not keys.has_signed(told.key, covered(other, RECEIPT_TYPE), done.signature)
     assert len(await stored.acts("privacy.delete")) == len(await stored.acts("privacy.deleted")) == 1
     for statement in ("update privacy_deletion set receipt = ''", "delete from privacy_deletion"):
         with pytest.raises(Conflict):

@@ -59,7 +59,7 @@ class Signed:
 
     @property
     def covered(self) -> bytes:
-        return covered(self.text)
+        return covered(self.text.encode())
 
 
 class Signer(Protocol):
@@ -91,15 +91,14 @@ _HEADS = msgspec.json.Decoder(Head)
 _LINKS = msgspec.json.Decoder(Link)
 
 
-def covered(text: str, kind: bytes = _TYPE) -> bytes:
+def covered(body: bytes, kind: bytes = _TYPE) -> bytes:
     """Return the bytes that a signature covers: DSSE's pre-authentication encoding."""
-    body = text.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(body), body)
 
 
 def signed(signer: Signer, head: Head) -> Signed:
     text = msgspec.json.encode(head).decode()
-    return Signed(head, text, signer.sign(covered(text)))
+    return Signed(head, text, signer.sign(covered(text.encode())))
 
 
 def written(segment: Signed, links: Iterable[Link]) -> bytes:

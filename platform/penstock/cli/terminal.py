@@ -124,23 +124,24 @@ def explained() -> Iterator[None]:
 
     try:
         yield
-    except CommandError as error:
-        show_error(err, error)
-        raise typer.Exit(1) from error
-    except PenstockError as error:
-        show_error(err, CommandError(f"{error.param} {error.message}." if error.param else f"{error.message}."))
-        raise typer.Exit(1) from error
-    except ValidationError as error:
-        show_error(err, _of_settings(error))
-        raise typer.Exit(1) from error
-    except UnicodeEncodeError as error:
-        show_error(err, CommandError("An argument is not valid UTF-8.", do="Write it in UTF-8."))
-        raise typer.Exit(1) from error
-    except OSError as error:
-        if error.filename is None:  # of no file: the output's, or nobody's
+    except (CommandError, PenstockError, ValidationError, UnicodeEncodeError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is None:  # of no file: the output's, or nobody's
             raise
-        show_error(err, _of_files(error))
+        show_error(err, _told(error))
         raise typer.Exit(1) from error
+
+
+def _told(error: "CommandError | PenstockError | ValidationError | UnicodeEncodeError | OSError") -> CommandError:
+    match error:
+        case CommandError():
+            return error
+        case PenstockError():
+            return CommandError(f"{error.param} {error.message}." if error.param else f"{error.message}.")
+        case UnicodeEncodeError():
+            return CommandError("An argument is not valid UTF-8.", do="Write it in UTF-8.")
+        case OSError():
+            return _of_files(error)
+    return _of_settings(error)
 
 
 _ELSEWHERE = "Name a place that this account may write to; that of the home is PENSTOCK_HOME."

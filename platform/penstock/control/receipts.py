@@ -73,7 +73,7 @@ class Receipts:
         if self._opened is None:
             self._opened = await asyncio.to_thread(self.signer)
         text = receipt_of(one, self.region, self._opened.fingerprint)
-        signature = await asyncio.to_thread(self._opened.sign, covered(text, RECEIPT_TYPE))
+        signature = await asyncio.to_thread(self._opened.sign, covered(text.encode(), RECEIPT_TYPE))
         act = Act(
             who="platform",
             what="privacy.deleted",

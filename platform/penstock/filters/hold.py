@@ -113,7 +113,7 @@ class Tail:
         trie = self._compiled.trie
         if trie is None or not (depth := trie.depth[self._state]):
             return safe
-        return min(safe, start(folded(judged), depth))
+        return min(safe, start(judged, depth))
 
     def _leave(self, reading: Reading, safe: int) -> None:
         judged, left = reading.judged, reading.read

@@ -176,10 +176,11 @@ def _in_span(rule: Rule, found: shape.Shape, held: int) -> Iterator[tuple[str, s
 
 
 def _in_examples(pack: Pack) -> Iterator[tuple[str, str]]:
-    wanted = pack.examples.match
-    for at, (example, rules) in enumerate(zip(wanted, matched(pack, [one.text for one in wanted]), strict=True)):
+    wanted, others = pack.examples.match, pack.examples.not_match
+    found = matched(pack, [*(one.text for one in wanted), *others])
+    for at, (example, rules) in enumerate(zip(wanted, found, strict=False)):
         if not rules or (example.rule and example.rule not in rules):
             yield f"examples.match[{at}]", f"is not matched by {example.rule or 'any rule'}"
-    for at, rules in enumerate(matched(pack, pack.examples.not_match)):
+    for at, rules in enumerate(found[len(wanted) :]):
         if rules:
             yield f"examples.not_match[{at}]", f"is matched by {', '.join(sorted(rules))}"

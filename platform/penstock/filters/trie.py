@@ -4,14 +4,15 @@ from collections import deque
 from collections.abc import Iterable
 
 BLANK = ord(" ")
+_WHITE = b" \t\r\n"
 
 
-def start(folded: bytes, depth: int) -> int:
-    """Return the index from which a text ends in ``depth`` bytes, counting blanks in a row as one."""
-    at = len(folded)
+def start(judged: bytes, depth: int) -> int:
+    """Return the index from which a text ends in ``depth`` bytes, counting white space in a row as one."""
+    at = len(judged)
     for _ in range(depth):
         at -= 1
-        while at and folded[at] == BLANK == folded[at - 1]:
+        while at and judged[at] in _WHITE and judged[at - 1] in _WHITE:
             at -= 1
     return at
 

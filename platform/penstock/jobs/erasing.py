@@ -87,7 +87,8 @@ class Erasing:
         while inputs := await self._rows.inputs(one, after, GROUP):
             for owner, place in inputs:
                 told = await self._told(one, place)
-                earlier[owner] = told.previous_response_id if told else None
+                if told is not None and told.previous_response_id:
+                    earlier[owner] = told.previous_response_id
                 if self._is_of(one, _users(told)):
                     names.add(owner)
             after = inputs[-1][0]

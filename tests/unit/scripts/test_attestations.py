@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from penstock.connectors.signing.kms import _signed_bytes
+from penstock.audit.segments import covered
 from scripts.bills import bill_of
 from tests.support import tree
 
@@ -33,7 +33,7 @@ def read(envelope: dict[str, Any], key: ec.EllipticCurvePublicKey, digest: str, 
     body = base64.b64decode(envelope["payload"])
     (signature,) = envelope["signatures"]
     key.verify(
-        base64.b64decode(signature["sig"]), _signed_bytes(envelope["payloadType"], body), ec.ECDSA(hashes.SHA256())
+        base64.b64decode(signature["sig"]), covered(body, envelope["payloadType"].encode()), ec.ECDSA(hashes.SHA256())
     )
     told = json.loads(body)
     found = envelope["payloadType"], told["_type"], told["predicateType"], told["subject"][0]["digest"]
@@ -51,7 +51,7 @@ def published_key() -> ec.EllipticCurvePublicKey:
 def test_what_is_signed_is_the_protocols_own_example() -> None:
     """The encoding, by which we also sign versions in KMS, is the one of the protocol's test vector."""
     expected = b"DSSEv1 29 http://example.com/HelloWorld 11 hello world"
-    assert _signed_bytes("http://example.com/HelloWorld", b"hello world") == expected
+    assert covered(b"hello world", b"http://example.com/HelloWorld") == expected
 
 
 def test_an_attestation_that_cosign_wrote_is_read() -> None:
@@ -84,7 +84,7 @@ def test_our_bill_is_read_as_one_of_its_image(tmp_path: Path) -> None:
     subject = [{"name": "registry.example/penstock/gateway", "digest": {"sha256": DIGEST}}]
     body = json.dumps({"_type": STATEMENT, "predicateType": kind, "subject": subject, "predicate": bill}).encode()
     key, other = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    sign = base64.b64encode(key.sign(_signed_bytes(IN_TOTO, body), ec.ECDSA(hashes.SHA256()))).decode()
+    sign = base64.b64encode(key.sign(covered(body, IN_TOTO.encode()), ec.ECDSA(hashes.SHA256()))).decode()
     payload = base64.b64encode(body).decode()
     envelope = {"payloadType": IN_TOTO, "payload": payload, "signatures": [{"keyid": "", "sig": sign}]}
     assert [set(one) for one in (envelope, *envelope["signatures"])] == [

@@ -20,7 +20,7 @@ from penstock.domain.tenancy.audit import Act
 from penstock.telemetry.logs import logger
 
 LINES_AT_ONCE = 5_000
-"""Lines deleted by one statement, as in the query: a second of a small database."""
+"""Lines deleted by one statement: a second of a small database."""
 _SQL = load("deletions")
 _STOPS = (_SQL["stop_jobs"], _SQL["stop_lines"])
 _OWNED = {"files": _SQL["files"], "lines": _SQL["lines"], "jobs": _SQL["jobs"], "responses": _SQL["responses"]}
@@ -113,7 +113,8 @@ class PostgresErasing:
     async def _forget_lines(self, of: Deletion, batches: list[str], objects: list[str]) -> bool:
         gone = LINES_AT_ONCE
         while gone == LINES_AT_ONCE:
-            gone = (await self._database.rows(_SQL["forget_lines"], of.id, batches, objects))[0]["gone"]
+            rows = await self._database.rows(_SQL["forget_lines"], of.id, batches, objects, LINES_AT_ONCE)
+            gone = rows[0]["gone"]
         return bool(await self._database.rows(_SQL["forget_batches"], of.id, batches))
 
 

@@ -20,6 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from penstock.audit.segments import covered
 from penstock.connectors.signing.keys import fingerprint_of, public_pem
 from penstock.connectors.signing.openssf import KeyPairSigner, named_key
 from penstock.domain.errors import ArtifactRefused, StoreUnavailable
@@ -86,15 +87,10 @@ class KmsSigner:
         with tempfile.TemporaryDirectory(prefix="penstock-envelope-") as once:
             bundle = json.loads(KeyPairSigner(Path(once)).sign(folder))
         envelope = bundle["dsseEnvelope"]
-        signed = _signed_bytes(envelope["payloadType"], base64.b64decode(envelope["payload"]))
+        signed = covered(base64.b64decode(envelope["payload"]), envelope["payloadType"].encode())
         envelope["signatures"][0]["sig"] = base64.b64encode(self._key.sign(signed)).decode()
         bundle["verificationMaterial"]["publicKey"]["hint"] = self._key.fingerprint
         return json.dumps(bundle).encode()
 
     def has_signed(self, bundle: bytes) -> bool:
         return named_key(bundle) == self._key.fingerprint
-
-
-def _signed_bytes(kind: str, payload: bytes) -> bytes:
-    """DSSE's pre-authentication encoding, which a signature covers."""
-    return b" ".join([f"DSSEv1 {len(kind)} {kind} {len(payload)}".encode(), payload])

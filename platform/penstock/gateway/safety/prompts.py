@@ -45,8 +45,8 @@ def _has_ids(value: object) -> bool:
 
 
 def _strings(value: object) -> Iterator[str]:
-    """Yield each text, and the names of fields, which a model is shown too. Parts of a message are also one text: the
-    engine joins them by line ends.
+    """Yield each text, and the names of fields, which a model is shown too. Parts of a message are one text: the engine
+    joins them by line ends.
     """
     if isinstance(value, str):
         if not value.startswith(_DATA_URL):
@@ -56,8 +56,13 @@ def _strings(value: object) -> Iterator[str]:
         for inner in value.values():
             yield from _strings(inner)
     elif isinstance(value, list):
-        parts = [one["text"] for one in value if isinstance(one, Mapping) and isinstance(one.get("text"), str)]
-        if len(parts) > 1:
+        parts = [one["text"] for one in value if _is_part(one)]
+        is_joined = len(parts) > 1
+        if is_joined:
             yield "\n".join(parts)
         for inner in value:
-            yield from _strings(inner)
+            yield from _strings({**inner, "text": None} if is_joined and _is_part(inner) else inner)
+
+
+def _is_part(value: object) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("text"), str)

@@ -62,6 +62,7 @@ async def test_without_rules_the_reply_stays_the_callers() -> None:
         {"messages": [{"tool_calls": [{"function": {"arguments": '{"a": "\\nblue\\u0020moon"}'}}]}]},
         {"messages": [], "yet_unknown": ["blue moon"]},
         {"messages": [{"content": [{"type": "text", "text": "blue"}, {"type": "text", "text": "moon"}]}]},
+        {"messages": [{"content": [{"type": "text", "text": "fine"}, {"type": "text", "text": "blue moon"}]}]},
         {"messages": [], "tools": [{"function": {"parameters": {"properties": {"blue moon": {"type": "string"}}}}}]},
         {"messages": [{"content": [{"type": "tool_use", "input": {"a": {"blue moon": 1}}}]}]},
     ],

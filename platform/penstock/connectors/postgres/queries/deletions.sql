@@ -120,7 +120,7 @@ with gone as (
         select id from job
         where batch = any($2::text[]) and state not in ('queued', 'running')
           and (output_object = '' or output_object = any($3::text[]))
-        limit 5000)
+        limit $4)
     returning output_bytes
 )
 update privacy_deletion
