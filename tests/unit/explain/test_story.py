@@ -350,8 +350,8 @@ def test_a_held_first_token_stands_beside_the_engines() -> None:
     assert "Its first token came after 400 ms; filters let it leave after 1.50 s, 1.10 s later." in tell(held)
     for visible_s in (None, 0.4):
         assert "Its first token came after 400 ms." in tell(plain._replace(visible_s=visible_s))
-    by_name = {one.indicator: one.is_good for one in judged(held)}
-    assert (by_name[Indicator.TTFT], {one.indicator: one.is_good for one in judged(plain)}[Indicator.TTFT]) == (False, True)
+    good = [{one.indicator: one.is_good for one in judged(record)}[Indicator.TTFT] for record in (held, plain)]
+    assert good == [False, True]
 
 
 def test_the_timeline_has_the_stages_one_after_the_other() -> None:
