@@ -131,7 +131,7 @@ async def test_interventions_are_counted_by_rule_and_asked_for_by_each_field(dat
     ):
         assert [one.request for one in await store.events(which, 10)] == requests, which
     await ledger.record([intervention("r1", 2, rule="aws-key")])
-    counts = {(one.tenant, one.rule): one for one in await store.counts(Events())}
+    counts = {(str(one.tenant), one.rule): one for one in await store.counts(Events())}
     assert {name: (one.interventions, one.requests) for name, one in counts.items()} == {
         ("acme", ""): (3, 1),
         ("acme", "jwt"): (2, 1),
