@@ -32,7 +32,7 @@ MOST_REASON_CHARS = 500
 def _one_line(text: str) -> str:
     line = " ".join(text.split())
     if len(line) > MOST_REASON_CHARS or not line.isprintable():
-        raise PydanticCustomError("reason", f"a reason is one line of {MOST_REASON_CHARS} characters at most")  # type: ignore[arg-type]
+        raise PydanticCustomError("reason", f"a reason is one line of {MOST_REASON_CHARS} characters at most")
     return line
 
 
