@@ -330,7 +330,6 @@ async def _exchange(settings: ControllerSettings, database: Database, secrets: S
 async def _control(
     runtime: Runtime, beside: Sequence[Run], database: Database, claim: Callable[[], Awaitable[None]]
 ) -> None:
-    """Migrate as soon as the database is available, then run the loop."""
     while True:
         try:
             await migrate(database)

@@ -46,7 +46,6 @@ def upkeep(
     secrets: Keys,
     me: Callable[[], RunnerId | None],
 ) -> tuple[Upkeep, ...]:
-    """Return a runner's loops beside its jobs; ``secrets`` are the keys of webhooks' secrets."""
     sent = PostgresDeliveries(database, secrets)
     loops = (deliveries(settings, parts.shared, sent, me), *batches(parts, database, payloads, me))
     return (*loops, retention(parts.shared, database, payloads), erasing(parts, database, payloads))

@@ -1,8 +1,7 @@
 """The first start of a platform, and of each newer release: migrations, roles, the operators' first key.
 
-The job may run again: an advisory lock lets one run at a time, and existing data is not changed. The operators' key is
-written to its file before the database stores it: a job that dies in between leaves a worthless key, and the next run
-makes another. The key is never printed.
+The job may run again: an advisory lock lets one run at a time, and existing data is not changed. The key, which is
+never printed, is written to its file before the database stores it: the next run replaces a worthless one.
 """
 
 import asyncio

@@ -88,7 +88,6 @@ def worker_key(settings: KeySettings, worker: WorkerId, version: VersionId) -> s
 
 
 def provide_worker_key(settings: KeySettings, worker: WorkerId, version: VersionId) -> None:
-    """Write the key file in this home; raises the errors of ``worker_key``."""
     write_private(settings.paths.worker_key(worker), worker_key(settings, worker, version))
 
 

@@ -78,7 +78,6 @@ async def _main(settings: RunnerSettings) -> None:
 
 
 def _sealed(settings: RunnerSettings, parts: Parts, database: Database) -> tuple[PayloadStore, Keys]:
-    """Return the store of payloads, and the keys of webhooks' secrets."""
     keys = open_keys(settings, database, lambda: parts.shared.ticket_keys.platform, parts.shared.clock)
     parts.background.keep("tenant_keys", partial(follow, database_dsn(settings), keys.tenants))
     return open_payloads(settings, keys.payloads), keys.webhooks

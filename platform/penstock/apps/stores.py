@@ -31,8 +31,6 @@ Platform = Callable[[], Sequence[bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreKeys:
-    """One process's keys of tenants, and each store's use of them."""
-
     tenants: "TenantKeys"
     payloads: "Keys"
     answers: "Keys"
@@ -68,7 +66,6 @@ def open_store(settings: ArtifactSettings) -> ArtifactStore:
 
 
 def open_encryption(settings: SealingSettings, platform: Platform) -> "NamedEncryption":
-    """Return the key-encryption key at ``sealing_key``; without an address, the one derived from the platform's."""
     from penstock.sealing.local import LocalEncryption
 
     local = LocalEncryption(lambda: [derive(key, Purpose.TENANT_KEYS) for key in platform()])
@@ -108,7 +105,6 @@ def open_payloads(settings: DeferredSettings, keys: "Keys") -> "PayloadStore":
 
 
 def open_signer(settings: Told, signing_key: str = "") -> Signer:
-    """Return the signer with the key at ``awskms:///…``; without an address, with the home's key pair."""
     if signing_key:
         from penstock.connectors.signing.kms import KmsSigner
 

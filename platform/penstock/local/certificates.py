@@ -24,7 +24,7 @@ LOOK_EVERY_S = 3600.0
 
 
 def ensure(settings: Settings, clock: Clock) -> int:
-    """Also those that expire soon; return the number of made ones."""
+    """Make missing certificates and those that expire soon; return their number."""
     files_of(settings, Role.GATEWAY)
     if settings.tls is not Tls.ON or settings.tls_cert_file:
         return 0

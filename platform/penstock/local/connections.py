@@ -64,7 +64,7 @@ def gateway_address(settings: Settings) -> str:
 
 @contextmanager
 def gateway(settings: Settings, key: str = "", url: str = "") -> Iterator[httpx.Client]:
-    """With this key, or the demo tenant's; ``CommandError`` without a gateway."""
+    """Call with this key, or the demo tenant's; ``CommandError`` without a gateway."""
     url = url.rstrip("/") or gateway_address(settings)
     headers = {"authorization": f"Bearer {key or _demo_key(settings)}"}
     try:

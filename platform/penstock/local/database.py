@@ -85,7 +85,7 @@ class Database:
         return silent_s
 
     async def _ask(self, server: EmbeddedPostgres) -> None:
-        """Any answer is enough: a server that refuses does not hang."""
+        """Accept any answer: a server that refuses does not hang."""
         is_up = False
         try:
             await server.ask()

@@ -22,7 +22,6 @@ WITHIN_S = 5.0
 
 
 def wanted(settings: Settings) -> int | None:
-    """None if the controller has decided none, or does not answer."""
     own = settings.model_copy(update=dict.fromkeys(CALLERS_OWN, ""))
     try:
         number: int | None = connections.operator(own, timeout_s=WITHIN_S).get("/scale")["gateways_wanted"]

@@ -145,7 +145,6 @@ def addresses(paths: Home) -> dict[str, str]:
 
 
 def page_of_alerts(prometheus: str) -> str:
-    """Return the address of Prometheus's page of alerts: distributions differ in its path. Empty without one."""
     with suppress(httpx.HTTPError), httpx.Client(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
         for path in ("/alerts", "/classic/alerts"):
             if http.get(f"{prometheus}{path}").is_success:

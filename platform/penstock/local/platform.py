@@ -72,7 +72,6 @@ class LocalPlatform:
             raise _first(errors) from errors
 
     async def _watch_spare(self, supervisor: Supervisor) -> None:
-        """A crash loop is reported and ends no other process."""
         try:
             await supervisor.watch()
         except CommandError as error:
@@ -92,7 +91,7 @@ class LocalPlatform:
                 self._screen.error(error)
 
     async def roll_gateways(self) -> None:
-        """One by one: each successor serves before its predecessor drains."""
+        """Replace one by one: each successor serves before its predecessor drains."""
         await self._roll(self._parts.gateways)
 
     async def roll_runners(self) -> None:

@@ -36,7 +36,7 @@ def run(settings: Settings, *, ask: bool) -> int:
 
 
 def _with_gateways(settings: Settings) -> tuple[Settings, int]:
-    """With the first number of gateways, and the largest; 0 if not scaled."""
+    """Add the first number of gateways, and the largest; 0 if not scaled."""
     if not settings.scale_file or settings.fleet is not FleetKind.LOCAL:
         return settings, 0
     from penstock.apps.scales import bounds_of

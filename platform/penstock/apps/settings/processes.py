@@ -86,7 +86,6 @@ class GatewaySettings(ListeningSettings, PipelineSettings, DeferredSettings):
 
     @property
     def answers_address(self) -> str:
-        """Return the address of the answers' store with its files; empty without one."""
         return with_files(self.answers_url, password_file=self.answers_password_file, ssl_ca_certs=self.answers_ca_file)
 
 

@@ -185,7 +185,7 @@ def first_of_each(data: Iterable[bytes]) -> list[Choice]:
 
 
 def token_ids(body: bytes) -> TokenIds | None:
-    """None for several choices, or if any is missing."""
+    """Return the tokens of the one choice; None for several choices, or if any is missing."""
     try:
         answer = _CHOICES.decode(body)
         (choice,) = answer.choices
