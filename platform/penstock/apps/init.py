@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from penstock.apps import keys, ownership, peers
-from penstock.apps.settings.processes import InitSettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
@@ -24,6 +23,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError
 from penstock.mounted import secret_file
+from penstock.settings.processes import InitSettings
 from penstock.supervision.files import unwritable, write_private
 
 PATIENCE_S = 60.0

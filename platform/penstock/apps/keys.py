@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from penstock.apps.settings.processes import WorkerSettings
-from penstock.apps.settings.stores import KeySettings
-from penstock.apps.settings.told import PREFIX, SettingKind, Told, named
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.keys import Purpose, derive, worker_bearer, worker_secret
 from penstock.mounted import secret_file
+from penstock.settings.processes import WorkerSettings
+from penstock.settings.stores import KeySettings
+from penstock.settings.told import PREFIX, SettingKind, Told, named
 from penstock.supervision.files import write_private
 from penstock.telemetry import logs
 

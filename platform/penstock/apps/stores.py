@@ -5,10 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.apps.settings.deferred import DeferredSettings
-from penstock.apps.settings.processes import WorkerSettings
-from penstock.apps.settings.stores import ArtifactSettings, AuditSettings, DatabaseSettings, SealingSettings, with_user
-from penstock.apps.settings.told import Told
 from penstock.audit.segments import SegmentStore
 from penstock.audit.segments import Signer as HeadSigner
 from penstock.control.registry.operators import PLATFORM
@@ -17,6 +13,10 @@ from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer
+from penstock.settings.deferred import DeferredSettings
+from penstock.settings.processes import WorkerSettings
+from penstock.settings.stores import ArtifactSettings, AuditSettings, DatabaseSettings, SealingSettings, with_user
+from penstock.settings.told import Told
 from penstock.worker.artifacts.fetch import SignatureVerifier
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Callable
 
 from penstock.apps.peers import files_of, of_home
-from penstock.apps.settings import Settings
-from penstock.apps.settings.told import Home, Tls
 from penstock.domain.clock import DAY_S, Clock
+from penstock.settings import Settings
+from penstock.settings.told import Home, Tls
 from penstock.supervision.files import write_private
 from penstock.telemetry import logs
 from penstock.tls import authority

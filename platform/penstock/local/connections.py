@@ -8,13 +8,13 @@ from pathlib import Path
 import httpx
 
 from penstock.apps.peers import files_of, of_home
-from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
-from penstock.apps.settings.told import Tls
 from penstock.clients.fleet import FleetWatch, StartPatience
 from penstock.clients.operator import TIMEOUT_S as OPERATOR_S
 from penstock.clients.operator import Operator
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
+from penstock.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
+from penstock.settings.told import Tls
 from penstock.supervision.listening import url_at
 from penstock.tls.identity import Role
 from penstock.tls.mutual import Mutual

@@ -8,10 +8,10 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
-from penstock.apps.settings import CALLERS_OWN, Settings
 from penstock.domain.command_error import CommandError
 from penstock.local import connections
 from penstock.local.shutdown import PlatformParts
+from penstock.settings import CALLERS_OWN, Settings
 from penstock.supervision.supervisor import Supervisor
 
 LOOK_S = 2.0

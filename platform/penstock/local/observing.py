@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 import httpx
 
 from penstock.apps import slos
-from penstock.apps.settings import Settings
-from penstock.apps.settings.told import Home
 from penstock.connectors.process import leftovers
 from penstock.connectors.prometheus import configuration
 from penstock.connectors.prometheus.configuration import ScrapeTarget, Scraping
 from penstock.domain.command_error import CommandError
+from penstock.settings import Settings
+from penstock.settings.told import Home
 from penstock.slo.alertmanager import Receivers, plain
 from penstock.supervision import exposition, listening, tied
 from penstock.supervision.child import Child, Command

@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
-from penstock.apps.settings import Settings
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.local import certificates, connections, database, home, observing, question, shutdown, state
@@ -13,6 +12,7 @@ from penstock.local.restarts import Restarts
 from penstock.local.screen import Screen
 from penstock.local.shutdown import PlatformParts
 from penstock.local.starting import Start
+from penstock.settings import Settings
 from penstock.supervision import exposition
 from penstock.supervision.listening import url_of
 from penstock.supervision.supervisor import Supervisor

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import httpx
 
-from penstock.apps.settings import Settings, environment, environment_of_workers
 from penstock.connectors.process import leftovers
 from penstock.lateness.activity import is_stopped
 from penstock.local import connections
+from penstock.settings import Settings, environment, environment_of_workers
 from penstock.supervision import exposition
 from penstock.supervision.child import Child, Command
 from penstock.supervision.files import read_if_there, ready_file

@@ -39,7 +39,6 @@ class RuleFile:
 
 
 def files(tiers: Mapping[Tier, SloTier], windows: Windows) -> list[RuleFile]:
-    """Raises ``Unmeasurable``."""
     of_tiers = [
         RuleFile(name=f"slo-{tier.tier}.yaml", groups=groups(promises(tier), windows)) for tier in tiers.values()
     ]

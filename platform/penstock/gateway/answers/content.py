@@ -199,14 +199,6 @@ def without_token_ids(body: bytes) -> bytes:
     return _IDS.sub(lambda found: b'"%btoken_ids":null' % (found[1] or b""), body)
 
 
-def chosen_tokens(data: bytes, choice: int) -> str:
-    answer = _CHANCED.decode(data)
-    given = next((one.logprobs for one in answer.choices if one.index == choice), answer.logprobs)
-    if isinstance(given, _Chances):
-        return "".join(given.tokens or [one.token for one in given.content or ()])
-    return "".join([one.token for one in given or ()])
-
-
 def labels(body: bytes) -> list[str | None]:
     return [item.label for item in _LABELS.decode(body).data]
 

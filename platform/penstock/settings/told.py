@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from penstock.apps.settings import forms
 from penstock.domain.command_error import CommandError
 from penstock.formats.documents import DocumentRefused, yaml_of
+from penstock.settings import forms
 
 PREFIX = "PENSTOCK_"
 
