@@ -187,6 +187,7 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         ruled=call.ruled,
         service_tier=who.tier.name,
         price_factor=who.tier.price_factor,
+        visible_s=answer.visible_s,
     )
 
 
