@@ -7,12 +7,12 @@ from urllib.parse import urlencode
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import safety as views
 
 app = typer.Typer(no_args_is_help=True, help="Safety packs: filters of prompts and answers.")

@@ -152,7 +152,7 @@ def _kv_heads(told: _Config, heads: int) -> int:
 
 
 def _kinds(told: _Config, count: int) -> tuple[str, ...]:
-    """By the names of ``layer_types``, which wins over a pattern."""
+    """Read ``layer_types``, which wins over a pattern."""
     named = next((found for name in _LAYER_TYPES if (found := told.fields.get(name)) is not None), None)
     if named is not None:
         if not isinstance(named, list | tuple) or len(named) != count:
@@ -275,7 +275,7 @@ def _bits_named(settings: Mapping[str, object]) -> list[Any]:
 
 
 def weight_bytes(folder: Path) -> int:
-    """In the folder's safetensors files; 0 without one. Raises ``ArtifactRefused`` for a false header."""
+    """Sum the folder's safetensors files; 0 without one. Raises ``ArtifactRefused`` for a false header."""
     total = 0
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:

@@ -1,10 +1,10 @@
 """Gateways' reports of demand, sent to controllers by notifications; nothing is stored.
 
-Every controller receives every gateway's reports, so that a new leader knows the demand. While the database is
-unavailable no report arrives: gateways count as silent, and no version wakes or scales.
+Every controller receives all reports, so that a new leader knows the demand. While the database is unavailable gateways
+count as silent, and no version wakes or scales.
 
 Trade-off: a notification holds at most 8,000 bytes, so a report of many versions is sent in parts. A report with a
-missing part is dropped: the next report repeats its counters.
+missing part is dropped: the next one repeats its counters.
 """
 
 import zlib

@@ -34,9 +34,7 @@ class RolloutStore(Protocol):
     ``StoreUnavailable``.
     """
 
-    async def live(self) -> tuple[Stored, ...]:
-        """Return the rollouts that are not over, by alias."""
-        ...
+    async def live(self) -> tuple[Stored, ...]: ...
 
     async def newest(self, limit: int) -> tuple[Stored, ...]: ...
 
@@ -45,7 +43,7 @@ class RolloutStore(Protocol):
     async def history(self, rollout: str) -> tuple[Change, ...]: ...
 
     async def begin(self, step: Step, act: Act) -> None:
-        """With its first change; ``Conflict`` if its alias has a live one."""
+        """Store a rollout and its first change; ``Conflict`` if its alias has a live one."""
         ...
 
     async def go_on(self, step: Step, act: Act) -> None:
@@ -97,7 +95,7 @@ class Rollouts:
     """An alias's number of requests in some seconds before a moment (Unix seconds)."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
-        """Beside the version with all of the alias; raises ``InvalidField``, ``UnknownModel`` or ``Conflict``."""
+        """The incumbent must have all of the alias; raises ``InvalidField``, ``UnknownModel`` or ``Conflict``."""
         known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
         rollout = replace(
             asked,

@@ -83,7 +83,6 @@ class Records:
         self._keep(_record(call, answer, self._clock.now() - seconds, seconds, self._promises))
 
     def replayed(self, call: Call, original: RequestId) -> None:
-        """With the id of the original request."""
         now, who = self._clock.monotonic(), call.principal
         seconds = now - call.request.arrived_at
         self._place(who.tenant, now)(
@@ -221,7 +220,7 @@ def _price(call: Call) -> tuple[int, int, int] | None:
 
 
 def refused_early(records: Records, ledger: RequestLedger) -> Callable[[PenstockError, Early], None]:
-    """A listener that records early refusals and counts those of known tenants."""
+    """Return a listener that records early refusals and counts those of known tenants."""
 
     def told(error: PenstockError, early: Early) -> None:
         if early.who.tenant:
