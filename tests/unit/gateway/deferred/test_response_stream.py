@@ -165,12 +165,27 @@ async def test_a_deleted_response_ends_its_followers(site: Site) -> None:
     assert {event["type"] for event in found} & ENDS <= {"response.incomplete"}
 
 
+async def test_a_shredded_response_has_no_stream(site: Site) -> None:
+    """A 404 ahead of the first event; whoever follows already sees the stream end."""
+    response = await made(site)
+    following = asyncio.create_task(followed(site, response))
+    await asyncio.sleep(0.1)
+    job, reply = await site.begin(response)
+    reply.write(events(job.request, "one", ends=""))
+    site.keys.is_shredded = True
+    assert {event["type"] for event in await following} & ENDS == set()
+    async with site.gateway() as http:
+        for query in ("", "&starting_after=1"):
+            gone = await http.get(f"/v1/responses/{response}?stream=true{query}")
+            assert (gone.status_code, gone.json()["error"]["code"]) == (404, "payload_gone")
+
+
 async def test_a_silent_stream_says_that_it_lives(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comment comes while the response waits; proxies end connections that say nothing."""
     monkeypatch.setattr(response_stream, "BEAT_S", 0.1)
     response = await made(site)
     found = await site.stored.find(TenantId("acme"), response)
     assert found is not None
-    async for event in ResponseStream(stored=site.stored).events(found, 1):
+    async for event in ResponseStream(stored=site.stored).events(found, {}, 1):
         assert event == response_stream.BEAT
         break
