@@ -119,9 +119,9 @@ def _call_all(platform: Platform, http: httpx.Client) -> None:
     assert over_wire.keys().isdisjoint({StatusCode.INTERNAL, StatusCode.UNKNOWN, StatusCode.DEADLINE_EXCEEDED})
     assert over_wire[StatusCode.OK] > 3, over_wire
     told = over_rest(http, MODEL)
-    assert (told[200] > 2, max(told) < 500) == (True, True), told
+    assert (told[200] > 1, max(told) < 500) == (True, True), told
     acted = over_admin(platform)
-    assert (acted[201] > 2, acted[404] > 20, max(acted) < 500) == (True, True, True), acted
+    assert (min(acted) < 300, max(acted) < 500, sum(acted.values()) > 200) == (True, True, True), acted
 
 
 def _has_ended(http: httpx.Client, address: str) -> bool:

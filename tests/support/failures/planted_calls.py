@@ -39,15 +39,17 @@ def over_grpc(platform: Platform, model: str) -> Answered:
     with grpc.insecure_channel(grpc_address(platform)) as channel:
         for method in SERVICE.methods:
             for message in planted(_least_message(method.input_type.name, model)):
-                path = f"/{SERVICE.full_name}/{method.name}"
-                call = channel.stream_stream(path) if method.client_streaming else channel.unary_unary(path)
-                raw: Any = message.SerializeToString()
+                path, raw = f"/{SERVICE.full_name}/{method.name}", message.SerializeToString()
                 try:
-                    answer: Any = call(iter([raw]) if method.client_streaming else raw, metadata=named, timeout=60)
-                    _ = [*answer] if method.client_streaming else None
+                    if method.client_streaming:
+                        streamed: Any = channel.stream_stream(path)
+                        [*streamed(iter([raw]), metadata=named, timeout=60)]
+                    else:
+                        plain: Any = channel.unary_unary(path)
+                        plain(raw, metadata=named, timeout=60)
                     code = grpc.StatusCode.OK
                 except grpc.RpcError as error:
-                    code = error.code()  # type: ignore[attr-defined]  # an RpcError of a call has it
+                    code = error.code()
                 ended[code] = ended.get(code, 0) + 1
     return ended
 

@@ -1,6 +1,6 @@
 """The audit chain's tables. One transaction at a time extends it; keys refuse a second link or head of a number."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -121,7 +121,7 @@ class ChainSnapshot:
 
     async def strays(self, most: int) -> tuple[list[int], list[int]]:
         """Return ids of acts that nothing knows of, and of awaited acts that are gone; -1 for a null."""
-        unknown, lost = [await self.session.rows(_SQL[name], most) for name in ("strays", "lost")]
+        unknown, lost = await self.session.rows(_SQL["strays"], most), await self.session.rows(_SQL["lost"], most)
         return [_sound(row, (int,))[0] for row in unknown], [_sound(row, (int,))[0] for row in lost]
 
     async def interventions(self, acts: list[int]) -> list[Covered]:
@@ -155,16 +155,17 @@ async def snapshot(database: Database) -> AsyncIterator[ChainSnapshot]:
         yield ChainSnapshot(session)
 
 
-def _sound(row: Sequence[Any], kinds: tuple[type, ...]) -> Sequence[Any]:
+def _sound(row: Iterable[Any], kinds: tuple[type, ...]) -> tuple[Any, ...]:
     """Return the values; one that is of another kind than its column had is replaced."""
-    if tuple(map(type, row)) == kinds:
-        return row
-    return [value if type(value) is kind else _UNSOUND[kind] for value, kind in zip(row, kinds, strict=True)]
+    values = tuple(row)
+    if tuple(map(type, values)) == kinds:
+        return values
+    return tuple(value if type(value) is kind else _UNSOUND[kind] for value, kind in zip(values, kinds, strict=True))
 
 
 def _row(found: Record) -> Row:
-    number, event, own, act, *fields = found
-    return Row(*_sound((number, event, own), (int, int, bytes)), None if act is None else tuple(_sound(fields, _ACT)))
+    number, event, own = _sound(found[:3], (int, int, bytes))
+    return Row(number, event, own, None if found["id"] is None else _sound(found[4:], _ACT))
 
 
 async def _tail(session: Session) -> tuple[int, bytes]:
