@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings.stores import with_user
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.settings.stores import with_user
 from tests.support.audit_chains import TABLES, Chained
 from tests.support.samples.interventions import intervention
 

@@ -107,8 +107,6 @@ class PostgresAuditChain:
 
 @dataclass(frozen=True, slots=True)
 class ChainSnapshot:
-    """The chain at one moment, for verification."""
-
     session: Session
 
     async def segments(self) -> list[Stored]:
@@ -125,7 +123,6 @@ class ChainSnapshot:
         return [_sound(row, (int,))[0] for row in unknown], [_sound(row, (int,))[0] for row in lost]
 
     async def interventions(self, acts: list[int]) -> list[Covered]:
-        """Return the interventions that these acts cover, in the order of their digests."""
         return [Covered(*_sound(row, _COVERED)) for row in await self.session.rows(_SQL["interventions"], acts)]
 
     async def uncovered(self, most: int) -> list[int]:
