@@ -96,7 +96,8 @@ async def test_a_worker_that_dies_inside_a_match_leaks_none_of_it(api: Api, agai
 async def continued(api: Api, *cuts: int) -> FakeReply:
     """Return what a caller reads of a stream whose workers die after so many events each."""
     call, reply = admitted(stream=True), FakeReply()
-    body = {"model": "toy", "temperature": 0, **({"messages": []} if api is Api.CHAT else {"prompt": "hi"})}
+    prompt_of: dict[str, object] = {"messages": []} if api is Api.CHAT else {"prompt": "hi"}
+    body: dict[str, object] = {"model": "toy", "temperature": 0, **prompt_of}
     call = replace(call, request=replace(call.request, api=api, body=body, cost=Cost(output_tokens=99)))
     engine = WordEngine(tokens=tuple(one.encode() for one in SAID))
     guard, kept = StreamGuard(reply, call, COMPILED, lambda _, match: None), Continuity(call, engine, lambda *_: None)
