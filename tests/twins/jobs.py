@@ -5,9 +5,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
+import msgspec
+
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
-from penstock.domain.jobs.errors import OverEnqueued
+from penstock.domain.jobs.errors import NoFileRoom, OverEnqueued
 from penstock.domain.jobs.ids import NO_BATCH, BatchId, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     MOST_REPLAYED,
@@ -33,6 +35,7 @@ from penstock.domain.jobs.job import (
     Unended,
     pause_of,
 )
+from penstock.domain.jobs.payload import ROW_BYTES
 from tests.twins.job_rows import lost_end, next_state, overdue, stored
 
 Flow = tuple[VersionId, TenantId]
@@ -239,6 +242,10 @@ class MemoryJobs:
             if (which.model or job.model, which.error or job.error) == (job.model, job.error):
                 yield job
 
+    async def kept(self, tenant: TenantId, now: float) -> int:
+        del now
+        return sum(map(_kept, (one for one in self._jobs.values() if one.tenant == tenant)))
+
     def _check(self, tenant: TenantId, added: Sequence[NewJob] | Sequence[Job], limits: EnqueueLimits) -> None:
         tokens: Counter[Alias] = Counter()
         for job in added:
@@ -253,6 +260,10 @@ class MemoryJobs:
         for model, asked in tokens.items():
             if limits.tokens and held[model] + asked > limits.tokens:
                 raise ExceedsLimit if asked > limits.tokens else OverEnqueued
+        more = sum(map(_kept, added)) if isinstance(added[0], NewJob) else 0
+        kept = sum(map(_kept, (one for one in self._jobs.values() if one.tenant == tenant)))
+        if more and 0 < limits.kept_bytes < kept + more:
+            raise ExceedsLimit if more > limits.kept_bytes else NoFileRoom
 
     def _open(self, job: Job, now: float) -> None:
         self._jobs[job.id] = job
@@ -397,3 +408,8 @@ class MemoryJobs:
             self._jobs.pop(job)
             self._keys = {key: one for key, one in self._keys.items() if one != job}
         return len(jobs)
+
+
+def _kept(one: NewJob | Job) -> int:
+    own = ROW_BYTES - 2 + len(msgspec.json.encode(one.metadata)) + (0 if one.batch else one.input.size)
+    return own + (one.output.size if isinstance(one, Job) else 0)

@@ -5,7 +5,6 @@ The toy answers as vLLM does; a background response waits until a test runs its 
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -197,7 +196,6 @@ class Site:
 
     folder: Path
     counted: list[KeepOutcome] = field(default_factory=list)
-    tasks: list["asyncio.Task[None]"] = field(default_factory=list)
     ring: KeyRing = _TWO
 
     def __post_init__(self) -> None:
@@ -226,7 +224,6 @@ class Site:
             rows=self.rows,
             payloads=self.payloads,
             clock=self.clock,
-            spawn=self._spawn,
             count=self.counted.append,
         )
         background = SubmittingResponses(
@@ -247,13 +244,6 @@ class Site:
             counting=TurnCounts(corridor=self.toy, turns=turns),
             responses=StoredCorridor(kept=kept, background=background, turns=turns, stored=self.stored, stall_s=1.0),
         )
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        self.tasks.append(asyncio.get_running_loop().create_task(work))
-
-    async def settled(self) -> None:
-        """Wait until every answer to keep is kept."""
-        await asyncio.gather(*self.tasks)
 
     async def begin(self, name: str) -> tuple[Job, AttemptReply]:
         """Claim a response's job and begin its attempt."""

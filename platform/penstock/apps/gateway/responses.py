@@ -45,7 +45,6 @@ def responses_api(
         rows=rows,
         payloads=stores.payloads,
         clock=clock,
-        spawn=parts.shared.spawn,
         count=_counting(parts.shared.metrics),
     )
     background = SubmittingResponses(

@@ -72,6 +72,7 @@ class EventPiece:
     first: int
     last: int
     object: ObjectId
+    size_bytes: int = 0
     items: int = 0
     open: Mapping[int, Item] = field(default_factory=dict)
     bill: LedgerRow | None = None

@@ -136,7 +136,7 @@ class Plan:
     batch_jobs: int = 0
     """Jobs and batch lines that have not ended."""
     file_bytes: int = 0
-    """Bytes of all stored files together."""
+    """Bytes of all that the tenant keeps: files, jobs with their answers, stored responses, and ``ROW_BYTES`` a row."""
     files: int = 0
     job_attempts: int = 3
     """Attempts of a job that may have run; after the last it is a dead letter."""

@@ -37,7 +37,10 @@ class ResponseStream:
 
     async def events(self, found: Found, after: int = NOTHING_SEEN) -> AsyncIterator[bytes]:
         """Events beyond ``after``; a deleted response ends without a last one."""
-        begun = await self.stored.beginning(found)
+        try:
+            begun = await self.stored.beginning(found)
+        except PayloadGone:  # deleted since it was found
+            return
         for number, kind in enumerate(_BEFORE):
             if number > after:
                 yield response_events.encoded({"type": kind, "response": begun}, number)

@@ -118,7 +118,10 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
         if not found.stored.keeps_events:
             says = "events are kept of background responses that were made with stream: leave it out"
             raise InvalidField(says, param="stream")
-        events = ResponseStream(stored=responses.stored).events(found, _after(query))
+        after = _after(query)
+        if after > (newest := (await responses.stored.rows.begun(found.stored.id)).number):
+            raise InvalidField(f"starting_after is beyond the newest event, {newest}", param="starting_after")
+        events = ResponseStream(stored=responses.stored).events(found, after)
         return StreamingResponse(events, headers={name.decode(): value.decode() for name, value in HEADERS})
 
     @api.get(f"{ONE}/input_items")
