@@ -21,8 +21,8 @@ from pathlib import Path
 
 import httpx
 
-from penstock.apps.settings import Settings
 from penstock.domain.ids import TenantId, VersionId
+from penstock.settings import Settings
 from penstock.supervision.files import write_private
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.residents import Residents

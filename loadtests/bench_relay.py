@@ -19,7 +19,7 @@ import uvloop
 
 from loadtests import bench_home, rpc_client
 from loadtests.bench_gateway import CONCURRENCY, PROMPT, STREAM_TOKENS, Process, behave, gateway, stub_engine
-from penstock.apps import settings
+from penstock import settings
 from penstock.apps.gateway import process
 from penstock.gateway.oip.grpc import server
 from penstock.intake.relay import Client, Relay

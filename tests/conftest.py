@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections import defaultdict
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +21,8 @@ settings.load_profile("repeatable")
 one_context.keep()
 
 NVIDIA_DEVICE = Path("/dev/nvidia0")
+SHOWN_FILES = 20
+_SECONDS: defaultdict[str, float] = defaultdict(float)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,6 +32,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "gpu" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add a phase's duration to its file's."""
+    _SECONDS[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the files that took longest, fixtures included, if durations are asked for."""
+    if terminalreporter.config.option.durations:
+        terminalreporter.section(f"slowest {SHOWN_FILES} files")
+        for file in sorted(_SECONDS, key=_SECONDS.__getitem__, reverse=True)[:SHOWN_FILES]:
+            terminalreporter.line(f"{_SECONDS[file]:7.1f}s {file}")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -6,15 +6,15 @@ from enum import Enum
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from penstock.apps.settings import Settings
-from penstock.apps.settings.processes import (
+from penstock.settings import Settings
+from penstock.settings.processes import (
     ControllerSettings,
     GatewaySettings,
     InitSettings,
     RunnerSettings,
     WorkerSettings,
 )
-from penstock.apps.settings.told import PREFIX, SettingKind, Told
+from penstock.settings.told import PREFIX, SettingKind, Told
 from scripts.reference.markdown import code, table, titled
 
 _LEAD = """Each process reads its settings from `PENSTOCK_*` variables first, then from `settings.yaml` in its home

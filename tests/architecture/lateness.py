@@ -13,7 +13,9 @@ import yaml
 from tests.support import tree
 
 PACKAGE = tree.ROOT / "platform/penstock"
-WATCHED = "apps capacity connectors control domain fairness gateway intake judging local scaling supervision telemetry"
+WATCHED = """
+apps capacity connectors control domain fairness gateway intake judging local scaling settings supervision telemetry
+"""
 ROOMS = (*WATCHED.split(), "tls", "worker")
 FILE = Path(__file__).with_name("lateness.yaml")
 

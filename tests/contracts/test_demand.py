@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.demand import CHANNEL, PostgresDemand, PostgresDemandTeller
@@ -99,14 +100,16 @@ async def test_nonsense_is_left_out_and_a_broken_connection_mended(database: Dat
     """Foreign messages change nothing, and a listener with a broken connection listens again."""
     source = PostgresDemand(database_dsn)
     wire = Wire(PostgresDemandTeller(database), source)
-    async with heard(source) as found:
-        await until_heard(wire, found, report(1))
-        for payload in ("", "nonsense", "a 1 0 1 {}", "a 1 1 1 x", "a 1 0 65 x", "a 1 x 1 y"):
-            await database.rows("select pg_notify($1, $2)", CHANNEL, payload)
-        await until_heard(wire, found, report(2))
-        assert source.assembly.refused == 6
-        await database.rows(
-            "select pg_terminate_backend(pid) from pg_stat_activity where query ilike $1 and pid <> pg_backend_pid()",
-            "select 1%",
-        )
-        await until_heard(wire, found, report(3))
+    with capture_logs() as logged:
+        async with heard(source) as found:
+            await until_heard(wire, found, report(1))
+            for payload in ("", "nonsense", "a 1 0 1 {}", "a 1 1 1 x", "a 1 0 65 x", "a 1 x 1 y"):
+                await database.rows("select pg_notify($1, $2)", CHANNEL, payload)
+            await until_heard(wire, found, report(2))
+            assert source.assembly.refused == 6
+            await database.rows(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where query ilike 'select 1%' and pid <> pg_backend_pid()"
+            )
+            await until_heard(wire, found, report(3))
+    assert [one["count"] for one in logged if one["event"] == "demand_reports_refused"] == [6]

@@ -130,8 +130,15 @@ async def test_interventions_are_counted_by_rule_and_asked_for_by_each_field(dat
         (Events(request="r2"), ["r2"]),
     ):
         assert [one.request for one in await store.events(which, 10)] == requests, which
-    counts = await store.counts(Events())
-    assert [(one.rule, one.interventions, one.requests) for one in counts] == [("jwt", 2, 1), ("aws-key", 1, 1)]
-    assert (counts[0].stage, counts[0].wanted) == (Where.OUTPUT, Action.BLOCK)
+    await ledger.record([intervention("r1", 2, rule="aws-key")])
+    counts = {(str(one.tenant), one.rule): one for one in await store.counts(Events())}
+    assert {name: (one.interventions, one.requests) for name, one in counts.items()} == {
+        ("acme", ""): (3, 1),
+        ("acme", "jwt"): (2, 1),
+        ("acme", "aws-key"): (1, 1),
+        ("beta", ""): (1, 1),
+        ("beta", "aws-key"): (1, 1),
+    }
+    assert (counts["acme", "jwt"].stage, counts["acme", "jwt"].wanted) == (Where.OUTPUT, Action.BLOCK)
     await store.forget(9.0)
-    assert len(await store.events(Events(), 10)) == 3
+    assert len(await store.events(Events(), 10)) == 4

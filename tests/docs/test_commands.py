@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from penstock.apps.settings import Settings
 from penstock.cli import app
+from penstock.settings import Settings
 from scripts import site
 from tests.support import tree
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings import Settings
+from penstock.settings import Settings
 from tests.support import tree
 
 FOLDER = tree.ROOT / "docs/how-it-decides"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from penstock.apps.settings import Settings
+from penstock.settings import Settings
 from scripts.reference import FOLDER, PAGES
 from tests.support import tree
 

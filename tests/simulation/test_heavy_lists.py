@@ -24,6 +24,7 @@ from penstock.worker.engines.plan import for_engine
 from penstock.worker.gate.work import queue_of, work_of
 from penstock.worker.gate_config import GateConfig
 from tests.support.samples.batches import KEY, item
+from tests.support.variants import drilled
 
 Note = Callable[[str, object], None]
 SHORT, LONG = replace(KEY, bucket=16), replace(KEY, bucket=256)
@@ -145,7 +146,7 @@ def p99(seconds: list[float]) -> float:
     return seconds[int(0.99 * len(seconds))]
 
 
-@pytest.mark.parametrize(("callers", "flood"), [(4, LONG), (8, LONG), (16, LONG), (4, SHORT), (16, SHORT)])
+@pytest.mark.parametrize(("callers", "flood"), [(16, LONG), (16, SHORT), *drilled([(4, LONG), (8, LONG), (4, SHORT)])])
 def test_a_victim_waits_for_what_has_begun_alone(callers: int, flood: Key, record_property: Note) -> None:
     """Beside lists of long texts a short one's p99 is its lone one, one long text and a small batch, however many."""
     alone, beside = waits(0, flood), waits(callers, flood)

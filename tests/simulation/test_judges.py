@@ -7,11 +7,12 @@ import pytest
 from penstock.domain.rollout.judgement import Verdict
 from tests.simulation.judges import MannWhitney, MixtureRatio, Ours, one_cell, play
 from tests.support.gateways.simulated_arms import Regression, World
+from tests.support.variants import drilled
 
 TEN_MINUTES_S = 600
 
 
-@pytest.mark.parametrize(("per_s", "share"), [(20.0, 0.05), (20.0, 0.25)])
+@pytest.mark.parametrize(("per_s", "share"), [(20.0, 0.05), *drilled([(20.0, 0.25)])])
 def test_an_equal_candidate_is_promoted_and_not_aborted(per_s: float, share: float) -> None:
     """Also with sticky tenants of long prompts: nine of ten of its own, and a third of the incumbent's."""
     worlds = [World(seed=i, per_s=per_s, share=share, long_ratio=0.9) for i in range(6)]

@@ -10,6 +10,7 @@ from loadtests import overload
 from loadtests.orders import QueueOrder
 from penstock.domain.tenancy.standing import Standing
 from penstock.simulator.worker import Arrival
+from tests.support.variants import drilled
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def capacity() -> float:
     return overload.capacity()
 
 
-@pytest.mark.parametrize("load", [1.0, 1.5, 2.5])
+@pytest.mark.parametrize("load", [1.0, 2.5, *drilled([1.5])])
 def test_goodput_stays_at_nine_tenths_of_capacity(
     capacity: float, load: float, record_property: Callable[[str, object], None]
 ) -> None:

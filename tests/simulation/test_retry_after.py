@@ -18,6 +18,7 @@ from penstock.simulator.worker import Arrival, RefusedRequest, Worker
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.retries import Retries
 from penstock.worker.gate.queueing.work import Work
+from tests.support.variants import drilled
 
 LOAD, WATCHED_FROM_S, WATCHED_TO_S, SPAN_S = 2.5, 30.0, 60.0, 120.0
 BURST_S = 15.0
@@ -171,7 +172,7 @@ class Coming:
         return over
 
 
-@pytest.mark.parametrize("obeying", [0.1, 0.5])
+@pytest.mark.parametrize("obeying", [0.5, *drilled([0.1])])
 def test_who_comes_back_in_a_lasting_overload_mostly_finds_room(
     obeying: float, record_property: Callable[[str, object], None]
 ) -> None:

@@ -24,6 +24,7 @@ from penstock.gateway.routing.selection import RouterSettings, SampleSettings
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.samples.calls import VERSION
+from tests.support.variants import drilled
 
 EVERYBODY = SampleSettings(choices=10**6)
 """The scan of all."""
@@ -210,7 +211,7 @@ def mooncake() -> Iterator[Ask]:
 
 
 @pytest.mark.skipif(not TRACE.exists(), reason="the Mooncake trace is not beside the repository")
-@pytest.mark.parametrize("gateways", [1, 4])
+@pytest.mark.parametrize("gateways", [4, *drilled([1])])
 def test_a_sample_finds_the_prefixes_that_the_scan_finds(
     gateways: int, record_property: Callable[[str, object], None]
 ) -> None:

@@ -18,6 +18,7 @@ from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
 from penstock.simulator.worker import Arrival, Worker
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.work import Work
+from tests.support.variants import drilled
 
 FLOOD, VERSION = TenantId("flood"), VersionId("v@1")
 WORKER = WorkerEntry(id=WorkerId("w"), url="http://127.0.0.1:1", state=WorkerState.READY)
@@ -83,7 +84,7 @@ class Flood:
         self._known = len(self._worker.refused)
 
 
-@pytest.mark.parametrize("patience_s", [1.0, 3.0, 10.0])
+@pytest.mark.parametrize("patience_s", [1.0, *drilled([3.0, 10.0])])
 def test_a_remembered_refusal_leaves_no_worker_idle(
     patience_s: float, record_property: Callable[[str, object], None]
 ) -> None:

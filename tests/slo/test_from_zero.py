@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from penstock.apps.gateway.front import front
 from penstock.apps.gateway.parts import compose
 from penstock.apps.keys import Keys
-from penstock.apps.settings.processes import GatewaySettings
 from penstock.connectors.postgres.database import Database
 from penstock.control.fleet.shown import FleetMetrics
 from penstock.control.pool.shown import PoolMetrics
@@ -26,6 +25,7 @@ from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.rollout.rollout import Rollout
 from penstock.jobs.shown import RunnerMetrics
 from penstock.local.restarts import Restarts
+from penstock.settings.processes import GatewaySettings
 from penstock.telemetry.metrics import Metrics
 from penstock.worker.agent.status import WorkerMetrics
 from penstock.worker.engines import translate

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from penstock.apps import slos
-from penstock.apps.settings.processes import GatewaySettings
 from penstock.domain.command_error import CommandError
 from penstock.domain.models.model import Tier
 from penstock.domain.serving.slo import Indicator, parse, parse_all
 from penstock.domain.serving.spec import SpecRefused
+from penstock.settings.processes import GatewaySettings
 from penstock.telemetry import names
 from slo import spec
 

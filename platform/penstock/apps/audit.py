@@ -3,7 +3,6 @@
 from functools import partial
 from pathlib import Path
 
-from penstock.apps.settings.processes import ControllerSettings
 from penstock.apps.stores import database_dsn, open_segments
 from penstock.audit.verifier import Progress, Verified, Verifier
 from penstock.connectors.postgres.audit_chain import snapshot
@@ -14,6 +13,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError
 from penstock.mounted.secret_file import previous
+from penstock.settings.processes import ControllerSettings
 
 SLOWER = 60.0
 """The database's time limits are multiplied by this: a whole log is compared in one statement."""

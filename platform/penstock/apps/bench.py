@@ -5,10 +5,10 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.apps import keys, peers
-from penstock.apps.settings import Settings
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.keys import worker_secret
+from penstock.settings import Settings
 from penstock.tls.identity import Role
 from penstock.worker.agent.gate_client import GateClient
 from penstock.worker.agent.measuring import Measuring

@@ -11,8 +11,6 @@ from functools import partial
 from penstock.apps import keys, observed, ownership, peers, slos
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
-from penstock.apps.settings import CONTROLLER_PORT
-from penstock.apps.settings.processes import ControllerSettings
 from penstock.apps.stores import database_dsn, open_encryption, open_head_signer, open_segments
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
@@ -66,6 +64,8 @@ from penstock.domain.ids import VersionId, WorkerId
 from penstock.judging.comparisons import Comparisons
 from penstock.lateness.awake import AwakeClock
 from penstock.sealing.administration import KeyAdministration
+from penstock.settings import CONTROLLER_PORT
+from penstock.settings.processes import ControllerSettings
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
 from penstock.supervision.listening import bind, bind_first_free, url_of
@@ -330,7 +330,6 @@ async def _exchange(settings: ControllerSettings, database: Database, secrets: S
 async def _control(
     runtime: Runtime, beside: Sequence[Run], database: Database, claim: Callable[[], Awaitable[None]]
 ) -> None:
-    """Migrate as soon as the database is available, then run the loop."""
     while True:
         try:
             await migrate(database)

@@ -7,7 +7,6 @@ from penstock.apps.gateway import reading
 from penstock.apps.gateway.offered import networks
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.shared import Shared
-from penstock.apps.settings.deferred import DeferredSettings
 from penstock.connectors.postgres.batches import PostgresBatchWork
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.deletions import PostgresErasing
@@ -33,6 +32,7 @@ from penstock.jobs.shown import BatchMetrics
 from penstock.jobs.upkeep import Upkeep
 from penstock.jobs.validation import Validator
 from penstock.sealing.keys import Keys
+from penstock.settings.deferred import DeferredSettings
 
 ID_BYTES = 10
 """Random bytes of a file's id, and of the stem of a batch's lines."""
@@ -46,7 +46,6 @@ def upkeep(
     secrets: Keys,
     me: Callable[[], RunnerId | None],
 ) -> tuple[Upkeep, ...]:
-    """Return a runner's loops beside its jobs; ``secrets`` are the keys of webhooks' secrets."""
     sent = PostgresDeliveries(database, secrets)
     loops = (deliveries(settings, parts.shared, sent, me), *batches(parts, database, payloads, me))
     return (*loops, retention(parts.shared, database, payloads), erasing(parts, database, payloads))

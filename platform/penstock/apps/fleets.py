@@ -10,8 +10,6 @@ from pathlib import Path
 from penstock.apps import slos
 from penstock.apps.keys import provide_worker_key
 from penstock.apps.scales import bounds_of
-from penstock.apps.settings import environment_of_workers
-from penstock.apps.settings.processes import ControllerSettings, FleetKind
 from penstock.connectors.process.fleet import HostConfig, LocalFleet
 from penstock.control.autoscaler.autoscaler import ScaleSettings
 from penstock.control.fleet.orders import Host
@@ -23,6 +21,8 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.versions import FleetPlan
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.scaling.room import Machine
+from penstock.settings import environment_of_workers
+from penstock.settings.processes import ControllerSettings, FleetKind
 from penstock.worker.engines import device
 
 WorkerCommand = Callable[[WorkerId, VersionId], Sequence[str]]

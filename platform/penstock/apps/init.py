@@ -1,8 +1,7 @@
 """The first start of a platform, and of each newer release: migrations, roles, the operators' first key.
 
-The job may run again: an advisory lock lets one run at a time, and existing data is not changed. The operators' key is
-written to its file before the database stores it: a job that dies in between leaves a worthless key, and the next run
-makes another. The key is never printed.
+The job may run again: an advisory lock lets one run at a time, and existing data is not changed. The key, which is
+never printed, is written to its file before the database stores it: the next run replaces a worthless one.
 """
 
 import asyncio
@@ -13,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from penstock.apps import keys, ownership, peers
-from penstock.apps.settings.processes import InitSettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
@@ -25,6 +23,7 @@ from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError
 from penstock.mounted import secret_file
+from penstock.settings.processes import InitSettings
 from penstock.supervision.files import unwritable, write_private
 
 PATIENCE_S = 60.0

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from penstock.apps.settings.processes import WorkerSettings
-from penstock.apps.settings.stores import KeySettings
-from penstock.apps.settings.told import PREFIX, SettingKind, Told, named
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.tenancy.keys import Purpose, derive, worker_bearer, worker_secret
 from penstock.mounted import secret_file
+from penstock.settings.processes import WorkerSettings
+from penstock.settings.stores import KeySettings
+from penstock.settings.told import PREFIX, SettingKind, Told, named
 from penstock.supervision.files import write_private
 from penstock.telemetry import logs
 
@@ -88,7 +88,6 @@ def worker_key(settings: KeySettings, worker: WorkerId, version: VersionId) -> s
 
 
 def provide_worker_key(settings: KeySettings, worker: WorkerId, version: VersionId) -> None:
-    """Write the key file in this home; raises the errors of ``worker_key``."""
     write_private(settings.paths.worker_key(worker), worker_key(settings, worker, version))
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.apps import slos, stores
-from penstock.apps.settings import Settings
-from penstock.apps.settings.forms import bucket
 from penstock.connectors.signing.keys import PRIVATE
 from penstock.control.registry.rules import check_name
 from penstock.domain.command_error import CommandError
@@ -18,6 +16,8 @@ from penstock.packaging.ports import Report
 from penstock.packaging.push import in_words
 from penstock.packaging.push import push as push_version
 from penstock.packaging.wheels import Pin, pins_of
+from penstock.settings import Settings
+from penstock.settings.forms import bucket
 
 
 async def ensure_demo(settings: Settings, report: Report) -> dict[Alias, Packed]:

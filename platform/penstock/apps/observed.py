@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from penstock.apps import slos
-from penstock.apps.settings import Settings
-from penstock.apps.settings.processes import ControllerSettings
 from penstock.connectors.prometheus.client import Prometheus
 from penstock.connectors.prometheus.window import reading
 from penstock.domain.clock import SystemClock
+from penstock.settings import Settings
+from penstock.settings.processes import ControllerSettings
 from penstock.slo import budgets as error_budgets
 from penstock.slo.budget import Budget
 from penstock.slo.budgets import ErrorBudgets

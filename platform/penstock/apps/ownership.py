@@ -7,14 +7,14 @@ import asyncio
 from collections.abc import Callable
 
 from penstock.apps.keys import Keys, platform_file
-from penstock.apps.settings.pipeline import PipelineSettings
-from penstock.apps.settings.stores import KeySettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.owner import is_owner, is_pepper
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.tenancy.keys import Purpose, derive
+from penstock.settings.pipeline import PipelineSettings
+from penstock.settings.stores import KeySettings
 
 RETRY_S = 1.0
 

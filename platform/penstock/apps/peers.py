@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from penstock.apps.settings.stores import PeerSettings
-from penstock.apps.settings.told import PREFIX, Home, Tls, Told
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
+from penstock.settings.stores import PeerSettings
+from penstock.settings.told import PREFIX, Home, Tls, Told
 from penstock.tls.files import Files
 from penstock.tls.identity import Role
 from penstock.tls.mutual import Mutual

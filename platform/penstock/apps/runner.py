@@ -11,7 +11,6 @@ import uvloop
 from penstock.apps import deferred, jobs, keys, ownership
 from penstock.apps.gateway.parts import Parts, compose
 from penstock.apps.gateway.process import known
-from penstock.apps.settings.processes import RunnerSettings
 from penstock.apps.stores import database_dsn, open_keys, open_payloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.listening import Channel
@@ -24,6 +23,7 @@ from penstock.jobs.bills import Bills
 from penstock.jobs.running import Runner
 from penstock.jobs.upkeep import Upkeep
 from penstock.sealing.keys import Keys
+from penstock.settings.processes import RunnerSettings
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
 from penstock.telemetry import logs
@@ -78,7 +78,6 @@ async def _main(settings: RunnerSettings) -> None:
 
 
 def _sealed(settings: RunnerSettings, parts: Parts, database: Database) -> tuple[PayloadStore, Keys]:
-    """Return the store of payloads, and the keys of webhooks' secrets."""
     keys = open_keys(settings, database, lambda: parts.shared.ticket_keys.platform, parts.shared.clock)
     parts.background.keep("tenant_keys", partial(follow, database_dsn(settings), keys.tenants))
     return open_payloads(settings, keys.payloads), keys.webhooks

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from penstock.apps.settings.processes import ControllerSettings
 from penstock.domain.command_error import CommandError
 from penstock.domain.serving.spec import SpecRefused
 from penstock.formats.documents import DocumentRefused, yaml_of
 from penstock.scaling.bounds import ScaleBounds, parse
+from penstock.settings.processes import ControllerSettings
 
 
 def bounds_of(settings: ControllerSettings) -> ScaleBounds:

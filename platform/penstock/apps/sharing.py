@@ -7,8 +7,8 @@ beside it, and the old one accepts no more requests: those two may run together.
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from penstock.apps.settings.processes import GatewaySettings
 from penstock.domain.command_error import CommandError
+from penstock.settings.processes import GatewaySettings
 from penstock.supervision import lock
 
 FILE = "limits.lock"

@@ -5,10 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.apps.settings.deferred import DeferredSettings
-from penstock.apps.settings.processes import WorkerSettings
-from penstock.apps.settings.stores import ArtifactSettings, AuditSettings, DatabaseSettings, SealingSettings, with_user
-from penstock.apps.settings.told import Told
 from penstock.audit.segments import SegmentStore
 from penstock.audit.segments import Signer as HeadSigner
 from penstock.control.registry.operators import PLATFORM
@@ -17,6 +13,10 @@ from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import Purpose, derive
 from penstock.mounted.secret_file import previous
 from penstock.packaging.ports import ArtifactStore, Signer
+from penstock.settings.deferred import DeferredSettings
+from penstock.settings.processes import WorkerSettings
+from penstock.settings.stores import ArtifactSettings, AuditSettings, DatabaseSettings, SealingSettings, with_user
+from penstock.settings.told import Told
 from penstock.worker.artifacts.fetch import SignatureVerifier
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ Platform = Callable[[], Sequence[bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreKeys:
-    """One process's keys of tenants, and each store's use of them."""
-
     tenants: "TenantKeys"
     payloads: "Keys"
     answers: "Keys"
@@ -68,7 +66,6 @@ def open_store(settings: ArtifactSettings) -> ArtifactStore:
 
 
 def open_encryption(settings: SealingSettings, platform: Platform) -> "NamedEncryption":
-    """Return the key-encryption key at ``sealing_key``; without an address, the one derived from the platform's."""
     from penstock.sealing.local import LocalEncryption
 
     local = LocalEncryption(lambda: [derive(key, Purpose.TENANT_KEYS) for key in platform()])
@@ -108,7 +105,6 @@ def open_payloads(settings: DeferredSettings, keys: "Keys") -> "PayloadStore":
 
 
 def open_signer(settings: Told, signing_key: str = "") -> Signer:
-    """Return the signer with the key at ``awskms:///…``; without an address, with the home's key pair."""
     if signing_key:
         from penstock.connectors.signing.kms import KmsSigner
 

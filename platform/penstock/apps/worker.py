@@ -11,14 +11,14 @@ from typing import TypeVar
 
 from penstock.apps import peers, slos
 from penstock.apps.keys import check_files, worker_secrets
-from penstock.apps.settings import given_devices
-from penstock.apps.settings.processes import WorkerSettings
 from penstock.apps.stores import open_store, open_verifier
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.domain.models.model import Runtime
 from penstock.domain.serving.slo import Indicator
 from penstock.domain.tenancy.keys import key_mark
+from penstock.settings import given_devices
+from penstock.settings.processes import WorkerSettings
 from penstock.supervision import exposition
 from penstock.supervision.files import read_if_there
 from penstock.supervision.listening import check_free, url_at, url_of

@@ -65,7 +65,6 @@ _PHASES = {
 
 
 def budget(machine: Machine, weight_bytes: int) -> tuple[PartBudget, ...]:
-    """Return a start's parts for weights that are not on the node, by published seconds."""
     seconds = {**_PUBLISHED_S, StartPart.WEIGHTS: weight_bytes / PUBLISHED_BYTES_PER_S}
     return tuple(
         PartBudget(part=part, seconds=0.0, source=f"a {machine} machine has it")
@@ -85,9 +84,7 @@ class Start:
 
 
 def measured(published: Sequence[PartBudget], starts: Sequence[Start]) -> tuple[PartBudget, ...]:
-    """Each part by the longest of its measurements. The host measures node and driver together: the driver's seconds
-    are in the node's.
-    """
+    """Take the longest measurement of each part; the driver's seconds are within the node's."""
     longest: dict[StartPart, float] = {}
     for start in starts:
         for part, seconds in _parts_of(start).items():

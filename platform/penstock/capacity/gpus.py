@@ -1,8 +1,7 @@
 """GPUs for plans: memory, bandwidth, arithmetic, and MIG slices.
 
-Figures are the makers' data sheets and ``nvidia-smi``'s memory, as of 2026-11-27. The parts of these figures that
-engines reach are fitted to published runs: H100 and A100 to Vidur's kernel profiles, L40S, L4 and A10G to runs of BLIS
-and databasemart.
+Figures are the makers' data sheets and ``nvidia-smi``'s memory, as of 2026-11-27. The reached parts of them are fitted
+to published runs: Vidur's kernel profiles for H100 and A100, runs of BLIS and databasemart for L40S, L4 and A10G.
 """
 
 from dataclasses import dataclass

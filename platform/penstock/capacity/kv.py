@@ -1,10 +1,9 @@
 """The KV cache of a model in blocks, as vLLM lays it out: tokens that fit, and concurrent requests.
 
-All layers of one kind and shape are a group, or several of equal size if kinds mix; one block of the pool holds a
-block's tokens for each layer of one group. Source: vLLM 0.32, ``v1/core/kv_cache_utils.py`` and
-``v1/kv_cache_interface.py``.
+Layers of one kind and shape are a group, or several of equal size if kinds mix; a block of the pool holds a block's
+tokens for each layer of one group. Source: vLLM 0.32, ``v1/core/kv_cache_utils.py`` and ``v1/kv_cache_interface.py``.
 
-Trade-off: it follows one engine's layout; a formula of bytes per token is wrong by a factor if kinds mix.
+Trade-off: it follows one engine's layout; bytes per token are wrong by a factor if kinds mix.
 """
 
 import math
@@ -64,7 +63,7 @@ class Layout:
 
 
 def layout(model: Architecture, settings: CacheSettings) -> Layout:
-    """On the GPU that holds the most layers; raises ``ArtifactRefused`` if vLLM has none."""
+    """Return the layout on the GPU with the most layers; raises ``ArtifactRefused`` if vLLM has none."""
     stages = settings.pipeline_parallel
     # Of a pattern of kinds each stage has its part; the fullest one bounds all.
     kinds = {kind: math.ceil(count / stages) for kind, count in Counter(model.layers).items()}

@@ -19,7 +19,6 @@ edges, and weights with their areas. An upper bound: SmolLM2-135M has 37, Llama 
 
 
 def worker_bytes(manifest: Manifest) -> int:
-    """Awake; 0 for an adapter, which has no worker."""
     if manifest.adapter is not None:
         return 0
     engine = manifest.engine
@@ -33,9 +32,7 @@ def sizes(versions: Iterable[ModelVersion]) -> Mapping[VersionId, int]:
 
 
 def crowded_out(known: Catalogue, limit_bytes: int) -> Mapping[VersionId, int]:
-    """With the bytes that each needs beside the pinned ones. ``limit_bytes`` 0: no pool. Pinned versions and those
-    larger than the pool are left out.
-    """
+    """Return the unpinned versions, up to the pool's size, that do not fit beside the pinned ones, with their bytes."""
     if not limit_bytes or not known.kept:
         return {}
     held = sizes(known.versions)

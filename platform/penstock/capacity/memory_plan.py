@@ -60,7 +60,7 @@ class Lengths:
 
     @property
     def brought(self) -> float:
-        """Of a step, by decoding sequence: as many prompts start as answers end."""
+        """Prompt tokens of a step per decoding sequence, if as many requests start as end."""
         prompt, output = self.means
         return prompt / output
 
@@ -117,7 +117,7 @@ class MemoryPlan:
 
 
 def stored_bytes(model: Architecture) -> int:
-    """By a model's architecture, if its files are not there."""
+    """The weights' size, computed from the architecture."""
     held = model.parameters
     wide = (held.embedding + held.head) * 16.0
     return math.ceil((wide + held.dense * model.bits + held.experts * model.expert_bits) / 8)
@@ -126,10 +126,7 @@ def stored_bytes(model: Architecture) -> int:
 def plan(
     model: Architecture, weight_bytes: int, on: Gpu, target: Target, measured: StepModel | None = None
 ) -> MemoryPlan:
-    """Over ``tensor_parallel * pipeline_parallel`` GPUs of this kind. ``weight_bytes`` is the size of all weights in
-    the model's files. Steps are ``measured``, or by data sheet. Raises ``ArtifactRefused`` for GPUs beyond one node,
-    a context beyond the model's, and layers without a known layout in vLLM.
-    """
+    """Raises ``ArtifactRefused`` for GPUs beyond one node, a context beyond the model's, and layers unknown to vLLM."""
     check(target, target.history)
     _check(model, on, target)
     steps = measured or from_datasheet(

@@ -33,7 +33,6 @@ def precisions(model: Architecture, weight_bytes: int, on: Gpu, target: Target) 
 
 
 def slices(model: Architecture, weight_bytes: int, on: Gpu, target: Target) -> tuple[Way, ...]:
-    """Each MIG slice has its own memory and compute."""
     if target.gpus > 1:
         return ()
     parts = [gpu(f"{on.name}/{one.profile}") for one in on.slices]

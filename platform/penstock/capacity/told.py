@@ -76,7 +76,6 @@ def _way(one: Way) -> Mapping[str, Any]:
 def sheet(
     name: str, demand: PeakDemand, found: CapacityPlan, memory: MemoryPlan, curve: Curve | None = None
 ) -> Mapping[str, Any]:
-    """Without a curve its steps are a data sheet's."""
     target = memory.target
     prompt, output = target.lengths.means
     tokens_per_h = 3600 * (prompt + output) * demand.requests_per_s

@@ -104,7 +104,7 @@ def _common(
         str, typer.Option(envvar="PENSTOCK_HOME", help="The platform's data folder.", show_default=".penstock")
     ] = "",
 ) -> None:
-    from penstock.apps.settings import choose_home
+    from penstock.settings import choose_home
 
     if home:
         choose_home(home)

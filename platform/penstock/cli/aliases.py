@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import arguments, rule_file, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, err, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import agreement, comparison, versions
 from penstock.views import aliases as views
 

@@ -46,12 +46,12 @@ def ask(
 
 
 def _classify(question: str, image: Path, model: str, key: str, *, stages: bool) -> None:
-    from penstock.apps.settings import load
     from penstock.cli.classic import show
     from penstock.clients import classic
     from penstock.domain.clock import SystemClock
     from penstock.domain.command_error import CommandError
     from penstock.local import connections
+    from penstock.settings import load
 
     if question:
         raise CommandError(
@@ -64,11 +64,11 @@ def _classify(question: str, image: Path, model: str, key: str, *, stages: bool)
 
 
 def _chat(question: str, model: str, key: str, max_tokens: int, *, stages: bool) -> None:
-    from penstock.apps.settings import load
     from penstock.clients.chat import Question, ask_model, breakdown
     from penstock.domain.clock import SystemClock
     from penstock.domain.command_error import CommandError
     from penstock.local import connections
+    from penstock.settings import load
 
     with connections.gateway(load(), key) as http:
         if not question:

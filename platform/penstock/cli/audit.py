@@ -6,12 +6,12 @@ from urllib.parse import urlencode
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import seconds
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import err, out, tell_json
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import tenants as views
 
 MOST = 1000

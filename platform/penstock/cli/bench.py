@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.terminal import AsJson, err
 from penstock.domain.clock import SystemClock
@@ -14,6 +13,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import curves as view
 
 app = typer.Typer(no_args_is_help=True, help="Measurements of running engines.")

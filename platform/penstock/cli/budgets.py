@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import micro_usd
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import tenants as views
 from penstock.views.words import dollars
 

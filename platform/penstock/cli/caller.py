@@ -38,7 +38,7 @@ def as_caller(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def called(*arguments: Any, key: str = "", url: str = "", **named: Any) -> None:  # noqa: ANN401  the command's own
-        from penstock.apps.settings import choose_caller
+        from penstock.settings import choose_caller
 
         choose_caller(key, url)
         try:

@@ -32,9 +32,9 @@ def embed(
 
     * `penstock embed --model minilm < lines.txt > vectors.jsonl`
     """
-    from penstock.apps.settings import load
     from penstock.clients.classic import embed as ask
     from penstock.local import connections
+    from penstock.settings import load
 
     with connections.gateway(load(), key) as http:
         given = _given(texts, 'penstock embed "A kitten sleeps."')
@@ -56,10 +56,10 @@ def classify(
 
     * `penstock classify --model topics < lines.txt`
     """
-    from penstock.apps.settings import load
     from penstock.clients.classic import classify as ask
     from penstock.domain.clock import SystemClock
     from penstock.local import connections
+    from penstock.settings import load
 
     with connections.gateway(load(), key) as http:
         given = _given(texts, 'penstock classify "How long should I boil an egg?"')

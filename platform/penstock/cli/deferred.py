@@ -20,9 +20,9 @@ Most = Annotated[int, typer.Option("--limit", min=1, help="The most that are lis
 
 @contextmanager
 def caller(key: str, gateway: str) -> Iterator["Caller"]:
-    from penstock.apps.settings import load
     from penstock.clients.deferred import Caller
     from penstock.local import connections
+    from penstock.settings import load
 
     with connections.gateway(load(), key, gateway) as http:
         yield Caller(http, time.sleep)

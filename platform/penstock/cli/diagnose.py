@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.apps.settings import Settings, load
 from penstock.cli import screen
 from penstock.cli.arguments import length, seconds
 from penstock.cli.terminal import tell_json
 from penstock.domain.command_error import CommandError
+from penstock.settings import Settings, load
 
 if TYPE_CHECKING:
     from penstock.connectors.prometheus.window import PrometheusWindow

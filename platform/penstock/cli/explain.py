@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import tell_json
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import gateway_address, operator, reading_key
+from penstock.settings import load
 from penstock.views import records as views
 
 MOST = 1000

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, out, tell_json
 from penstock.clients.operator import Operator
@@ -14,6 +13,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.formats.documents import DocumentRefused, yaml_of
 from penstock.local.connections import operator
+from penstock.settings import load
 
 app = typer.Typer(no_args_is_help=True, help="Import the configuration of another gateway.")
 

@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.deferred import Gateway, Key, Most, caller, query
 from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import deferred as views
 from penstock.views.elements import line
 

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, err, out, tell_json
 from penstock.domain.tenancy.tenant import Role
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import tenants as views
 
 app = typer.Typer(no_args_is_help=True, help="API keys: shown once when made, stored only as a keyed hash.")

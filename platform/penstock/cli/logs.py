@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.settings import Settings, load
 from penstock.cli.arguments import length
 from penstock.cli.terminal import out
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
+from penstock.settings import Settings, load
 
 Line = tuple[str, str]
 """A log line and its time, if it contains one."""

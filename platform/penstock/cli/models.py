@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, err, out, tell_json
@@ -13,6 +12,7 @@ from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.ids import ModelName
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import versions
 
 app = typer.Typer(no_args_is_help=True, help="Model versions: immutable, signed, named by their content.")

@@ -180,9 +180,9 @@ def start(
 
 def _starts(version: str) -> "list[Start]":
     """Return the starts of a version's workers that serve; none if no version is named."""
-    from penstock.apps.settings import load
     from penstock.cli import planned
     from penstock.local.connections import operator
+    from penstock.settings import load
 
     return planned.starts_of(operator(load()).get("/workers")["workers"], version) if version else []
 
@@ -213,9 +213,9 @@ def _sheet(  # noqa: PLR0913, PLR0917  the parts of a sheet
 
 def _curve(version: str, gpu: str, gpus: int) -> "Curve | None":
     """Return the version's measured curve on this GPU; None if no version is named, or it has none there."""
-    from penstock.apps.settings import load
     from penstock.cli import planned
     from penstock.local.connections import operator
+    from penstock.settings import load
 
     if not version:
         return None
@@ -223,11 +223,11 @@ def _curve(version: str, gpu: str, gpus: int) -> "Curve | None":
 
 
 def _past(version: str, days: int) -> "Traffic":
-    from penstock.apps.settings import load
     from penstock.cli import planned
     from penstock.cli.usage import rows_of
     from penstock.domain.clock import SystemClock
     from penstock.local.connections import operator
+    from penstock.settings import load
 
     if not version:
         raise typer.BadParameter("needs --version", param_hint="--from-ledger")

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from math import inf
 
 from penstock.apps import observed
-from penstock.apps.settings import Settings
 from penstock.connectors.prometheus.client import Prometheus
 from penstock.connectors.prometheus.page import Page, Reading, everywhere, read
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.local import observing, state
 from penstock.local.state import LocalProcess
+from penstock.settings import Settings
 from penstock.telemetry import names
 from penstock.telemetry.definitions import Label
 from penstock.telemetry.series import INSTANCE

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import seconds
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, out
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import privacy as views
 
 app = typer.Typer(no_args_is_help=True, help="Privacy: keys of what tenants store, and its deletion.")

@@ -51,9 +51,9 @@ def up(
 
     * `penstock up --observe` - with metrics, rules and alerts, kept in the same folder
     """
-    from penstock.apps.settings import load
-    from penstock.apps.settings.told import Tls
     from penstock.local.run import run
+    from penstock.settings import load
+    from penstock.settings.told import Tls
 
     _begin()
     asked = {**({"tls": Tls.ON} if tls else {}), **({"observe": True} if observe else {})}
@@ -63,8 +63,8 @@ def up(
 
 def down() -> None:
     """Stop the platform of this home; it drains first, as after Ctrl-C."""
-    from penstock.apps.settings import load
     from penstock.local.down import stop
+    from penstock.settings import load
 
     out.print(stop(load()))
 
@@ -84,9 +84,9 @@ def restart(
 
     * `penstock restart runners` - running jobs end, or go back to their queue
     """
-    from penstock.apps.settings import load
     from penstock.domain.command_error import CommandError
     from penstock.local import state
+    from penstock.settings import load
     from penstock.supervision import lock
 
     settings = load()
@@ -107,7 +107,7 @@ def gateway(
 ) -> None:
     """Run one gateway in the foreground (`penstock up` does this for you)."""
     from penstock.apps.gateway.process import main
-    from penstock.apps.settings import load
+    from penstock.settings import load
 
     _begin(parent)
     main(load(), fd if fd >= 0 else None)
@@ -116,7 +116,7 @@ def gateway(
 def jobs_runner(parent: Parent = 0) -> None:
     """Run one jobs runner in the foreground (`penstock up` does this for you)."""
     from penstock.apps.runner import main
-    from penstock.apps.settings import load
+    from penstock.settings import load
 
     _begin(parent)
     main(load())
@@ -125,7 +125,7 @@ def jobs_runner(parent: Parent = 0) -> None:
 def controller(parent: Parent = 0) -> None:
     """Run the controller in the foreground (`penstock up` does this for you)."""
     from penstock.apps.controller import main
-    from penstock.apps.settings import load
+    from penstock.settings import load
 
     _begin(parent)
     main(load(), is_supervised=bool(parent))
@@ -137,8 +137,8 @@ def init() -> None:
     For example: `PENSTOCK_ADMIN_KEY_FILE=/run/out/admin.key penstock init`
     """
     from penstock.apps.init import main
-    from penstock.apps.settings import load
     from penstock.domain.clock import SystemClock
+    from penstock.settings import load
 
     _begin()
     out.print(str(main(load(), SystemClock())), highlight=False)
@@ -155,9 +155,9 @@ def worker(
     import secrets
 
     from penstock.apps.keys import provide_worker_key
-    from penstock.apps.settings import load
     from penstock.apps.worker import main
     from penstock.domain.ids import VersionId, WorkerId
+    from penstock.settings import load
 
     _begin()
     settings, name = load(), WorkerId(worker_id or f"{version.partition('@')[0]}-{secrets.token_hex(4)}")
@@ -175,8 +175,8 @@ def worker_key(
     Example: `penstock worker-key gpu-17 smollm2-135m-instruct@0123456789ab > /run/secrets/worker.key`
     """
     from penstock.apps.keys import worker_key as key_of
-    from penstock.apps.settings import load
     from penstock.domain.ids import VersionId, WorkerId
+    from penstock.settings import load
 
     typer.echo(key_of(load(), WorkerId(name), VersionId(version)))
 

@@ -66,8 +66,8 @@ def show_status(
     * `penstock slo status --prometheus http://prometheus:9090 --json`
     """
     from penstock.apps import observed, slos
-    from penstock.apps.settings import load
     from penstock.cli import screen
+    from penstock.settings import load
     from penstock.slo.policy import judge
     from penstock.views import error_budgets
 

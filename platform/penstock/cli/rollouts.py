@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, tell_json
@@ -16,6 +15,7 @@ from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.rollout.rollout import PATIENCE_S, STAGES, Kind
 from penstock.domain.serving.shadow import ShadowCaps
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import rollouts as views
 from penstock.views.elements import line
 

@@ -7,12 +7,12 @@ from urllib.parse import urlencode
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import arguments, screen
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import safety as views
 
 app = typer.Typer(no_args_is_help=True, help="Safety packs: filters of prompts and answers.")
@@ -141,14 +141,14 @@ def events(  # noqa: PLR0913  one for each option
 def stats(
     since: Since = "24h", tenant: Tenant = "", pack: PackName = "", rule: Rule = "", *, as_json: AsJson = False
 ) -> None:
-    """Count interventions by rule, with their part of each tenant's requests.
+    """Report what each rule did, or would have done, in which part of each tenant's requests.
 
-    Push a new pack with `mode: observe` first: `wanted` is what each rule would have done. With `enforce` it does.
+    Push a new pack with `mode: observe` first: the report says what `enforce` would have refused, ended and masked.
 
     For example: `penstock safety stats --pack own --since 7h`
     """
     found = operator(load()).get(f"/safety/stats?{urlencode(_asked(since, tenant, pack, rule))}")
-    screen.tell(found, lambda: views.stats(found), as_json=as_json)
+    screen.tell(found, lambda: views.stats(found, since), as_json=as_json)
 
 
 def _tried(source: str, text: str) -> list[dict[str, object]]:

@@ -5,13 +5,13 @@ from urllib.parse import urlencode
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import length
 from penstock.cli.caller import as_caller
 from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import scale as views
 
 app = typer.Typer(no_args_is_help=True, help="Scaling: the number of workers of each version, and the reason.")

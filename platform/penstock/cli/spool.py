@@ -25,9 +25,9 @@ def deliver(
     """
     import asyncio
 
-    from penstock.apps.settings import load
     from penstock.apps.stores import deliver_spool
     from penstock.domain.clock import SystemClock
+    from penstock.settings import load
 
     settings = load()
     place = Path(folder) if folder else settings.paths.spool

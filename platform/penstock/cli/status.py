@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 import typer
 
 from penstock.apps import sharing
-from penstock.apps.settings import Settings, load, without_password
 from penstock.cli import screen
 from penstock.cli.terminal import AsJson, err, out, tell_json
 from penstock.clients.operator import Operator
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.local.connections import controller_address, operator, operator_certificate
+from penstock.settings import Settings, load, without_password
 from penstock.views import status as views
 from penstock.views import versions
 from penstock.views.elements import Record, line
@@ -79,8 +79,8 @@ def config() -> None:
 
     A platform that runs has those of its start; a note on standard error says if the file has changed since.
     """
-    from penstock.apps.settings import as_yaml
     from penstock.local import state
+    from penstock.settings import as_yaml
 
     settings = load()
     out.print(as_yaml(settings), end="", markup=False, highlight=False, soft_wrap=True)

@@ -13,7 +13,6 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.arguments import seconds
 from penstock.cli.caller import as_caller
@@ -21,6 +20,7 @@ from penstock.cli.terminal import AsJson, err, out, tell_json
 from penstock.clients.operator import Operator
 from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.local.connections import operator
+from penstock.settings import load
 from penstock.views import tenants as views
 
 PAGE_ROWS = 5000

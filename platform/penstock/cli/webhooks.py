@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.apps.settings import load
 from penstock.cli import screen
 from penstock.cli.deferred import Gateway, Key
 from penstock.cli.terminal import AsJson, out
 from penstock.domain.command_error import CommandError
 from penstock.local import connections
+from penstock.settings import load
 from penstock.views import deferred as views
 
 app = typer.Typer(

@@ -1,11 +1,11 @@
 """The needs of a controller."""
 
-from penstock.apps.settings import CONTROLLER_PORT
-from penstock.apps.settings.processes import ControllerSettings
 from penstock.connectors.kubernetes.kinds import RIGHTS
 from penstock.connectors.postgres import roles
 from penstock.contract import shared
 from penstock.contract.nouns import Called, Certificate, Ending, Life, Port, Probe, Process, Right
+from penstock.settings import CONTROLLER_PORT
+from penstock.settings.processes import ControllerSettings
 from penstock.telemetry import pages
 from penstock.tls.identity import Role
 

@@ -1,9 +1,9 @@
 """The needs of a gateway."""
 
-from penstock.apps.settings.processes import GatewaySettings
 from penstock.connectors.postgres import roles
 from penstock.contract import shared
 from penstock.contract.nouns import Called, Certificate, Ending, Life, Port, Probe, Process
+from penstock.settings.processes import GatewaySettings
 from penstock.telemetry import pages
 from penstock.tls.identity import Role
 

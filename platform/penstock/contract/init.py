@@ -1,8 +1,8 @@
 """The needs of a platform's first start, and of each newer release's."""
 
-from penstock.apps.settings.processes import InitSettings
 from penstock.contract import shared
 from penstock.contract.nouns import Ending, Folder, Life, Process
+from penstock.settings.processes import InitSettings
 
 INIT = Process(
     name="init",

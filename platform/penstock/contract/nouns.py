@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.apps.settings.told import Told
+from penstock.settings.told import Told
 
 
 class Life(StrEnum):

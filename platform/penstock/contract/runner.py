@@ -1,9 +1,9 @@
 """The needs of a jobs runner."""
 
-from penstock.apps.settings.processes import RunnerSettings
 from penstock.connectors.postgres import roles
 from penstock.contract import shared
 from penstock.contract.nouns import Certificate, Ending, Life, Probe, Process
+from penstock.settings.processes import RunnerSettings
 from penstock.telemetry import pages
 from penstock.tls.identity import Role
 

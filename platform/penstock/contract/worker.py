@@ -1,6 +1,5 @@
 """The needs of a worker."""
 
-from penstock.apps.settings.processes import WorkerSettings
 from penstock.contract import shared
 from penstock.contract.nouns import (
     Called,
@@ -14,6 +13,7 @@ from penstock.contract.nouns import (
     Process,
     Secret,
 )
+from penstock.settings.processes import WorkerSettings
 from penstock.telemetry import pages
 from penstock.tls.identity import Role
 from penstock.worker.agent.agent import EXIT_DRAINED, EXIT_FAILED, EXIT_FORCED

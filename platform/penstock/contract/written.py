@@ -7,7 +7,6 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from penstock import __version__
-from penstock.apps.settings.told import PREFIX, SettingKind, Told
 from penstock.connectors.kubernetes.scaling import written as written_scaler
 from penstock.contract.controller import CONTROLLER
 from penstock.contract.gateway import GATEWAY
@@ -15,6 +14,7 @@ from penstock.contract.init import INIT
 from penstock.contract.nouns import Process
 from penstock.contract.runner import RUNNER
 from penstock.contract.worker import WORKER
+from penstock.settings.told import PREFIX, SettingKind, Told
 
 SCALED = written_scaler(
     {"apiVersion": "apps/v1", "kind": "{KIND}", "name": "{NAME}"},

@@ -32,14 +32,10 @@ class RegistryReader(Protocol):
 
 
 class RolloutStage(Protocol):
-    """The rollouts in progress, a stage of the tick: ``control/rollout/advance.py``."""
-
-    async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> Sequence[Decision]:
-        """Advance the rollouts, which may change the catalogue; return their decisions."""
-        ...
+    async def advance(self, catalogue: Catalogue, seen: Sequence[Seen], now: float) -> Sequence[Decision]: ...
 
     def moving(self) -> Mapping[VersionId, VersionId]:
-        """Return the candidate of each incumbent, of the rollouts that were live at the last ``advance``."""
+        """Return the candidate of each incumbent with a live rollout."""
         ...
 
     def unknown(self) -> None: ...

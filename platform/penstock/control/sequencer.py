@@ -1,8 +1,7 @@
 """The audit chain's sequencer in the leading controller: it links acts, signs heads, ships segments, moves old rows.
 
-Acts are linked after the fact, so that none waits for another's; each step may be repeated by any controller at any
-moment. A bucket that refuses delays shipping alone. No step reads a clock to order anything: intervals are monotonic,
-lags and retention the database's.
+Acts are linked afterwards, so that none waits for another's; any controller may repeat each step at any moment. A
+bucket that refuses delays shipping alone. Intervals are monotonic, lags and retention by the database's clock.
 """
 
 import asyncio

@@ -46,7 +46,6 @@ class Distribution:
         return 1.0
 
     def quantile(self, q: float) -> float | None:
-        """Return the quantile like Prometheus's ``histogram_quantile``."""
         if self.count <= 0 or not self.buckets:
             return None
         low, below, rank = 0.0, 0.0, q * self.count

@@ -26,7 +26,7 @@ def workers(recording: Recording) -> tuple[WorkerFigures, ...]:
 
 
 def versions(recording: Recording) -> tuple[VersionFigures, ...]:
-    """By the controller; without it, the ready ones by their own pages."""
+    """Return the controller's versions; without a controller, the ready ones by the workers' pages."""
     gauges = (*recording.of(names.WORKERS), *recording.of(names.WORKERS_WANTED), *recording.of(names.WORKER_INFO))
     return tuple(_version(recording, version) for version in sorted({one.labels[Label.VERSION] for one in gauges}))
 

@@ -135,7 +135,7 @@ def _tenants(recording: Recording) -> tuple[TenantFigures, ...]:
 
 
 def _waiting(recording: Recording, tenant: str) -> float | None:
-    """A tenant's seconds of waiting, per second (Little's law)."""
+    """Seconds that a tenant's requests waited, per second (Little's law)."""
     found = distribution.of(recording, names.TENANT_QUEUE_SECONDS, has(Label.TENANT, tenant))
     return found.sum / recording.seconds if found is not None and recording.seconds else None
 
@@ -205,7 +205,7 @@ def _levels(recording: Recording, metric: Metric, where: distribution.Where = di
 
 
 def _unserved(recording: Recording, refused_ratio: float | None) -> Mapping[str, float] | None:
-    """By version; None if there were some and no version is known."""
+    """Unserved requests by version; None if there were some and no version is known."""
     found = {one.labels.get(Label.VERSION, ""): one.value for one in recording.of(names.NO_WORKER)}
     if not found and refused_ratio != 0.0:
         return None
@@ -217,7 +217,7 @@ def _losses(recording: Recording) -> list[Sample]:
 
 
 def _lost(recording: Recording) -> tuple[LostWorker, ...]:
-    """One for each version and reason with losses in the window, named if the recording names one."""
+    """Losses by version and reason in the window, named if the recording names one."""
 
     def which(one: Sample) -> tuple[str, str]:
         return one.labels[Label.VERSION], one.labels[Label.REASON]

@@ -77,7 +77,7 @@ class Recording:
     """The source of the recording, for people."""
 
     def of(self, metric: Metric, suffix: str = "") -> tuple[Sample, ...]:
-        """A gauge's mean, a counter's growth, or the growth of a histogram's part (``_sum``)."""
+        """Return a gauge's mean, or the growth of a counter or of a histogram's part (``_sum``)."""
         if metric.kind is MetricKind.GAUGE:
             return self.levels.get(metric.name, ())
         return self.increases.get(f"{metric.name}{suffix or '_total'}", ())

@@ -182,7 +182,7 @@ class Snapshot:
 
     @property
     def loudest(self) -> TenantFigures | None:
-        """With more than half of all waiting requests; None if there is none."""
+        """Return the tenant with more than half of all waiting requests; None if there is none."""
         waits = [one for one in self.tenants if one.waiting]
         most = max(waits, key=lambda one: one.waiting or 0.0, default=None)
         whole = sum(one.waiting or 0.0 for one in waits)
@@ -191,7 +191,7 @@ class Snapshot:
         return most
 
     def is_called(self, version: str) -> bool | None:
-        """By refused, waiting or served requests; None if unknown."""
+        """True for refused, waiting or served requests; None if unknown."""
         if self.faults.unserved is None:
             return None
         engine = next((one for one in self.engines if one.version == version), EngineFigures(version=version))
@@ -213,7 +213,7 @@ class Snapshot:
         return min(known, default=None)
 
     def sum_of(self, count: Callable[[WorkerFigures], float | None], version: str = "") -> float | None:
-        """Over all workers, or a version's; None if unknown for one of them."""
+        """Sum over all workers, or a version's; None if unknown for one of them."""
         counts = [count(one) for one in self.workers if version in ("", one.version)]
         known = [one for one in counts if one is not None]
         return sum(known) if counts and len(known) == len(counts) else None

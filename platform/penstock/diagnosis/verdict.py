@@ -61,7 +61,7 @@ def judge(snapshot: Snapshot) -> Diagnosis:
 
 
 def timed(now: Diagnosis, whole: Diagnosis, ended_s: Callable[[Case], float | None]) -> Diagnosis:
-    """Those of the window's end (``now``), then those that ended before it, with the seconds since."""
+    """Return the findings at the window's end (``now``), then earlier ones with the seconds since."""
     held = {one.judgement.case for one in now.findings}
     past = [
         replace(one, ended_s=ended_s(one.judgement.case)) for one in whole.findings if one.judgement.case not in held

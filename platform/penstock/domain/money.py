@@ -31,7 +31,7 @@ class Price:
         return max(self.prompt_per_mtok, self.cached_per_mtok, self.output_per_mtok)
 
     def at(self, factor: float) -> "Price":
-        """To a thousandth, rounded up to whole micro-dollars."""
+        """Return the price at a ratio, to a thousandth, rounded up to whole micro-dollars."""
         if factor == 1.0:
             return self
         thousandths = round(factor * THOUSAND)

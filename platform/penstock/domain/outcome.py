@@ -43,9 +43,7 @@ class Outcome(StrEnum):
 
 
 def outcome_of(outcome: Outcome, reason: str | None = None, *, is_own: bool = False) -> Outcome:
-    """A refusal because the tenant's own queue is full counts as one by a limit; ``is_own``: the caller caused
-    the end.
-    """
+    """A refusal by the tenant's own full queue counts as one by a limit; ``is_own``: the caller caused the end."""
     if reason == TENANT_QUEUE and outcome in _BY_QUEUES:
         return Outcome.OVER_LIMIT
     return _OF_THE_CALLER.get(outcome, outcome) if is_own else outcome

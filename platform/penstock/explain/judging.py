@@ -42,7 +42,7 @@ def judged(record: RequestRecord) -> tuple[Judged, ...]:
     if has_begun:
         found.append(Judged(Indicator.STREAM_COMPLETION, None, None, not ours))
     ttft_s, itl_s, latency_s = promised
-    found += _timed(Indicator.TTFT, ttft_s, record.ttft_s)
+    found += _timed(Indicator.TTFT, ttft_s, record.ttft_s if record.visible_s is None else record.visible_s)
     found += _gaps(record, itl_s)
     found += _timed(Indicator.LATENCY, latency_s, whole)
     return tuple(found)

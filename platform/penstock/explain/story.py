@@ -28,6 +28,8 @@ def _named(value: object) -> Any:  # noqa: ANN401  as JSON
     return [_named(one) for one in value] if isinstance(value, tuple | list) else value
 
 
+_LEAST_S = 0.001
+"""Seconds: filters judge a token in less, and that is no wait."""
 _RATES = {
     "rpm": "requests a minute",
     "tpm": "tokens a minute",
@@ -96,8 +98,18 @@ def _time(record: RequestRecord) -> Iterator[str]:
         yield f"No worker of its version served when it came: it was held for {seconds(woken_s)}, until one did."
     if left_s := unaccounted_s(record):
         yield f"Not accounted: {seconds(left_s)}{when_unaccounted(record)}."
+    yield from _first(record)
     if record.deadline_s is not None:
         yield f"Its deadline was {seconds(record.deadline_s)} after it came."
+
+
+def _first(record: RequestRecord) -> Iterator[str]:
+    if record.ttft_s is None or not record.stream:
+        return
+    came, visible_s = f"Its first token came after {seconds(record.ttft_s)}", record.visible_s or record.ttft_s
+    held_s = visible_s - record.ttft_s
+    held = f"; filters let it leave after {seconds(visible_s)}, {seconds(held_s)} later" if held_s >= _LEAST_S else ""
+    yield f"{came}{held}."
 
 
 def _ruled(record: RequestRecord) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM'96): the flow served least for its weight is next.
 
-A flow's virtual time is the service that it received, divided by its weight. The system's virtual time is that of the
-flow in service. An idle flow resumes at the system's virtual time, so idling earns no credit. While two flows are
-backlogged, their service by weight differs by at most one request of each.
+A flow's virtual time is its received service divided by its weight; the system's is that of the flow in service. An
+idle flow resumes at the system's virtual time, so idling earns no credit. While two flows are backlogged, their service
+by weight differs by at most one request of each.
 """
 
 from collections.abc import Hashable

@@ -37,7 +37,7 @@ class Intervention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCount:
-    """Interventions of a rule in a time, and the requests that they were in."""
+    """Interventions of a rule in a time, or with an empty ``rule`` of a pack, and the requests that they were in."""
 
     tenant: TenantId
     pack: str

@@ -39,13 +39,29 @@ _NAMED = "has to be 1 to 64 lower-case letters, digits and hyphens"
 _SPACE = frozenset(" \t\n\r\f\v")
 
 
+class _Once(yaml.CSafeLoader):
+    """Refuses a key that stands twice in one object: of two values the loader would take the last."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - the library's
+        self.flatten_mapping(node)
+        names = set[str]()
+        for key, _ in node.value:
+            if str(key.value) in names:
+                line = key.start_mark.line + 1
+                raise InvalidField(
+                    f"line {line}: {key.value[:64]} stands twice in one object, leave one out", param="pack"
+                )
+            names.add(str(key.value))
+        return super().construct_mapping(node, deep=deep)
+
+
 def parse(text: bytes) -> Pack:
     """Return the pack, or raise ``InvalidField`` with the field at fault and the remedy."""
     if len(text) > MOST_BYTES:
         raise InvalidField(f"a pack has at most {MOST_BYTES:,} bytes: split it into several packs", param="pack")
     try:
         _bounded(text)
-        raw = yaml.load(text, yaml.CSafeLoader)
+        raw = yaml.load(text, _Once)  # noqa: S506 - a kind of SafeLoader
         pack = msgspec.convert(raw, Pack)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)

@@ -65,7 +65,6 @@ def decode(value: bytes) -> Report:
 
 
 def _part(decoder: "msgspec.json.Decoder[Part]", raw: msgspec.Raw, *amounts: str) -> Part | None:
-    """Return a part; None if it is missing, damaged, or has a negative amount."""
     if raw is _NONE:
         return None
     try:

@@ -1,10 +1,8 @@
 """Chooses the version and counts its prompt: resolve → preprocess; for an auto alias, rule by rule.
 
 The first rule that fits decides. A prompt that was too long is counted again only for a different tokenizer or
-template.
-
-If only the engine can count (images, stored conversations), a bound from bytes decides; if no bound proves that a
-prompt fits, the last possible model is chosen.
+template. If only the engine can count (images, stored conversations), a bound from bytes decides; without a bound that
+fits, the last possible model is chosen.
 """
 
 from collections.abc import Awaitable, Callable
@@ -125,7 +123,6 @@ class Choosing:
         return call.chosen(version, prepared, fell_back_from=fell_back_from)
 
     async def _tried(self, rule: Rule, trial: _Trial) -> _Found | Misfit | None:
-        """Return a fitting rule's target, else its misfit; None if hidden from this key."""
         call, fell_back = trial.call, list[VersionId]()
         wish = replace(call.request, model=rule.to)
         version = self._able(rule, wish, trial, fell_back)

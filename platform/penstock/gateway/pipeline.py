@@ -79,9 +79,7 @@ class Admission(Protocol):
 class Degrader(Protocol):
     def capped(self, call: Chosen) -> InferenceRequest | None: ...
 
-    def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None:
-        """``refused``: the requested model has refused it."""
-        ...
+    def smaller(self, call: Chosen, *, refused: bool) -> InferenceRequest | None: ...
 
     def fits(self, call: Chosen, smaller: VersionEntry) -> bool: ...
 
@@ -97,9 +95,7 @@ class Held(Protocol):
 
 
 class Holding(Protocol):
-    def place(self, call: Admitted) -> Held | None:
-        """Hold the request; None if it need not wait."""
-        ...
+    def place(self, call: Admitted) -> Held | None: ...
 
     async def again(self, call: Admitted, error: PenstockError) -> bool:
         """Tell whether a refused request's workers have fallen asleep meanwhile."""

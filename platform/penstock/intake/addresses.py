@@ -31,7 +31,7 @@ class Addresses(Generic[C]):
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def enter(self, address: str, connection: C, now: float) -> tuple[bool, C | None]:
-        """Also which connection to close for it. ``leave`` ends each entry."""
+        """Return whether to admit, and which connection to close for it. ``leave`` ends each entry."""
         mine = self._count[address] = self._count.get(address, 0) + 1
         self._total += 1
         silent = self._silent.setdefault(address, OrderedDict())

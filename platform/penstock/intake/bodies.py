@@ -95,7 +95,6 @@ class _Body:
             self._held.grow(window)
 
     def _piece_s(self) -> float:
-        """Of the whole body's time, not of its own."""
         if self._bound.body.least_bytes_s and self._reply is not None:
             self._reply.still_receives()
         return min(self._patience_s - self._waited_s, self._bound.limits.body_timeout_s)

@@ -207,7 +207,7 @@ class Connection(HttpToolsProtocol):
     # -- a client that proposes another protocol (h2c, WebSocket) is answered in HTTP/1.1, once ------
 
     def _decline(self, rest: bytes) -> None:
-        """Without the parser, which stops here; the content length gives the rest of the body."""
+        """Refuse without the parser, which stops here; the content length gives the rest of the body."""
         self._has_declined = True
         self._last_request()
         headers = dict(self.headers)
@@ -251,7 +251,6 @@ class Connection(HttpToolsProtocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """A client that does not read its answers gets no further ones."""
         self._is_held = False
         self.flow.resume_reading()
         if self.pipeline:
@@ -307,7 +306,7 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
 
     def _leaves_unread(self, now: float) -> bool:
-        """Nothing of a running answer was read, or not half of a whole one."""
+        """True if nothing of a running answer was read, or not half of a whole one."""
         size = self.transport.get_write_buffer_size()
         is_read = self.flow.write_paused is False if self._replies else 2 * size <= self._unread_bytes
         if is_read or not size or not self._unread_bytes:

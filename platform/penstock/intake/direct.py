@@ -62,7 +62,6 @@ class DirectReply:
     # -- the request's body ----------------------------------------------------------
 
     def whole_body(self, limit: int) -> bytes | None:
-        """Return the body without waiting, if it has arrived and is within ``limit``."""
         cycle = self._cycle
         if cycle.more_body or self.broken or len(cycle.body) > limit:
             return None
@@ -147,7 +146,6 @@ class DirectReply:
             self._connection.loop.call_soon(on_pause)
 
     def _compose(self, head: tuple[int, Headers], *, ends: bool) -> bytes:
-        """Return the bytes of the head; ``ends``: no body follows."""
         status, headers = head
         self._head = None
         cycle = self._cycle

@@ -156,7 +156,6 @@ class Frames:
             self._end()
 
     def _open_block(self) -> None:
-        """Which ends with a flag; any other frame is a block of its own."""
         block = self._block + _HEAD_BYTES + self._left
         if bool(self._block) != (self._kind == _CONTINUATION):
             raise NotHttp2

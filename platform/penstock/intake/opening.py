@@ -1,8 +1,8 @@
 """The decoded size of header blocks that a client sends before it acknowledges the server's settings.
 
-gRPC's core bounds decoded headers by the settings that the client acknowledged (grpcio 1.85): before that, 3 KB that
-refer 3,000 times to one long field of HPACK's table (RFC 7541, 2.3.2) are 12 MB to it. Only a client's first calls
-come this way, so each costs the gateway some 100 µs more.
+gRPC's core (grpcio 1.85) bounds decoded headers only by acknowledged settings: before that, 3 KB that refer 3,000 times
+to one long field of HPACK's table (RFC 7541, 2.3.2) are 12 MB to it. Only a client's first calls come this way, which
+costs some 100 µs.
 """
 
 from hpack import Decoder, HPACKError, OversizedHeaderListError

@@ -1,14 +1,12 @@
 """Starts requests in turns by tenant and delays a tenant's refusals, so that a burst does not delay others.
 
 The event loop runs ready tasks in order of arrival: 200 simultaneous requests would be read, checked and tokenised
-before another caller's next token. So a request waits if this turn of the loop has done enough; each later turn starts
-waiting requests, one per tenant in rotation, until its time is used up.
-
-Refused callers may retry at once, and a refusal costs a third of a millisecond: beyond a burst, refusals are sent at a
-fixed rate.
+before another caller's next token. So a request waits if this iteration of the loop has done enough; each later one
+starts waiting requests, one per tenant in rotation, until its time is used up. A refusal costs a third of a
+millisecond: beyond a burst, refusals are sent at a fixed rate.
 
 Trade-off: requests of one burst start some iterations later than possible. The first neighbour after a quiet time may
-wait for one of the longer turns.
+wait for a longer iteration.
 """
 
 import asyncio

@@ -41,7 +41,6 @@ class AACheck:
         """How many requests of a second count at most."""
 
     def observe(self, at: int, workers: Mapping[WorkerId, Iterable[Times]], mean: float) -> None:
-        """``mean`` is the mean rank that the judge tolerates in a candidate."""
         given = {worker: tuple(times) for worker, times in workers.items()}
         if at // BIN_S != self._bin:
             self._close(at // BIN_S)

@@ -76,7 +76,7 @@ class Comparisons:
         return any(took) or not took
 
     def catch_up(self) -> Iterator[None]:
-        """One judge at a time, since fifty at once would block the event loop."""
+        """Catch up one judge at a time, since fifty at once would block the event loop."""
         now = self._now
         for judge in list(self._judges.values()):
             if now:

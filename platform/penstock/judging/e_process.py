@@ -53,7 +53,7 @@ class EProcess:
         return max(self._logs) > 0.0
 
     def reaches(self, log_odds: float) -> bool:
-        """By the mean wealth; the best bet, an upper bound, is checked first."""
+        """Compare the mean wealth; the best bet, an upper bound, is checked first."""
         return max(self._logs) >= log_odds and self.log_wealth >= log_odds
 
     @property
@@ -106,7 +106,10 @@ def mirrored(counts: Mapping[float, int]) -> dict[float, int]:
 def expected_s(
     per_s: Mapping[float, float], mean: float, cap: float, odds: float, fractions: tuple[float, ...] = FRACTIONS
 ) -> float:
-    """Infinite if never; single runs may take half or twice that. ``per_s`` are requests per second by score."""
+    """Seconds to a proof, infinite if never; single runs may take half or twice that.
+
+    ``per_s`` are requests per second by score.
+    """
     many = sum(per_s.values())
     if many <= 0.0:
         return math.inf

@@ -87,7 +87,7 @@ _SIDES = tuple(PerSecond.__dataclass_fields__)
 
 
 def parse(raw: object, source: str, *, error_budget_ratio: float) -> Gates:
-    """Return the gates, or raise ``SpecRefused``; ``error_budget_ratio`` is the error budget of the tier."""
+    """Raises ``SpecRefused``; ``error_budget_ratio`` is the tier's error budget."""
     spec = SpecReader(source, "", raw)
     spec.only(("ranked", "scored", "shares", "evidence", "per_second", "min_sample"))
     ranked, scored, shares = spec.inner("ranked"), spec.inner("scored"), spec.inner("shares")

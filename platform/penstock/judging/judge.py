@@ -177,7 +177,7 @@ def _by_worker(times_of: TimesOf, arms: Iterable[ArmCounts]) -> dict[WorkerId, l
 
 
 def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
-    """For each metric of ``SHARES`` in order: its events, and the requests that they are counted from."""
+    """Return, for each metric of ``SHARES`` in order, its events and the requests that they are counted from."""
     good = bad = refused = empty = cut = answers = broken = asked = filtered = shown = 0
     for arm in arms:
         good, bad, refused = good + arm.good, bad + arm.bad, refused + arm.refused
@@ -196,7 +196,6 @@ def _events(arms: list[ArmCounts]) -> tuple[tuple[int, int], ...]:
 
 
 def _tenants_of(arms: list[ArmCounts], metric: Metric, all_: int) -> Mapping[TenantId, int]:
-    """Events of unnamed tenants count as those of one tenant."""
     what = _WORSE.get(metric)
     if not all_ or what is None:
         return NO_TENANTS

@@ -33,7 +33,6 @@ class EventLeaveOneOut:
         self._without: dict[TenantId, EProcess] = {}
 
     def observe(self, before: EProcess, so: Mapping[TenantId, int], all_: int, mean: float, cap: float) -> None:
-        """``before`` is the e-process with all tenants before this slot."""
         if not before.has_gained:
             self._without.clear()
         for tenant in so:
@@ -88,9 +87,6 @@ class PriceLeaveOneOut:
     def observe(
         self, at: int, before: tuple[Ranks, EProcess, EProcess], given: Prices, caps: tuple[float, float]
     ) -> None:
-        """``before`` are the ranks and e-processes with all tenants before this second, ``caps`` the e-processes'
-        caps.
-        """
         ranks, abort, brake = before
         if not abort.has_gained and not brake.has_gained:
             for one in self._without.values():
@@ -112,9 +108,7 @@ class PriceLeaveOneOut:
         return bool(without) and all(one.abort.reaches(abort) or one.brake.reaches(brake) for one in without)
 
     def _admitted(self, at: int, answers: tuple[Counter[TenantId], Counter[TenantId]]) -> list[TenantId]:
-        """Each in place of a tenant with far fewer answers. The tenant that the evidence needs most is never
-        replaced.
-        """
+        """Replace a tenant with far fewer answers, never the one that the evidence needs most."""
         self._parts.add(at, answers)
         found = list[TenantId]()
         for tenant in dict.fromkeys(chain(*answers)):

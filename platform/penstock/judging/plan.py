@@ -63,7 +63,6 @@ class Planned:
 
 
 def plan(rollout: Rollout, requests: int, over_s: float, gates: Gates, incumbents: int) -> Planned:
-    """``requests`` are the alias's in the last ``over_s``, ``incumbents`` its workers."""
     per_s = requests / over_s
     stages = tuple(_stage(rollout, one, per_s, gates, incumbents) for one in rollout.stages)
     needed = [one.needs_s for one in stages]

@@ -67,7 +67,6 @@ class RankTest(_Test):
         cap: float,
         prices: Prices = NO_PRICES,
     ) -> None:
-        """``cap`` comes from the A/A check, ``prices`` are given for the price metric only."""
         theirs = tuple(incumbent)
         caps = min(cap, self._caps.abort), self._caps.brake * min(1.0, cap)
         if self._leave_one_out is not None:
@@ -158,7 +157,7 @@ class ScoreTest(_Test):
         self._proof.observe(mirrored(counts), 1.0 - self._gate.promote)
 
     def finding(self, *, is_needed: bool) -> MetricFinding | None:
-        """None without evidence if no proof is needed. A proof stays valid at every share."""
+        """Return None without evidence if no proof is needed. A proof stays valid at every share."""
         mean = f"{self._sum / self._sample:.1%}" if self._sample else "nothing yet"
         said = f"{self._metric}: {mean} of the tokens of {self._sample} answers would have been others"
         tests = ((Verdict.ABORT, self._abort, self._gate.abort), (Verdict.HOLD, self._hold, self._gate.hold))
@@ -210,8 +209,9 @@ class ShareTest(_Test):
 
     @property
     def finding(self) -> MetricFinding | None:
-        """None if neither version has such events. Events that few callers ask for need no proof, but harm counts at
-        once.
+        """Return None if neither version has such events.
+
+        Events that few callers ask for need no proof, but harm counts at once.
         """
         if not self._is_told:
             self._is_told, self._finding = True, self._found()

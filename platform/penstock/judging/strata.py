@@ -1,9 +1,10 @@
 """A request's rank among similar recent requests of the incumbent.
 
 An idle candidate looks fast, and a tenant with long prompts makes its version look slow. So requests are compared
-within strata of prompt length and of requests running beside them: with the incumbent's last minute, or in a thin
-stratum with its last few of ten minutes. Trade-off: a request without comparable ones is no evidence; with little
-traffic times of minutes ago still count.
+within strata of prompt length and of concurrent requests: with the incumbent's last minute, or in a thin stratum with
+its last few of ten minutes.
+
+Trade-off: a request without comparable ones is no evidence.
 """
 
 from collections import deque
@@ -90,8 +91,10 @@ class Ranks:
             self._sweep()
 
     def scores(self, times: Iterable[Times], forgiven: int = 0) -> tuple[dict[float, int], int]:
-        """In [0, 1], and the number of requests without comparable ones. ``forgiven`` buckets are subtracted from
-        ``times``, so that a negligible difference does not change the rank if times vary little.
+        """Return scores in [0, 1], and the number of requests without comparable ones.
+
+        ``forgiven`` buckets are subtracted from ``times``, so that a negligible difference does not change the rank if
+        times vary little.
         """
         (found,), unmatched = self.scores_by(times, (forgiven,))
         return found, unmatched

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Callable
 
 from penstock.apps.peers import files_of, of_home
-from penstock.apps.settings import Settings
-from penstock.apps.settings.told import Home, Tls
 from penstock.domain.clock import DAY_S, Clock
+from penstock.settings import Settings
+from penstock.settings.told import Home, Tls
 from penstock.supervision.files import write_private
 from penstock.telemetry import logs
 from penstock.tls import authority
@@ -24,7 +24,7 @@ LOOK_EVERY_S = 3600.0
 
 
 def ensure(settings: Settings, clock: Clock) -> int:
-    """Also those that expire soon; return the number of made ones."""
+    """Make missing certificates and those that expire soon; return their number."""
     files_of(settings, Role.GATEWAY)
     if settings.tls is not Tls.ON or settings.tls_cert_file:
         return 0

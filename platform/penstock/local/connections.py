@@ -8,13 +8,13 @@ from pathlib import Path
 import httpx
 
 from penstock.apps.peers import files_of, of_home
-from penstock.apps.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
-from penstock.apps.settings.told import Tls
 from penstock.clients.fleet import FleetWatch, StartPatience
 from penstock.clients.operator import TIMEOUT_S as OPERATOR_S
 from penstock.clients.operator import Operator
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.command_error import CommandError
+from penstock.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
+from penstock.settings.told import Tls
 from penstock.supervision.listening import url_at
 from penstock.tls.identity import Role
 from penstock.tls.mutual import Mutual
@@ -64,7 +64,7 @@ def gateway_address(settings: Settings) -> str:
 
 @contextmanager
 def gateway(settings: Settings, key: str = "", url: str = "") -> Iterator[httpx.Client]:
-    """With this key, or the demo tenant's; ``CommandError`` without a gateway."""
+    """Call with this key, or the demo tenant's; ``CommandError`` without a gateway."""
     url = url.rstrip("/") or gateway_address(settings)
     headers = {"authorization": f"Bearer {key or _demo_key(settings)}"}
     try:

@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.apps.settings import Settings
 from penstock.connectors.postgres.embedded import EmbeddedPostgres
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import PenstockError, StoreUnavailable
 from penstock.lateness.activity import is_stopped
 from penstock.local.restarts import Restarts
+from penstock.settings import Settings
 from penstock.supervision.restarts import Cause, Restart, RestartPolicy, until_silent
 
 NAME = "postgres"
@@ -85,7 +85,7 @@ class Database:
         return silent_s
 
     async def _ask(self, server: EmbeddedPostgres) -> None:
-        """Any answer is enough: a server that refuses does not hang."""
+        """Accept any answer: a server that refuses does not hang."""
         is_up = False
         try:
             await server.ask()

@@ -5,12 +5,12 @@ import os
 import signal
 import time
 
-from penstock.apps.settings import Settings
 from penstock.connectors.process import leftovers
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.local import database
 from penstock.local.restarts import Restarts
+from penstock.settings import Settings
 from penstock.supervision import lock
 
 BEYOND_GRACE_S = 60.0

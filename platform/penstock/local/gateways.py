@@ -8,10 +8,10 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
-from penstock.apps.settings import CALLERS_OWN, Settings
 from penstock.domain.command_error import CommandError
 from penstock.local import connections
 from penstock.local.shutdown import PlatformParts
+from penstock.settings import CALLERS_OWN, Settings
 from penstock.supervision.supervisor import Supervisor
 
 LOOK_S = 2.0
@@ -22,7 +22,6 @@ WITHIN_S = 5.0
 
 
 def wanted(settings: Settings) -> int | None:
-    """None if the controller has decided none, or does not answer."""
     own = settings.model_copy(update=dict.fromkeys(CALLERS_OWN, ""))
     try:
         number: int | None = connections.operator(own, timeout_s=WITHIN_S).get("/scale")["gateways_wanted"]

@@ -7,8 +7,8 @@ its engine's.
 import secrets
 from pathlib import Path
 
-from penstock.apps.settings.told import Home
 from penstock.connectors.process import leftovers
+from penstock.settings.told import Home
 from penstock.supervision.files import unwritable, write_private
 from penstock.telemetry.log_files import ENGINE, LogBounds, prune, rotate
 

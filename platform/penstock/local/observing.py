@@ -16,12 +16,12 @@ from urllib.parse import urlsplit
 import httpx
 
 from penstock.apps import slos
-from penstock.apps.settings import Settings
-from penstock.apps.settings.told import Home
 from penstock.connectors.process import leftovers
 from penstock.connectors.prometheus import configuration
 from penstock.connectors.prometheus.configuration import ScrapeTarget, Scraping
 from penstock.domain.command_error import CommandError
+from penstock.settings import Settings
+from penstock.settings.told import Home
 from penstock.slo.alertmanager import Receivers, plain
 from penstock.supervision import exposition, listening, tied
 from penstock.supervision.child import Child, Command
@@ -145,7 +145,6 @@ def addresses(paths: Home) -> dict[str, str]:
 
 
 def page_of_alerts(prometheus: str) -> str:
-    """Return the address of Prometheus's page of alerts: distributions differ in its path. Empty without one."""
     with suppress(httpx.HTTPError), httpx.Client(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
         for path in ("/alerts", "/classic/alerts"):
             if http.get(f"{prometheus}{path}").is_success:

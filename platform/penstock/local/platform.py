@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
-from penstock.apps.settings import Settings
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.local import certificates, connections, database, home, observing, question, shutdown, state
@@ -13,6 +12,7 @@ from penstock.local.restarts import Restarts
 from penstock.local.screen import Screen
 from penstock.local.shutdown import PlatformParts
 from penstock.local.starting import Start
+from penstock.settings import Settings
 from penstock.supervision import exposition
 from penstock.supervision.listening import url_of
 from penstock.supervision.supervisor import Supervisor
@@ -72,7 +72,6 @@ class LocalPlatform:
             raise _first(errors) from errors
 
     async def _watch_spare(self, supervisor: Supervisor) -> None:
-        """A crash loop is reported and ends no other process."""
         try:
             await supervisor.watch()
         except CommandError as error:
@@ -92,7 +91,7 @@ class LocalPlatform:
                 self._screen.error(error)
 
     async def roll_gateways(self) -> None:
-        """One by one: each successor serves before its predecessor drains."""
+        """Replace one by one: each successor serves before its predecessor drains."""
         await self._roll(self._parts.gateways)
 
     async def roll_runners(self) -> None:

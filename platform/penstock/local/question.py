@@ -3,11 +3,11 @@
 import json
 import shlex
 
-from penstock.apps.settings import Settings
 from penstock.clients.chat import Question, ask_model, breakdown
 from penstock.domain.clock import SystemClock
 from penstock.local import connections, observing
 from penstock.local.screen import Screen
+from penstock.settings import Settings
 
 MODEL = "smollm2"
 TEXT = "What is the capital of Japan?"

@@ -30,14 +30,14 @@ class Restarts:
         self._of: dict[str, Restarted] = {}
 
     def log_to(self, folder: Path) -> TextIO:
-        """Beside the logs of its processes, for the rest of this process's life."""
+        """Log beside the processes' logs, for the rest of this process's life."""
         folder.mkdir(parents=True, exist_ok=True)
         log = (folder / LOG).open("a", buffering=1)
         logs.configure("supervisor", stream=log)
         return log
 
     def expect(self, process: str) -> None:
-        """At zero, so that a process's first restart is an increase."""
+        """Begin at zero, so that a process's first restart is an increase."""
         for cause in Cause:
             self._counter.labels(process=process, reason=cause.value)
 

@@ -9,14 +9,14 @@ import signal
 
 from rich.console import Console
 
-from penstock.apps.settings import Settings
-from penstock.apps.settings.processes import FleetKind
 from penstock.apps.sharing import check_shared
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.local import observing
 from penstock.local.platform import LocalPlatform
 from penstock.local.screen import Screen
+from penstock.settings import Settings
+from penstock.settings.processes import FleetKind
 from penstock.supervision import exposition
 from penstock.supervision.lock import HomeLock
 
@@ -36,7 +36,7 @@ def run(settings: Settings, *, ask: bool) -> int:
 
 
 def _with_gateways(settings: Settings) -> tuple[Settings, int]:
-    """With the first number of gateways, and the largest; 0 if not scaled."""
+    """Add the first number of gateways, and the largest; 0 if not scaled."""
     if not settings.scale_file or settings.fleet is not FleetKind.LOCAL:
         return settings, 0
     from penstock.apps.scales import bounds_of

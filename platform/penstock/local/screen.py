@@ -89,7 +89,7 @@ class Screen:
 
 
 def show_error(console: Console, error: CommandError, *, since: int = 0) -> None:
-    """With the end of its log; ``since`` is the first byte of this run's lines."""
+    """Show the end of its log; ``since`` is the first byte of this run's lines."""
     console.print(f"[bold red]✗[/] {escape(error.what)}", highlight=False, soft_wrap=True)
     for line in tail(error.log, since) if error.log is not None else []:
         console.print(f"  [dim]│ {escape(line)}[/]", highlight=False, soft_wrap=True)

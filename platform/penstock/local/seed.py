@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from penstock.apps import keys, ownership
-from penstock.apps.settings import Settings
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.migrations import migrate as apply_migrations
@@ -26,6 +25,7 @@ from penstock.domain.tenancy.audit import NO_TENANT, Act
 from penstock.domain.tenancy.keys import is_hash_of, key_id_of, mint
 from penstock.domain.tenancy.tenant import Plan, Role, Tenant
 from penstock.packaging.packing import Packed
+from penstock.settings import Settings
 from penstock.supervision.files import read_if_there, write_private
 
 DEMO = Tenant(id=TenantId("demo"), name="Demo", plan=Plan(safety="secrets"))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import httpx
 
-from penstock.apps.settings import Settings, environment, environment_of_workers
 from penstock.connectors.process import leftovers
 from penstock.lateness.activity import is_stopped
 from penstock.local import connections
+from penstock.settings import Settings, environment, environment_of_workers
 from penstock.supervision import exposition
 from penstock.supervision.child import Child, Command
 from penstock.supervision.files import read_if_there, ready_file
@@ -41,7 +41,6 @@ def controller(settings: Settings) -> Command:
 
 
 def runner(settings: Settings, number: int) -> Command:
-    """Its private listener takes any port that is free."""
     named = {"gateway_name": f"{socket.gethostname()}:runner-{number}", "metrics_port": 0}
     settings = settings.model_copy(update=named)
     return _command(settings, f"runner {number}", f"runner-{number}.log", ("jobs-runner",), ())
@@ -85,7 +84,7 @@ async def always_ready(_: Child) -> bool:
 
 
 async def ask(run: Path, child: Child) -> None:
-    """On its own listener; return at any answer, or if it does not listen yet."""
+    """Ask its own listener; return at any answer, or if it does not listen yet."""
     url = exposition.address(run, child.pid)
     if url:
         await ask_at(f"{url.removesuffix(pages.METRICS)}{pages.LIVE}", child)
@@ -98,7 +97,6 @@ async def ask_at(url: str, _: Child) -> None:
 
 
 async def is_not_stopped(child: Child) -> None:
-    """A process stopped by a signal has no listener to ask."""
     while is_stopped(child.pid):  # noqa: ASYNC110  another process's state has no event
         await asyncio.sleep(STOPPED_POLL_S)
 

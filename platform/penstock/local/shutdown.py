@@ -6,10 +6,10 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.apps.settings import Settings
 from penstock.connectors.process import leftovers
 from penstock.local import observing
 from penstock.local.database import Database
+from penstock.settings import Settings
 from penstock.supervision.supervisor import Supervisor
 
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from penstock.apps.models import ensure_demo
-from penstock.apps.settings import Settings
 from penstock.connectors.postgres import roles
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias
@@ -18,6 +17,7 @@ from penstock.local.shutdown import PlatformParts
 from penstock.packaging.demo import version_names
 from penstock.packaging.demo_models import DEMO_MODELS
 from penstock.packaging.packing import Packed
+from penstock.settings import Settings
 from penstock.supervision import listening
 from penstock.supervision.child import Child, Command
 from penstock.supervision.files import write_private

@@ -56,7 +56,6 @@ def is_path(file: Path) -> bool:
 
 
 def key(file: Path, what: str, *, do: str = "") -> bytes:
-    """Return the hexadecimal key in the file; raises like ``text``."""
     try:
         found = bytes.fromhex(text(file, what, do=do))
     except ValueError as error:
@@ -71,7 +70,6 @@ def previous(file: Path) -> Path:
 
 
 def with_previous(file: Path, read: Callable[[Path], T]) -> tuple[T, ...]:
-    """Apply ``read`` to the file and, if present, to the previous one; raises like ``read``."""
     before = previous(file)
     return (read(file), read(before)) if before.exists() else (read(file),)
 

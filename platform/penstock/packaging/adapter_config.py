@@ -1,8 +1,7 @@
 """Checks a PEFT folder's settings, and writes only the known ones into the version.
 
-vLLM 0.32 ignores some settings and refuses others at load (``vllm/lora/peft_helper.py``). Settings that would make it
-answer differently from training are refused here. Unknown ones are dropped, so that no later engine can give them a
-meaning.
+Settings that vLLM 0.32 ignores although they change answers (``vllm/lora/peft_helper.py``) are refused here. Unknown
+ones are dropped, so that no later engine can give them a meaning.
 """
 
 import json

@@ -72,7 +72,6 @@ def check(path: Path, config: AdapterConfig, shapes: Shapes, dtype: str) -> tupl
 
 
 def _largest(read: Callable[[], Iterator[bytes]], dtype: str, limit: float, otherwise: str) -> float:
-    """Return a tensor's largest magnitude; raises ``ArtifactRefused`` above the limit of ``dtype``."""
     most = largest(read(), dtype)
     if not most <= limit:
         raise ArtifactRefused(f"value {first_too_large(read(), dtype, limit):,} of {otherwise}: it {_SPOILS}")

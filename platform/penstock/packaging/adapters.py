@@ -60,7 +60,7 @@ def _weights_in(source: Path) -> Path:
 
 
 def _check_size(weights: Path, rank: int, shapes: adapter_weights.Shapes) -> None:
-    """At most what the rank allows (4 bytes per value, and a header), before files are copied."""
+    """Check the size before copying: at most what the rank allows (4 bytes per value, and a header)."""
     most = sum(4 * rank * (rows + columns) + _HEADER_BYTES for rows, columns in shapes.values()) + _HEADER_BYTES
     size = weights.stat().st_size
     if size > most:
@@ -82,7 +82,6 @@ def _price_of(choices: Choices) -> Price:
 
 
 def _described(folder: Path, choices: Choices, price: Price, base: ModelVersion, settings: AdapterSettings) -> Manifest:
-    """Return the manifest: the base's serving fields with the adapter's name, files, price and prompts."""
     manifest = replace(
         base.manifest,
         name=choices.name,

@@ -45,6 +45,9 @@ _NO_KV = re.compile(
 _STATES = ("mamba", "ssm", "linear_attention", "recurrent", "rwkv", "conv")
 _EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 _LAYER_TYPES = ("layer_types", "layers_block_type")
+_FOURFOLD = ("gpt2", "gptj", "gpt_bigcode", "codegen", "falcon", "bloom")
+"""Models whose inner layer is four times as wide as the hidden one, if their configuration names no width."""
+_WIDTHS = {"bfloat16": 16.0, "float16": 16.0, "half": 16.0, "float32": 32.0, "float": 32.0, "auto": 16.0}
 _MEASURE = "measure the engine (penstock bench engine)"
 
 
@@ -62,7 +65,7 @@ def architecture_of(config: Mapping[str, object]) -> Architecture:
             f"config.json: num_experts_per_tok is more than the {experts} experts: correct one of them"
         )
     bits, expert_bits = _bits(told)
-    dense = told.maybe("intermediate_size", "ffn_hidden_size") or (0 if experts else 4 * hidden)
+    dense = _dense(told, hidden, experts)
     routed = told.maybe("moe_intermediate_size") or dense
     return Architecture(
         hidden=hidden,
@@ -149,7 +152,7 @@ def _kv_heads(told: _Config, heads: int) -> int:
 
 
 def _kinds(told: _Config, count: int) -> tuple[str, ...]:
-    """By the names of ``layer_types``, which wins over a pattern."""
+    """Read ``layer_types``, which wins over a pattern."""
     named = next((found for name in _LAYER_TYPES if (found := told.fields.get(name)) is not None), None)
     if named is not None:
         if not isinstance(named, list | tuple) or len(named) != count:
@@ -217,11 +220,27 @@ def _attention_weights(told: _Config, layer: Attention, hidden: int, heads: int)
     return ask + hidden * (rank + rope) + rank * heads * (nope + value) + heads * value * hidden
 
 
+def _dense(told: _Config, hidden: int, experts: int) -> int:
+    names = ("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner")
+    if experts:
+        return told.maybe(*names)
+    return told.maybe(*names) or (4 * hidden if told.text("model_type") in _FOURFOLD else told.number(*names))
+
+
+def _wide(told: _Config) -> float:
+    named = told.fields.get("torch_dtype") or told.fields.get("dtype") or "bfloat16"
+    if not isinstance(named, str) or (bits := _WIDTHS.get(named.removeprefix("torch."))) is None:
+        raise ArtifactRefused(
+            f"config.json: torch_dtype {str(named)[:20]!r} can't be planned: name {', '.join(_WIDTHS)}"
+        )
+    return bits
+
+
 def _bits(told: _Config) -> tuple[float, float]:
     """Return the bits of a layer's weight, and of a routed expert's."""
     settings = told.fields.get("quantization_config")
     if settings is None:
-        wide = 32.0 if "float32" in (told.text("torch_dtype"), told.text("dtype")) else 16.0
+        wide = _wide(told)
         return wide, wide
     method = settings.get("quant_method") if isinstance(settings, Mapping) else settings
     if not isinstance(settings, Mapping) or not isinstance(method, str) or method not in BITS:
@@ -256,7 +275,7 @@ def _bits_named(settings: Mapping[str, object]) -> list[Any]:
 
 
 def weight_bytes(folder: Path) -> int:
-    """In the folder's safetensors files; 0 without one. Raises ``ArtifactRefused`` for a false header."""
+    """Sum the folder's safetensors files; 0 without one. Raises ``ArtifactRefused`` for a false header."""
     total = 0
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as file:

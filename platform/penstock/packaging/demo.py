@@ -71,8 +71,10 @@ LAYOUT = "v1"
 
 
 async def ensure(models: Iterable[DemoModel], pins: Mapping[str, Pin], publishing: Publishing) -> dict[Alias, Packed]:
-    """By alias; signed and stored if needed. Downloads stay in the publishing folder; ``pins`` are the accepted wheels
-    by name. Raises ``CommandError`` if a download or conversion fails.
+    """Return the demo models by alias, signed and stored if needed.
+
+    Downloads stay in the publishing folder; ``pins`` are the accepted wheels by name. Raises ``CommandError`` if a
+    download or conversion fails.
     """
     return {model.alias: await _ensure(model, pins, publishing) for model in models}
 
@@ -82,7 +84,6 @@ def version_names(names: Iterable[str]) -> tuple[ModelName, ...]:
 
 
 def known(name: str) -> DemoModel:
-    """Return the demo model of this name, or raise ``CommandError``."""
     if name not in DEMO_MODELS:
         raise CommandError(
             f"There is no demo model {name!r}.", do=f"PENSTOCK_MODELS takes {', '.join(DEMO_MODELS)}, comma separated."
@@ -143,7 +144,7 @@ async def _download(name: str, pin: Pin, into: Path, report: Report) -> Path:
 
 
 def class_names(wheel: Path) -> str:
-    """In the order of the networks' outputs. The names are WordNet's, free to use and copy; the wheel is timm's
+    """Return WordNet's names, free to use and copy, in the order of the networks' outputs; the wheel is timm's
     (Apache-2.0).
     """
     try:

@@ -20,7 +20,7 @@ LOOK_EVERY_S = 0.1
 
 @asynccontextmanager
 async def locked(path: Path, report: Report, within_s: float = PATIENCE_S) -> AsyncIterator[None]:
-    """Raises ``CommandError`` if another process keeps it longer."""
+    """Raises ``CommandError`` if another process holds the lock longer."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not _is_taken(fd):

@@ -85,7 +85,7 @@ class Packed:
 
 
 def measure(folder: Path, allowed: frozenset[str] = ALLOWED) -> tuple[Artifact, ...]:
-    """By path, with digests. Raises ``ArtifactRefused`` for weights in pickles only."""
+    """Return files by path, with digests. Raises ``ArtifactRefused`` for weights in pickles only."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and _belongs(path, folder, allowed)]
     if not any(path.suffix == WEIGHTS for path in paths):
         pickles = sorted(path.name for path in folder.rglob("*") if path.suffix in PICKLES)
@@ -150,7 +150,7 @@ def _engine(folder: Path, choices: Choices) -> EngineSettings:
 
 
 def publish(folder: Path, manifest: Manifest, publishing: Publishing) -> Packed:
-    """With its bill of materials, the signature last; quick if it is already stored."""
+    """Store blobs and bill of materials, the signature last; quick if they are stored."""
     digest = digest_of(manifest)
     bill = bill_of(manifest, digest)
     signature = publishing.store.signature(digest)

@@ -55,7 +55,7 @@ async def push(source: Path, choices: Choices, publishing: Publishing) -> Packed
 
 
 def register(packed: Packed, post: Post, tenants: Sequence[str] | None = None) -> None:
-    """For only these tenants if any are given; a second registration changes nothing."""
+    """Register for only these tenants if any are given; a second registration changes nothing."""
     body: dict[str, object] = {
         "manifest": msgspec.to_builtins(packed.manifest),
         "signature": f"signatures/{packed.digest}",
@@ -95,7 +95,7 @@ def _tell_left_out(source: Path, name: str, report: Report) -> None:
 
 
 async def _open(source: Path, work: Path, name: str, report: Report) -> tuple[Path, str]:
-    """With the digest of the source file; a folder is returned unchanged."""
+    """Return the unpacked folder and the digest of the source file; a folder is returned unchanged."""
     sha256, found = await asyncio.to_thread(_unwrapped, source, work)
     if found.is_file():
         return await convert(found, work / "converted", name, report), sha256

@@ -28,7 +28,7 @@ def read_json(folder: Path, name: str) -> dict[str, object]:
 
 
 def task_of(folder: Path) -> Task:
-    """Raises ``ArtifactRefused`` if its settings name none."""
+    """Raises ``ArtifactRefused`` if the model's settings name no task."""
     if (folder / "modules.json").is_file():
         return Task.EMBED
     named = read_json(folder, "config.json").get("architectures")
@@ -41,7 +41,6 @@ def task_of(folder: Path) -> Task:
 
 
 def chat_template_of(folder: Path) -> str:
-    """Return the chat template's Jinja source; empty without one."""
     path = folder / "chat_template.jinja"
     if path.is_file():
         return path.read_text()

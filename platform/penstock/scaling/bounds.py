@@ -78,7 +78,6 @@ class Bounds:
         return replace(self, least=workers, most=workers, clock=())
 
     def within(self, places: int) -> "Bounds":
-        """Return the bounds for a host that has only ``places`` workers' places."""
         return replace(self, most=places, is_hosts=True) if places < self.most else self
 
 

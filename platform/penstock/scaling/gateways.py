@@ -1,9 +1,6 @@
 """The number of gateway processes: requests a second, each with the CPU that gateways spend on one, and their loops'
-delay. Pure.
-
-A gateway is one event loop, so one core: its rate is what its own CPU seconds a request leave of that.
-
-Gateways are scaled apart from engines: they have no GPU and start within seconds.
+delay. Pure. A gateway is one event loop, so one core. Gateways are scaled apart from engines: they have no GPU and
+start within seconds.
 """
 
 import math

@@ -34,7 +34,7 @@ class History:
 
 
 def quantile(samples: tuple[float, ...], lead_s: float) -> float:
-    """Within it 95 % of the samples grew over ``lead_s``; from 1 to ``GROWTH_MOST``."""
+    """Return the ratio within which 95 % of the samples grew over ``lead_s``, from 1 to ``GROWTH_MOST``."""
     ahead = max(1, round(lead_s / SAMPLE_S))
     grown = sorted(after / before for before, after in zip(samples, samples[ahead:], strict=False) if before > 0.0)
     if len(grown) < GROWTH_LEAST_SAMPLES:

@@ -1,9 +1,8 @@
 """The rule of scaling: the workers that a version's demand needs, and guards that can only raise the number. Pure.
 
-need = max(asked work x growth / target load, asked work + backlog / drain budget)
-
-Only standings that buy capacity count as asked work; the headroom of the first term also drains the backlog. Requests
-that wait although slots are free are no backlog: a limit holds them, and one more GPU would idle.
+need = max(asked work x growth / target load, asked work + backlog / drain budget). Only standings that buy capacity
+count as asked work. Requests that wait although slots are free are no backlog: a limit holds them, and one more GPU
+would idle.
 """
 
 import math
@@ -72,7 +71,7 @@ def buying(rates: Mapping[Standing, Rate]) -> Rate:
 
 
 def load_of(curve: Curve, demand: VersionDemand, tier: SloTier, last: Shape | None) -> Load:
-    """Without arrivals the last known mean request stands for those that are held or wait."""
+    """Return the load. Without arrivals the last known mean request stands for those that are held or wait."""
     rate = buying(demand.rates)
     shape = shape_of(rate, demand.uncached_ratio) if rate.requests > 0.0 else last or _held_shape(demand)
     at = speed(curve, shape, tier.within_s(Indicator.ITL))

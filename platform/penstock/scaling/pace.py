@@ -28,7 +28,7 @@ class Pace:
 
     @classmethod
     def adopting(cls, workers: int, now: float, deployed: int = 0) -> Self:
-        """A new leader keeps the present workers for a window, since earlier needs are unknown."""
+        """Keep the present workers for a window, since a new leader does not know earlier needs."""
         return cls(workers=workers, deployed=deployed, in_at=now + c.IN_WINDOW_S - c.IN_EVERY_S)
 
     def noting(self, need: float, ready: int, now: float) -> "Pace":
@@ -49,7 +49,7 @@ class Pace:
         return math.ceil(largest * (1.0 + c.DEAD_BAND) - 1e-9)
 
     def steps_in(self, now: float, floor: int) -> int:
-        """A tenth of all, none below the floor or the largest recent need."""
+        """Return the workers that may go: a tenth of all, none below the floor or the largest recent need."""
         if now - self.in_at < c.IN_EVERY_S:
             return 0
         least = max(floor, self.lowest())

@@ -62,7 +62,7 @@ class Reports:
     """CPU seconds of all gateways, by whole second."""
 
     def take(self, report: GatewayReport, now: float) -> bool:
-        """At ``now``, in awake seconds; False if the report is unsound or not newer than the last."""
+        """Take a report at ``now``, in awake seconds; False if it is unsound or not newer than the last."""
         known = self._known.get(report.gateway)
         if not _is_sound(report) or _is_old(known, report, now) or not (known or self._has_place(now)):
             return False

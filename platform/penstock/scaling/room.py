@@ -48,7 +48,7 @@ class MachineRoom:
 def room_of(
     machine: Machine, sizes: Mapping[VersionId, int], running: Iterable[Running], asleep: Collection[WorkerId]
 ) -> MachineRoom:
-    """Beside the workers with a process, except sleeping ones."""
+    """Return the room beside the workers with a process, except sleeping ones."""
     room = MachineRoom(engines=machine.cores, free_bytes=int(machine.memory_bytes * USED_RATIO), sizes=sizes)
     for one in running:
         if one.worker not in asleep:

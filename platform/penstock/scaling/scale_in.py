@@ -12,7 +12,7 @@ from penstock.scaling.constants import RESIDENCY_TIMES, SETTLE_S
 
 
 def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tuple[WorkerId, ...]:
-    """One at a time the idlest of the largest zone; none that started too recently."""
+    """Choose workers one by one: the idlest of the largest zone; none that started too recently."""
     stayed = [one for one in ready if now - one.since >= RESIDENCY_TIMES * start_s]
     zones = Counter(one.report.zone for one in ready)
     idlest = sorted(stayed, key=lambda one: (work(one), one.report.load.queued_tokens, one.report.worker), reverse=True)

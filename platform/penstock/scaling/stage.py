@@ -113,7 +113,7 @@ class Step:
 
 
 def scale(state: State, scene: FleetScene, now: float) -> Step:
-    """At ``now`` (Unix seconds). The state of a version that is no longer scaled is dropped."""
+    """Decide at ``now`` (Unix seconds). The state of a version that is no longer scaled is dropped."""
     heard_after = scene.heard_after(now)
     found = supplies(scene.seen, scene.running, state.cordoned, heard_after)
     versions: dict[VersionId, Tracked] = {}
@@ -134,7 +134,6 @@ def scale(state: State, scene: FleetScene, now: float) -> Step:
 
 
 def _follow(before: Tracked | None, scaled: Scaled, supply: Supply, now: float) -> Tracked:
-    """A new leader takes the present workers as the number, for a window."""
     if before is None:
         counted = supply.counted(now, c.START_DEFAULT_S) or scaled.deployed
         pace = Pace.adopting(counted, now, scaled.deployed)
@@ -306,7 +305,7 @@ def _in(look: _VersionScene, pace: Pace, count: int, start_s: float, reason: str
 
 
 def _idle(look: _VersionScene, need: law.Need, least: int) -> dict[Idle, int]:
-    """By reason: GPUs beyond wish and floor first, then those of the floor."""
+    """Count idle GPUs by reason: those beyond wish and floor first, then those of the floor."""
     ready, cordoned = look.supply.ready, look.supply.cordoned
     idle, wish = sum(not scale_in.work(one) for one in ready), need.wish if need.is_known else 0
     beyond = min(idle, max(0, len(ready) - max(wish, least))) if need.is_known else 0

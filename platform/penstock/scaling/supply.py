@@ -48,7 +48,7 @@ class Supply:
                 yield brought_s + sum(phase.seconds for phase in one.report.phases)
 
     def lead_s(self, now: float, start_s: float) -> float:
-        """A wake's seconds if a worker sleeps, else a start's, or the present start's if longer."""
+        """Return a wake's seconds if a worker sleeps, else a start's, or the present start's if longer."""
         waking = [one.report.restart_s for one in self.parked if one.report.restart_s]
         return min(waking) if waking else max(start_s, now - self.oldest_start)
 

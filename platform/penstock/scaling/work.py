@@ -46,7 +46,6 @@ def shape_of(rate: Rate, uncached_ratio: float) -> Shape:
 
 
 def speed(curve: Curve, shape: Shape, itl_s: float) -> Speed:
-    """Return the speed within ``itl_s`` (0: no objective), at a batch of at least one."""
     steps, context = curve.steps, max(1, round(shape.context))
     most = max(1, min(curve.seqs_most, curve.kv_tokens // context if curve.kv_tokens else curve.seqs_most))
     prefill_s = steps.seconds(decoding=0, prompt=round(shape.prompt))

@@ -38,7 +38,7 @@ class Budget:
 
     @property
     def spent_in_s(self) -> float | None:
-        """At this rate; 0 if it is, None if never or unknown."""
+        """Seconds at this rate until the budget is spent; 0 if it is, None if never or unknown."""
         if self.left_ratio is None:
             return None
         if self.left_ratio <= 0:
@@ -53,7 +53,7 @@ def burn(bad_ratio: float | None, good_ratio: float) -> float | None:
 
 
 def left(bad_ratio: float | None, good_ratio: float, *, is_counted: bool) -> float | None:
-    """After a period; unknown if events were not counted. Without events nothing was spent."""
+    """Return the part left after a period; unknown if events were not counted. Without events nothing was spent."""
     spent = burn(bad_ratio, good_ratio)
     if spent is None:
         return 1.0 if is_counted else None

@@ -135,7 +135,6 @@ def _counts(prometheus: Recorder, windows: Iterable[str]) -> Mapping[tuple[str, 
 
 
 def _recorded(tier: SloTier, objective: Objective, record: _Record, promised: Promised) -> Budget:
-    """Return an objective's budget; series that are no longer updated are ignored."""
     name, period = (tier.tier.value, objective.indicator.value), f"{tier.window_days}d"
     is_counted = name in record.counted
 

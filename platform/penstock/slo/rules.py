@@ -39,7 +39,6 @@ class RuleFile:
 
 
 def files(tiers: Mapping[Tier, SloTier], windows: Windows) -> list[RuleFile]:
-    """Return a file of rules for each tier, or raise ``Unmeasurable``."""
     of_tiers = [
         RuleFile(name=f"slo-{tier.tier}.yaml", groups=groups(promises(tier), windows)) for tier in tiers.values()
     ]
@@ -119,7 +118,7 @@ def _check(promise: Promise, windows: Windows) -> None:
 
 
 def _without_data(promise: Promise) -> Alert:
-    """A gateway exports a tier's series from its first table on, with or without traffic: it is never idleness."""
+    """Alert on an absent series: a gateway exports a tier's from its first table on, even without traffic."""
     series = promise.series(recorded.BAD_EVENTS)
     return Alert(
         name="PromiseWithoutData",

@@ -51,7 +51,6 @@ class Windows:
 
 
 def seconds(window: str) -> int:
-    """Return the length in seconds: ``30m`` is 1800."""
     return int(window[:-1]) * _UNITS_S[window[-1]]
 
 

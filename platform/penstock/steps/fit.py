@@ -111,7 +111,6 @@ def _columns(batch: StepBatch, knee: int | None) -> Row:
 
 
 def _non_negative(rows: Sequence[Row]) -> Row:
-    """Return the non-negative coefficients with products nearest to 1 in each row."""
     gram = [[sum(row[i] * row[j] for row in rows) for j in range(_WIDTH)] for i in range(_WIDTH)]
     right = [sum(row[i] for row in rows) for i in range(_WIDTH)]
     best, most = [0.0] * _WIDTH, 0.0

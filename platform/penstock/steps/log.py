@@ -1,10 +1,10 @@
 """The steps of a running engine, by composition: the median of each is a point of its curve. Pure.
 
-Its seconds are without that wait; one that waited for long is counted as disturbed and left out. A composition counts
-from its third step on, so that neither a first step with its page faults nor one odd step is a point.
+A step's wait for a core is subtracted; after a long wait the step is left out. A composition counts from its third step
+on, so that neither a first step with its page faults nor one odd step is a point.
 
-Trade-off: medians of a few recent steps forget within minutes and hold a few kilobytes, however long an engine runs; a
-composition that is rare never counts.
+Trade-off: medians of a few recent steps forget within minutes and hold a few kilobytes; a rare composition never
+counts.
 """
 
 import math

@@ -40,7 +40,6 @@ class Round:
 
 
 def rounds(room: EngineBounds) -> Iterator[Round]:
-    """Those that fit the engine, cheap ones first."""
     sizes = [size for size in (1, 2, 4, 8, 16, 32, 64, 128) if size <= room.max_seqs]
     alone = (Round(sequences=1, prompt=prompt, output=1) for prompt in PROMPTS for _ in range(REPEATS))
     batches = (Round(sequences=size, prompt=context) for context in CONTEXTS for size in sizes)

@@ -47,7 +47,7 @@ def bind_first_free(host: str, port: int) -> socket.socket:
 
 
 def reserve(host: str, port: int, *, behind: int, setting: str) -> socket.socket:
-    """For processes of this user (``SO_REUSEPORT``); the socket never listens."""
+    """Reserve a port for processes of this user (``SO_REUSEPORT``); the socket never listens."""
     if not port:
         try:
             return _reserved(host, behind + 1 if behind < MAX_PORT else 0, setting)

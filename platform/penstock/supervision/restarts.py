@@ -1,10 +1,10 @@
 """Policies for a child that hangs or died: when it counts as hung, the wait before its next start, or giving up.
 
 Time limits of probes are awake seconds: a supervisor that was itself suspended finds no hang. On an overloaded machine
-a healthy process may be silent for half a minute, so only one that the kernel reports as stopped is ended early.
+a healthy process may be silent for half a minute, so only one that the kernel reports as stopped is ended early. The
+wait doubles after each death.
 
-Trade-off: a process that runs and answers nothing is ended after two minutes. The wait doubles after each death: a
-broken process does not take the machine's CPU, one that died by accident is back almost at once.
+Trade-off: a process that runs and answers nothing is ended after two minutes.
 """
 
 import asyncio

@@ -48,6 +48,7 @@ EVENTS: dict[str, str] = {
     # the controller
     "controller_listens": "The address of a controller for operators and workers.",
     "scaler_listens": "The address at which KEDA asks this controller, while it leads.",
+    "demand_reports_refused": "Notifications on the channel of demand are no reports of a gateway, and how many came.",
     "leads": "This controller leads from now on.",
     "leads_no_more": "This controller stands by from now on.",
     "receipt_not_signed": "A deletion's receipt was not signed or stored, and why; it is tried again.",

@@ -41,7 +41,6 @@ def rotate(log: Path, bounds: LogBounds) -> bool:
 
 
 def prune(logs: Path, kind: str, lives: Callable[[str], bool], bounds: LogBounds) -> None:
-    """All but the newest logs ``<kind><id>.log`` of ended processes; ``lives`` tells whether one runs."""
     found = [path for path in logs.glob(f"{kind}*.log") if not lives(path.stem.removeprefix(kind))]
     with suppress(FileNotFoundError):
         found.sort(key=lambda path: path.stat().st_mtime, reverse=True)

@@ -112,7 +112,7 @@ _often: _Often | None = None
 
 
 def often(event: str, **told: object) -> None:
-    """The same line as ``logger().info`` at a third of its cost."""
+    """Log like ``logger().info`` at a third of its cost."""
     if _often is not None and structlog.is_configured() and told.keys() <= ALLOWED_FIELDS:
         _often.write(event, told)
     else:

@@ -58,7 +58,7 @@ class Metrics:
         return kind(metric.name, metric.help, labels, registry=self.registry)
 
     def tell_start(self) -> Self:
-        """Once per page, also if several registries share the page."""
+        """Tell the start once per page, also if several registries share the page."""
         self.registry.register(_Start())
         return self
 
@@ -104,7 +104,7 @@ def begin_at_zero(counter: Counter, *values: Iterable[str]) -> None:
 
 
 def observe_many(histogram: Histogram, values: Sequence[float]) -> None:
-    """In one step: a stream's token gaps, at a tenth of the cost of single calls."""
+    """Observe in one step: a stream's token gaps, at a tenth of the cost of single calls."""
     if not values:
         return
     ordered, counted = sorted(values), 0

@@ -1,9 +1,9 @@
 """Bounds the tenant label (J4): the busiest tenants have their name, all others share ``other``.
 
 A tenant with twice the requests of the least busy named tenant takes its label, and that tenant's series are dropped.
-Counts are halved as requests arrive, so that old traffic loses weight.
+Counts are halved as requests arrive.
 
-Trade-off: until then a growing tenant counts as ``other``, and a replaced tenant loses its series.
+Trade-off: a growing tenant counts as ``other`` until then, and a replaced tenant loses its series.
 """
 
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def labels(names: TenantNames, limit: int, platform_key: bytes) -> TenantLabels:
 
 
 def scope_label(names: TenantNames, platform_key: bytes) -> Callable[[str], str]:
-    """For a budget's scope, such as ``tenant:shop``; it returns a function."""
+    """Return a function for labels of budgets' scopes, such as ``tenant:shop``."""
     if names is TenantNames.OFF:
         return lambda scope: f"{scope.partition(':')[0]}:{OTHER}"
     named = _namer(names, platform_key)

@@ -10,7 +10,7 @@ _NS = 1e-9
 
 
 def of_this_thread() -> Mapping[str, float]:
-    """By state; states that the kernel does not report are left out."""
+    """Return seconds by state; states that the kernel does not report are left out."""
     computing = {"computing": time.thread_time()}
     try:
         return {**computing, "starved": int(_SCHEDSTAT.read_text().split()[1]) * _NS}

@@ -8,7 +8,7 @@ TRACE, SPAN = slice(3, 35), slice(36, 52)
 
 
 def own_span(given: str, ratio: float, chance: random.Random) -> str:
-    """In the caller's trace or a new one, the request's own span."""
+    """Return the request's own span, in the caller's trace or a new one."""
     span = chance.getrandbits(64) or 1
     if given:
         return f"00-{given[TRACE]}-{span:016x}-{_SAMPLED if is_sampled(given) else _UNSAMPLED}"

@@ -120,7 +120,6 @@ class _Object(ssl.SSLObject):
 
     @classmethod
     def _create(cls, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **more: object) -> Self:
-        """Create the object for a context; keeps its output buffer."""
         made: Self = super()._create(incoming, outgoing, **more)  # type: ignore[misc]  # typeshed lacks it
         made._out = outgoing
         return made

@@ -1,8 +1,7 @@
 """TLS contexts of one process, rebuilt when the certificate files change.
 
 Files are checked on new connections, at most once per ``LOOK_EVERY_S``; open connections are kept. Unusable files leave
-the previous context in force and are reported once. Session resumption is off: a resumed session would outlive its
-certificate.
+the previous context in force. Session resumption is off: a resumed session would outlive its certificate.
 """
 
 import ssl
@@ -84,7 +83,7 @@ class Mutual:
         logs.logger().info("certificate_changed", detail=str(self._own.identity))
 
     def _warn(self) -> None:
-        """Once if the certificate expires soon or has expired: renewal has failed."""
+        """Warn once if the certificate expires soon or has expired: renewal has failed."""
         left_s, life_s = self._own.ends_at - self._clock.now(), self._own.ends_at - self._own.starts_at
         if self._is_told or left_s > SOON_RATIO * life_s:
             return

@@ -64,6 +64,5 @@ def of(told: Callable[[Any], object], field: str) -> Cell:
 def table(
     title: str, found: Sequence[Record], columns: Mapping[str, Cell], note: Callable[[Record], str] | None = None
 ) -> Listing:
-    """Return a listing with a row for each record; ``columns`` are cells by heading."""
     rows = [[one[cell] if isinstance(cell, str) else cell(one) for cell in columns.values()] for one in found]
     return listing(title, columns, rows, [note(one) for one in found] if note else ())

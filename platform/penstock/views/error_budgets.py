@@ -74,7 +74,6 @@ def _forecast(budget: Budget) -> str:
 
 
 def plain(found: ErrorBudgets, verdict: BudgetVerdict) -> dict[str, object]:
-    """Return the error budgets as values for programs; null is unknown."""
     return {
         "source": found.source,
         "over": found.over,

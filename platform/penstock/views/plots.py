@@ -8,7 +8,6 @@ WIDTH, HEIGHT, EDGE = 640, 360, 48
 
 
 def replicas(points: Sequence[tuple[float, int]], planned: tuple[float, int], title: str) -> str:
-    """Return a step line of replicas over requests a second, with the planned point marked."""
     title = escape(title)
     most_x, most_y = max(x for x, _ in points), max(y for _, y in points)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from operator import itemgetter
 
-from penstock.views.elements import Cell, Listing, Record, listing, of, table
+from penstock.views.elements import Cell, Listing, Record, Shown, of, prose, table
 from penstock.views.words import when
 
 
@@ -25,18 +25,48 @@ def events(found: Sequence[Record]) -> Listing:
     return table("Interventions", found, {"at": of(when, "at"), **{name: name for name in plain}})
 
 
-def stats(found: Record) -> Listing:
-    """Return counts by rule, with the share of the tenant's requests: of an observed rule, what it would block."""
+def stats(found: Record, since: str) -> tuple[Shown, ...]:
+    """Return what each rule and each pack did, or if enforced would have done, and its share of a tenant's requests."""
     served = {one["tenant"]: one["requests"] for one in found["served"]}
-    rows = [(*map(rule.__getitem__, _COUNTED), _share(rule, served)) for rule in found["rules"]]
-    return listing("Interventions by rule", (*_COUNTED, "of all requests"), rows)
+    counted = sorted([*found["rules"], *found["packs"]], key=lambda one: (one["tenant"], one["pack"], one["rule"]))
+    columns: dict[str, Cell] = {
+        "tenant": "tenant",
+        "pack": "pack",
+        "rule": lambda one: one["rule"] or "all rules",
+        "what": lambda one: _would(one) if _only_observed(one) else _DID[one["stage"], one["action"]],
+        "matches": lambda one: f"{one['interventions']:,}",
+        "requests": lambda one: f"{one['requests']:,}",
+        "of all requests": lambda one: _share(one, served),
+    }
+    told = (prose(_if_enforced(one, served)) for one in found["packs"] if _only_observed(one))
+    return (table(f"What filters did in the last {since}", counted, columns), *told)
 
 
-_COUNTED = ("tenant", "pack", "rule", "stage", "action", "wanted", "interventions", "requests")
+_DID = {
+    ("input", "block"): "refused the prompt",
+    ("output", "block"): "ended the answer",
+    ("output", "mask"): "masked the answer",
+    ("input", "observe"): "recorded the prompt",
+    ("output", "observe"): "recorded the answer",
+}
 
 
-def _share(rule: Record, served: Record) -> str:
-    return f"{rule['requests'] / max(rule['requests'], served.get(rule['tenant'], 0)):.2%}"
+def _only_observed(one: Record) -> bool:
+    return bool(one["action"] == "observe" != one["wanted"])
+
+
+def _would(one: Record) -> str:
+    return f"would have {_DID[one['stage'], one['wanted']]}"
+
+
+def _if_enforced(one: Record, served: Record) -> str:
+    of = f"{one['requests']:,} of {max(one['requests'], served.get(one['tenant'], 0)):,} requests of {one['tenant']}"
+    shown = f"penstock safety events --tenant {one['tenant']} --pack {one['pack']}"
+    return f"Enforced, {one['pack']} {_would(one)} in {of} ({_share(one, served)}): {shown}"
+
+
+def _share(one: Record, served: Record) -> str:
+    return f"{one['requests'] / max(one['requests'], served.get(one['tenant'], 0)):.2%}"
 
 
 def tried(found: Sequence[Record]) -> Listing:

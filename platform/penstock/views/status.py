@@ -122,7 +122,6 @@ def controller(found: Record, address: str) -> list[str]:
 
 
 def batch_work(found: Record) -> Iterator[str]:
-    """Yield nothing of a platform without batch work."""
     if found["is_paused"] or found["requests"] or found["batches"]:
         paused = "; PAUSED by an operator, `penstock jobs resume` lets it run" if found["is_paused"] else ""
         yield f"batch work: {found['requests']:,} requests and {found['batches']:,} batches have not ended{paused}"

@@ -62,7 +62,6 @@ def workers(version: Record) -> str:
 
 
 def without_workers(found: Sequence[Record], named: Collection[object]) -> list[str]:
-    """Return a sentence for each named version without deployed workers: its callers are refused."""
     replicas = {one["id"]: one["replicas"] for one in found}
     lacking = [
         one["id"] for one in found if one["id"] in named and not min(one["replicas"], replicas.get(one.get("base"), 1))

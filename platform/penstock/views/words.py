@@ -35,6 +35,5 @@ def percent(weight: int) -> str:
 
 
 def dollars(micro: object) -> str:
-    """Return micro-dollars as dollars, with two digits or more."""
     whole, _, cents = f"{Decimal(str(micro)) / MICRO:.6f}".partition(".")
     return f"{whole}.{cents.rstrip('0'):0<2}"

@@ -1,7 +1,7 @@
 """A request's real use of its engine, counted independently of its API's answer, also after its caller has left.
 
-The engine's side first declares that it fills meters (``fill``): without that, a count of 0 means "not counted". The
-engine's side adds to the meter once for each prompt and once for each step of each sequence.
+The engine's side adds to the meter once for each prompt and once for each step of each sequence. Unless it has declared
+that it fills meters (``fill``), a count of 0 means "not counted".
 """
 
 from collections.abc import Callable
@@ -22,7 +22,6 @@ _filled: list[str] = []
 
 
 def fill(engine: str) -> None:
-    """From now on this process's meters are filled."""
     _filled[:] = [engine]
 
 
@@ -40,8 +39,7 @@ class Stops(NamedTuple):
 RUNS: Final = Stops()
 
 
-def _nobody(_: int) -> None:
-    """Ignore progress."""
+def _nobody(_: int) -> None: ...
 
 
 def _nothing(_: float, __: float) -> None: ...
@@ -127,13 +125,12 @@ class Meter:
         return True
 
     def enter(self, *, has_grammar: bool = False) -> None:
-        """Also whether the output must follow a grammar."""
+        """Also records whether the output must follow a grammar."""
         self.has_grammar |= has_grammar
         self.sequences += 1
         self.running += 1
 
     def cached(self, tokens: int, created: int = 0) -> None:
-        """Tokens found in the prefix cache, and newly stored there (``created``)."""
         self.cached_tokens += tokens
         self.created_tokens += created
 
@@ -143,7 +140,7 @@ class Meter:
             self.flush()
 
     def shared(self, sequences: int, seconds: float, at: float = 0.0) -> None:
-        """A step's number of sequences, this sequence's part of its time, and the monotonic second of its end."""
+        """Record a step's sequences, this sequence's part of its time, and the monotonic second of its end."""
         if at > self._made_at:
             if self._made_at:
                 self._step(at - self._made_at, at)
@@ -153,7 +150,7 @@ class Meter:
         self.engine_s += seconds
 
     def read(self, seconds: float) -> None:
-        """A prompt's part of a step without output of that prompt."""
+        """Record a prompt's part of a step without output of that prompt."""
         self.engine_s += seconds
 
     def leave(self) -> None:

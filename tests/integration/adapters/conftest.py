@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from penstock.apps.settings import Settings
+from penstock.settings import Settings
 from penstock.supervision.files import write_private
 from tests.support.workers.process import QUICK, WorkerMaker, WorkerProcess
 from tests.support.workers.with_adapters import JSON_GOLDEN, PIRATE_GOLDEN, Site

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from penstock.apps.settings import Settings
 from penstock.apps.stores import deliver_spool
 from penstock.cli import app
 from penstock.connectors.postgres import roles
@@ -22,6 +21,7 @@ from penstock.control.api.app import ADMIN, make_app
 from penstock.domain.clock import SystemClock
 from penstock.domain.tenancy.audit import Selection
 from penstock.domain.tenancy.tenant import Role
+from penstock.settings import Settings
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import Room
 from tests.support.controllers.on_postgres import StoredRoom

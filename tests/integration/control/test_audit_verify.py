@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings.stores import with_user
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
+from penstock.settings.stores import with_user
 from tests.support.audit_chains import Chained
 
 pytestmark = pytest.mark.integration

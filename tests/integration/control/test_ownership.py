@@ -10,11 +10,11 @@ import pytest
 
 from penstock.apps import ownership
 from penstock.apps.keys import Keys
-from penstock.apps.settings import Settings
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.owner import is_owner
 from penstock.domain.command_error import CommandError
 from penstock.domain.tenancy.keys import Purpose, derive
+from penstock.settings import Settings
 from penstock.supervision.files import write_private
 from tests.support import tree
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import asyncpg
 import pytest
 
-from penstock.apps.settings.stores import with_files, with_user
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
@@ -29,6 +28,7 @@ from penstock.domain.serving.agreement import Agreement, Counts, Pair
 from penstock.domain.tenancy.audit import NO_TENANT, Act
 from penstock.domain.tenancy.ledger import Forgiven
 from penstock.domain.tenancy.tenant import Tenant
+from penstock.settings.stores import with_files, with_user
 from tests.support.patience import patient
 from tests.support.samples.ledger_rows import row
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from penstock.apps.settings.stores import with_user
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.roles import GATEWAY
 from penstock.domain.fleet.table import WEIGHT_TOTAL
 from penstock.domain.rollout.arms import ArmSecond
+from penstock.settings.stores import with_user
 from tests.support.patience import patient
 from tests.support.platforms import rollout_faults
 from tests.support.platforms.rollout_faults import (

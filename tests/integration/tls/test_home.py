@@ -6,10 +6,10 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from penstock.apps.settings import Settings
-from penstock.apps.settings.told import Home, Tls
 from penstock.domain.clock import SystemClock
 from penstock.local import certificates
+from penstock.settings import Settings
+from penstock.settings.told import Home, Tls
 from penstock.tls.identity import Role
 from tests.support.patience import until
 from tests.support.platforms.local import Platform

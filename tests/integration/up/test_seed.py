@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings import Settings
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.embedded import EmbeddedPostgres
 from penstock.connectors.postgres.tenancy import PostgresTenancy
@@ -15,6 +14,7 @@ from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import key_id_of
 from penstock.domain.tenancy.tenant import Role
 from penstock.local import home, seed
+from penstock.settings import Settings
 
 pytestmark = pytest.mark.integration
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from penstock.apps import models, stores
-from penstock.apps.settings import Settings
 from penstock.packaging import demo_models
 from penstock.packaging.demo import measured
 from penstock.packaging.packing import Choices, Publishing, describe, publish
+from penstock.settings import Settings
 from penstock.supervision.files import write_private
 from tests.support.patience import patient
 from tests.support.workers.process import QUICK, Publisher, WorkerMaker, WorkerProcess

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from penstock.apps import models, stores
-from penstock.apps.settings import Settings
 from penstock.control.publish import build
 from penstock.domain.clock import SystemClock
 from penstock.domain.fleet.table import EMPTY, VersionEntry
@@ -22,6 +21,7 @@ from penstock.formats.report import decode
 from penstock.gateway.openai.parse import parse
 from penstock.gateway.preprocess.prepare import PromptPreprocessor
 from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
+from penstock.settings import Settings
 from tests.support.samples.calls import call, principal
 from tests.support.workers.process import WorkerProcess
 

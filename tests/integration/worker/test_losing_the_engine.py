@@ -9,9 +9,9 @@ import httpx
 import psutil
 import pytest
 
-from penstock.apps.settings import Settings
 from penstock.domain.models.model import EngineSettings, GoldenPrompt
 from penstock.domain.tenancy.tenant import PLATFORM
+from penstock.settings import Settings
 from tests.support.failures.stopped import stopped
 from tests.support.workers.process import Publisher, TicketMaker, WorkerMaker, WorkerProcess, group
 

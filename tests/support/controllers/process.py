@@ -105,7 +105,7 @@ def _fake(worker: WorkerId, version: VersionId) -> tuple[str, ...]:
 
 if __name__ == "__main__":
     from penstock.apps.controller import main
-    from penstock.apps.settings import load
+    from penstock.settings import load
     from tests.support.failures import wrong_clock
 
     wrong_clock.be_wrong()

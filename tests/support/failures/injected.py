@@ -12,14 +12,14 @@ import psutil
 
 from penstock.apps import stores
 from penstock.apps.peers import of_home
-from penstock.apps.settings import Settings
-from penstock.apps.settings.told import Tls
 from penstock.domain.models.model import GoldenPrompt
 from penstock.local import connections
 from penstock.packaging import demo_models
 from penstock.packaging.demo import measured
 from penstock.packaging.packing import Publishing, describe, publish
 from penstock.packaging.push import register
+from penstock.settings import Settings
+from penstock.settings.told import Tls
 from penstock.tls import authority
 from penstock.tls.authority import KeyPair
 from penstock.tls.identity import Identity, Role

@@ -17,7 +17,6 @@ import asyncpg
 import httpx
 import msgspec
 
-from penstock.apps.settings.stores import with_user
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.roles import GATEWAY
@@ -25,6 +24,7 @@ from penstock.connectors.postgres.tables import PostgresTables
 from penstock.domain.fleet.table import RoutingTable, Share
 from penstock.domain.rollout.arms import ArmSecond
 from penstock.judging.judge import LATE_S
+from penstock.settings.stores import with_user
 from penstock.telemetry.names import TABLE_NUMBER
 from tests.support.failures.wrong_clock import wrong_by
 from tests.support.gateways.shared_limits import Stub

@@ -8,9 +8,9 @@ Says that it is up, waits for a line, and tells the seconds until the verified c
 import sys
 import time
 
-from penstock.apps.settings.processes import WorkerSettings
 from penstock.apps.stores import open_store, open_verifier
 from penstock.domain.clock import SystemClock
+from penstock.settings.processes import WorkerSettings
 from penstock.worker.artifacts.cache import NodeCache
 from penstock.worker.artifacts.fetch import Fetcher
 from penstock.worker.artifacts.node import Node

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.apps import models, stores
-from penstock.apps.settings import Settings
 from penstock.domain.ids import ModelName
 from penstock.domain.models import adapter
 from penstock.domain.models.model import AdapterSettings, GoldenPrompt, Manifest
 from penstock.packaging import demo_models
 from penstock.packaging.demo import measured
 from penstock.packaging.packing import Packed, Publishing, describe, measure, publish
+from penstock.settings import Settings
 from tests.support.models.trained_adapters import changed, trained
 from tests.support.workers.process import TicketMaker, WorkerProcess
 

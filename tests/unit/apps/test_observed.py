@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from penstock.apps import observed
-from penstock.apps.settings import Settings
+from penstock.settings import Settings
 
 
 def test_the_nearest_word_names_the_prometheus(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from penstock.apps import peers
-from penstock.apps.settings import Settings, environment_of_workers
-from penstock.apps.settings.told import Tls
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.local import certificates, connections
+from penstock.settings import Settings, environment_of_workers
+from penstock.settings.told import Tls
 from penstock.tls.identity import Role
 from tests.support.tls.certificates import Issuer
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from penstock.apps.models import Destination, push
-from penstock.apps.settings import Settings
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import ModelName
 from penstock.packaging.packing import Choices
+from penstock.settings import Settings
 
 
 @pytest.mark.parametrize("name", ["a@b", "", "A", "a/b", "x" * 64, "a\x1b"])

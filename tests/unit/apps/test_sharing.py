@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings import Settings
 from penstock.apps.sharing import check_shared, doubts_on_answers, limits_of_this_home
 from penstock.domain.command_error import CommandError
+from penstock.settings import Settings
 
 
 @pytest.mark.parametrize(("gateways", "limits_url"), [(1, ""), (1, "redis://r"), (4, "redis://r")])

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from penstock.apps.keys import provide_worker_key
-from penstock.apps.settings import Settings
 from penstock.apps.worker import Workplace
 from penstock.domain.ids import ModelName, VersionId, WorkerId
 from penstock.domain.models.model import Manifest, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
+from penstock.settings import Settings
 from penstock.supervision.files import write_private
 from penstock.worker.artifacts.cache import Hold
 from penstock.worker.artifacts.node import Copy

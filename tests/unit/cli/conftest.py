@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from penstock.apps.settings import load
 from penstock.control.api.app import make_app
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import Alias, VersionId
 from penstock.domain.tenancy.tenant import Role
+from penstock.settings import load
 from tests.support.controllers.in_memory import Room
 from tests.support.samples import control_plane as things
 

@@ -10,7 +10,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from penstock.apps.settings import Settings, load
 from penstock.cli import app, diagnose
 from penstock.diagnosis.cases import CASES
 from penstock.diagnosis.evidence import Case, Cost, Remedy
@@ -18,6 +17,7 @@ from penstock.diagnosis.snapshot import Snapshot
 from penstock.domain.command_error import CommandError
 from penstock.domain.models.model import EngineSettings
 from penstock.domain.tenancy.tenant import Plan
+from penstock.settings import Settings, load
 from tests.support.monitoring.measurements import Site, recorded
 from tests.support.scenarios.diagnoses import HEALTHY, LATE, NOISY, SATURATED
 

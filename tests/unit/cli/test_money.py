@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.apps.settings import as_yaml, environment, load
 from penstock.cli import app
 from penstock.cli.arguments import plan
 from penstock.domain.command_error import CommandError
 from penstock.domain.tenancy.budget import day
 from penstock.local import connections
+from penstock.settings import as_yaml, environment, load
 from penstock.views.tenants import described
 from penstock.views.words import dollars
 from tests.support.controllers.in_memory import Room

@@ -12,6 +12,7 @@ from penstock.cli import app, safety
 from penstock.domain.command_error import CommandError
 from penstock.filters.reading import parse
 from penstock.views import safety as views
+from penstock.views.elements import Listing
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0"
 RULE = "{name: key, category: secrets, action: mask, stages: [output], regex: 'key-[0-9]{4}'}"
@@ -96,11 +97,19 @@ def test_packs_go_to_a_tenants_plan_or_to_the_floor(api: Api) -> None:
 
 
 def test_stats_tell_the_part_of_a_tenants_requests() -> None:
-    """Also of a rule that only observes: what it would have done."""
+    """Of a pack that only observes the page says what it would have done, each request counted once."""
     rule = {"tenant": "shop", "pack": "own@1", "rule": "key", "stage": "output", "action": "observe", "wanted": "block"}
+    done = {**rule, "pack": "secrets@2", "stage": "input", "action": "block"}
     found = {
-        "rules": [{**rule, "interventions": 9, "requests": 5}],
+        "rules": [{**rule, "interventions": 9, "requests": 5}, {**done, "interventions": 1, "requests": 1}],
+        "packs": [{**rule, "rule": "", "interventions": 12, "requests": 6}],
         "served": [{"tenant": "shop", "requests": 200}],
     }
-    (row,) = views.stats(found).rows
-    assert row[-4:] == ("block", "9", "5", "2.50%")
+    page, decision = views.stats(found, "7h")
+    assert isinstance(page, Listing)
+    assert [row[2:] for row in page.rows] == [
+        ("all rules", "would have ended the answer", "12", "6", "3.00%"),
+        ("key", "would have ended the answer", "9", "5", "2.50%"),
+        ("key", "refused the prompt", "1", "1", "0.50%"),
+    ]
+    assert "Enforced, own@1 would have ended the answer in 6 of 200 requests of shop (3.00%)" in str(decision)

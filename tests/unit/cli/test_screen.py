@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from penstock.apps.settings import Settings
 from penstock.cli import screen as printed
 from penstock.cli import status
+from penstock.settings import Settings
 from penstock.views import status as views
 from penstock.views import versions
 from penstock.views.elements import listing

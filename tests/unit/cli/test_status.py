@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.apps.settings import load
 from penstock.cli import app, present
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import ProcessRecord, Records
@@ -22,6 +21,7 @@ from penstock.connectors.prometheus.page import Page, Reading, parse
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.local import state
+from penstock.settings import load
 from penstock.supervision import exposition
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics

@@ -30,15 +30,19 @@ LOCALES = (
 NARROWEST = (LOCALES[0], LOCALES[-1])
 """ASCII by the name of the encoding, and by the locale."""
 WALK = """
-import os, sys
+import contextlib, io, os, sys
+from typer.main import get_command
 from penstock.cli import app, terminal
 terminal.prepare()
+command = get_command(app)
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    command.main(["--help"])  # loads what help needs once, before the forks
 out, err = sys.argv[1:3]
 for words in sys.argv[3].split(";"):
     if os.fork() == 0:
         os.dup2(os.open(out, os.O_WRONLY) if out.startswith("/") else int(out), 1)
         try:
-            code = terminal.run(lambda: app(words.split(), prog_name="penstock"))
+            code = terminal.run(lambda: command.main(words.split(), prog_name="penstock"))
         except BaseException as error:
             os.write(2, f"TRACEBACK {words}: {error!r}\\n".encode("ascii", "replace"))
             code = 99

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from penstock.apps.keys import check_files
-from penstock.apps.settings.told import SettingKind, named
 from penstock.contract.gateway import GATEWAY
 from penstock.contract.nouns import Process
 from penstock.contract.written import PROCESSES, text
 from penstock.domain.command_error import CommandError
 from penstock.gateway.app.openapi import document
+from penstock.settings.told import SettingKind, named
 from penstock.telemetry import pages
 from tests.support import tree
 

@@ -343,6 +343,17 @@ def test_each_trigger_has_its_words() -> None:
         assert "because" in story(attempts=(BARE._replace(batch=Batched(size=3, trigger=trigger, waited_s=0.001)),))
 
 
+def test_a_held_first_token_stands_beside_the_engines() -> None:
+    """With what filters added; the promise is judged by what the caller saw."""
+    plain = PROMISED._replace(is_own=True, outcome="ok")
+    held = plain._replace(visible_s=1.5)
+    assert "Its first token came after 400 ms; filters let it leave after 1.50 s, 1.10 s later." in tell(held)
+    for visible_s in (None, 0.4):
+        assert "Its first token came after 400 ms." in tell(plain._replace(visible_s=visible_s))
+    good = [{one.indicator: one.is_good for one in judged(record)}[Indicator.TTFT] for record in (held, plain)]
+    assert good == [False, True]
+
+
 def test_the_timeline_has_the_stages_one_after_the_other() -> None:
     """Stages stand in the order in which they came, each where the one before ended."""
     spans = timeline(PLAIN._replace(seconds=0.6, stages_s={Stage.QUEUE: 0.5, Stage.EDGE: 0.1}))

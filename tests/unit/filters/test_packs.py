@@ -136,6 +136,21 @@ def test_what_is_no_pack_is_refused(text: bytes) -> None:
         reading.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("mode: observe\nmode: enforce", 4),
+        ("rules:\n- {name: a, category: b, action: block, regex: xyz,\n   action: observe}", 5),
+        ("hold: {side: block}\n'hold': {side: release}", 4),
+        ("rules:\n- {<<: {action: block}, name: a, action: observe}", 4),
+    ],
+)
+def test_a_key_that_stands_twice_is_refused(text: str, line: int) -> None:
+    """Which of two values was meant can't be known: the line is named."""
+    with pytest.raises(InvalidField, match=f"line {line}: .* stands twice in one object, leave one out"):
+        reading.parse(f"id: own\nversion: 1\n{text}\n".encode())
+
+
 def test_a_hundred_thousand_phrases_are_refused_before_they_are_compiled() -> None:
     """A pack of 100,000 phrases names the remedy."""
     phrases = [f"p{n}" for n in range(100_000)]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings import Settings
-from penstock.apps.settings.told import Tls
 from penstock.local import certificates
+from penstock.settings import Settings
+from penstock.settings.told import Tls
 from tests.support.clock import ManualClock
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings import Settings
 from penstock.connectors.postgres.embedded import EmbeddedPostgres
 from penstock.domain.clock import SystemClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.local.database import Database
 from penstock.local.restarts import Restarts
+from penstock.settings import Settings
 from penstock.supervision.restarts import RestartPolicy
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings.told import Home
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import ProcessRecord, Records
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.local import state
 from penstock.local.home import bound_logs
+from penstock.settings.told import Home
 from penstock.supervision.lock import HomeLock
 from penstock.telemetry.log_files import LogBounds
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings import Settings
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import ProcessRecord, Records
 from penstock.domain.command_error import CommandError
 from penstock.domain.ids import VersionId, WorkerId
 from penstock.local import observing, services
+from penstock.settings import Settings
 from penstock.supervision import exposition
 
 US, PARENT = os.getpid(), os.getppid()

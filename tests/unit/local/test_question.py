@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from penstock.apps.settings import Settings
 from penstock.local.question import EXAMPLES, example
 from penstock.packaging.demo_models import DEMO_MODELS
+from penstock.settings import Settings
 
 IMAGES = {"efficientnet"}
 

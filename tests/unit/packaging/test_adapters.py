@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.apps.models import push as push_model
-from penstock.apps.settings import Settings
 from penstock.control.registry import adapters as registry
 from penstock.control.registry import rules
 from penstock.domain.command_error import CommandError
@@ -20,6 +19,7 @@ from penstock.domain.models.model import GoldenPrompt, ModelVersion
 from penstock.formats import finite
 from penstock.packaging import adapters
 from penstock.packaging.packing import Choices, Packed, Publishing
+from penstock.settings import Settings
 from tests.support.models import adapter_folders as made
 from tests.support.models.versions import CHOICES, Home
 

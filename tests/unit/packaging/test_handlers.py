@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from penstock.apps.models import push
-from penstock.apps.settings import Settings
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import Runtime, Task, Tier
 from penstock.domain.models.tensors import Datatype
 from penstock.packaging import demo, handlers
+from penstock.settings import Settings
 from penstock.worker.engines.pickled import NotWeights, compare, tensors_of
 from tests.support.models.versions import CHOICES, weights
 

@@ -10,7 +10,6 @@ import psutil
 import pytest
 
 from penstock.apps.models import ensure_demo, pins, push
-from penstock.apps.settings import Settings
 from penstock.apps.stores import open_store, open_verifier
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import ArtifactRefused
@@ -21,6 +20,7 @@ from penstock.packaging.convert import convert, run
 from penstock.packaging.demo_models import DEMO_MODELS, MINILM, TOPICS, TOPICS_HEAD
 from penstock.packaging.push import register
 from penstock.packaging.wheels import Pin, download, sha256_of, unpack
+from penstock.settings import Settings
 from penstock.worker.artifacts.node import read_manifest
 from tests.support.models.versions import CHOICES, model_folder, sha256
 

@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.apps import observed, slos
-from penstock.apps.settings import Settings
 from penstock.cli import app
 from penstock.connectors.prometheus.client import Prometheus
 from penstock.connectors.prometheus.page import parse
 from penstock.domain.command_error import CommandError
 from penstock.domain.models.model import Tier
 from penstock.domain.outcome import Outcome
+from penstock.settings import Settings
 from penstock.slo import budgets, recorded
 from penstock.slo.budget import Budget, EventCounts
 from penstock.telemetry import names

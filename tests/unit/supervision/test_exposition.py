@@ -9,8 +9,8 @@ from pathlib import Path
 
 import httpx
 
-from penstock.apps.settings import Settings
 from penstock.local import services
+from penstock.settings import Settings
 from penstock.supervision import exposition
 
 WITHIN_S = 10.0

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
-from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.connectors.memory.limits import MemoryLimits
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -22,6 +21,7 @@ from penstock.gateway.admission.outage import when_away
 from penstock.gateway.admission.reservations import Journal, Reservations, Spawn
 from penstock.gateway.billing.closing import ForgivenEnds
 from penstock.gateway.upkeep.accounting import AccountingParts
+from penstock.settings.pipeline import PipelineSettings
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 

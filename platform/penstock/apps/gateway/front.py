@@ -9,7 +9,6 @@ from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.responses import responses_api
 from penstock.apps.gateway.rpc import Rpc
 from penstock.apps.gateway.shared import Shared
-from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.sharing import doubts_on_answers
 from penstock.apps.stores import StoreKeys
 from penstock.connectors.memory.answers import MemoryAnswers
@@ -40,6 +39,7 @@ from penstock.intake.server import EdgeServer, configure
 from penstock.intake.turns import StartTurns
 from penstock.intake.types import Refusal
 from penstock.sealing.keys import Keys
+from penstock.settings.processes import GatewaySettings
 from penstock.telemetry import logs, names
 from penstock.telemetry.w3c import own_span
 

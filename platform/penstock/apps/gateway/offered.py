@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.apps.gateway.parts import Parts
-from penstock.apps.settings.deferred import DeferredSettings
-from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.stores import StoreKeys, database_dsn, open_keys, open_payloads
 from penstock.connectors.postgres.batches import PostgresBatches
 from penstock.connectors.postgres.database import Database
@@ -29,6 +27,8 @@ from penstock.jobs.accepting import Accepting
 from penstock.jobs.batch_intake import BatchIntake
 from penstock.jobs.files import TenantFiles
 from penstock.jobs.submitting import Submitting
+from penstock.settings.deferred import DeferredSettings
+from penstock.settings.processes import GatewaySettings
 
 CONNECTIONS = 8
 """Database connections of one gateway for deferred work: a statement takes milliseconds, and submits are bounded."""

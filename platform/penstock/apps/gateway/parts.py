@@ -15,7 +15,6 @@ from penstock.apps.gateway.accounting import accounting_parts
 from penstock.apps.gateway.shared import Shared, recording
 from penstock.apps.gateway.stages import Telling
 from penstock.apps.keys import Keys
-from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.apps.stores import database_dsn
 from penstock.connectors.http.client import HttpClient, PoolLimits
 from penstock.connectors.offload.pool import OffloadPool
@@ -47,6 +46,7 @@ from penstock.gateway.upkeep.news import News
 from penstock.gateway.upkeep.probes import Probes
 from penstock.intake.connection import Drain
 from penstock.lateness.awake import awake_time
+from penstock.settings.pipeline import PipelineSettings
 from penstock.supervision import exposition
 from penstock.supervision.exposition import Exposition
 from penstock.telemetry import names, tenants

@@ -17,12 +17,12 @@ from penstock.apps import keys, ownership
 from penstock.apps.gateway.front import front
 from penstock.apps.gateway.parts import BILLS_WITHIN_S, Parts, compose
 from penstock.apps.gateway.rpc import Rpc
-from penstock.apps.settings.processes import GatewaySettings
 from penstock.apps.sharing import limits_of_this_home
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.deletions import HeardDeletions
 from penstock.connectors.postgres.tenant_keys import follow
 from penstock.intake.server import EdgeServer
+from penstock.settings.processes import GatewaySettings
 from penstock.supervision import exposition
 from penstock.supervision.files import ready_file, write_private
 from penstock.supervision.listening import bind, reached_at, url_of

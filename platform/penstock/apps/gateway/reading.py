@@ -7,8 +7,6 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from penstock.apps.settings import environment, load
-from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.apps.stores import open_store
 from penstock.connectors.offload.pool import Program, serve
 from penstock.domain.clock import SystemClock
@@ -18,6 +16,8 @@ from penstock.gateway.openai import reading
 from penstock.gateway.preprocess import offload
 from penstock.gateway.preprocess.prepare import PromptPreprocessor
 from penstock.gateway.preprocess.tokenizer_cache import TokenizerCache
+from penstock.settings import environment, load
+from penstock.settings.pipeline import PipelineSettings
 
 NICENESS = 5
 """Lower priority than the gateway's event loop, which all tokens pass through."""

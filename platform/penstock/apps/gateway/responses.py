@@ -6,7 +6,6 @@ from functools import partial
 
 from penstock.apps.gateway.offered import Offered
 from penstock.apps.gateway.parts import Parts
-from penstock.apps.settings.processes import GatewaySettings
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
 from penstock.gateway.deferred.access import Routes
@@ -18,6 +17,7 @@ from penstock.gateway.deferred.stored_turns import StoredTurns, TurnCounts
 from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.services import Corridor
 from penstock.jobs.responses import SubmittingResponses
+from penstock.settings.processes import GatewaySettings
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 

@@ -4,9 +4,9 @@ import asyncio
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from penstock.apps.settings.processes import GatewaySettings
 from penstock.domain.command_error import CommandError
 from penstock.gateway.openai.services import Facts, Services
+from penstock.settings.processes import GatewaySettings
 from penstock.supervision import listening
 
 if TYPE_CHECKING:

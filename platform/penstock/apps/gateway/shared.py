@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 from penstock.apps import slos
 from penstock.apps.keys import Keys
-from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.connectors.http.client import HttpClient
 from penstock.connectors.offload.pool import OffloadPool
 from penstock.connectors.records.folder import FolderBounds, RecordFolder
@@ -20,6 +19,7 @@ from penstock.gateway.records.asking import RecordLookup
 from penstock.gateway.records.making import Records
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.upkeep.accounting import AccountingParts
+from penstock.settings.pipeline import PipelineSettings
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 

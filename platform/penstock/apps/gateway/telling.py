@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from penstock.apps.settings.pipeline import PipelineSettings
 from penstock.connectors.postgres.sources import TableSource
 from penstock.domain.clock import Clock
 from penstock.gateway.records.traces import RequestTraces, otlp
+from penstock.settings.pipeline import PipelineSettings
 from penstock.supervision.exposition import Exposition, openmetrics
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics

@@ -34,7 +34,7 @@ class FolderStore:
             return self._blob(sha256).stat().st_size
 
     def put(self, sha256: str, content: Path | bytes) -> bool:
-        """Also in place of a damaged blob; False if it is there already. Content with another digest is refused."""
+        """Replaces a damaged blob; False if the blob is stored already. Content with another digest is refused."""
         place = self._blob(sha256)
         with _explained(self._root, sha256):
             if place.is_file() and _digest(place) == sha256:

@@ -1,9 +1,8 @@
 """Pools of keep-alive connections to workers, and one call: ``send``.
 
-A request that fails on a reused connection before any byte of an answer is sent once more on a new one: the worker
-closed the idle connection at the same time (RFC 9112, section 9.3.1).
-
-A refused connection is an error at once; an attempt without an answer, perhaps a lost packet, is repeated once.
+A request without a byte of answer on a reused connection is sent once more on a new one: the worker closed the idle
+connection at the same time (RFC 9112, section 9.3.1). A refused connection is an error at once; a connection attempt
+without an answer is repeated once.
 """
 
 import asyncio

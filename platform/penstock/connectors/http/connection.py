@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
         return self._is_waiting
 
     def _pass_slices(self) -> None:
-        """While this iteration of the event loop has time for them."""
+        """Pass slices on while this iteration of the event loop has time."""
         while self._kept and not self._paused and self._reads.takes(min(SLICE_BYTES, len(self._kept[0]))):
             self._read(self._slice())
         if self._kept or self._paused:
@@ -193,7 +193,6 @@ class Connection(asyncio.Protocol):
             self._finish(self._complete)
 
     def _pass_on(self, exchange: WorkerExchange) -> None:
-        """Under load a read contains many tokens."""
         pieces = self._pieces
         if not pieces:
             return

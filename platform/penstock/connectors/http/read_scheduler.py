@@ -1,7 +1,7 @@
 """Processes answers in slices, so that fast streams do not delay another stream's next token.
 
-One read can be 256 KiB, a thousand tokens, and the event loop reads all ready connections before anything else runs.
-Once an iteration has read enough, all but small reads are deferred, and so is the rest of a large one.
+One read can be 256 KiB, a thousand tokens. Once an iteration of the event loop has read enough, all but small reads are
+deferred, and so is the rest of a large one.
 
 Trade-off: an answer of megabytes takes some more iterations.
 """

@@ -1,8 +1,8 @@
 """The external push scaler: KEDA asks for the replicas of a ScaledObject, and is notified at once when they leave 0.
 
-It serves only while this controller leads and its ticks succeed; on a standby the port is closed, so that a client that
-connects to all addresses of the Service uses the leader alone. An unknown number is an error, never 0: on an error KEDA
-and its HPA keep the present replicas.
+It serves only while this controller leads and its ticks succeed; a standby closes the port, so that clients of the
+Service reach the leader alone. An unknown number is an error, never 0: on an error KEDA and its HPA keep the present
+replicas.
 """
 
 import asyncio
@@ -216,7 +216,7 @@ async def _refuse(context: Context, code: grpc.StatusCode, says: str) -> NoRetur
 
 
 def _not_admitted(shown: Mapping[str, Any], mutual: Mutual) -> str:
-    """By the caller's verified certificate; empty if it may ask."""
+    """Return why the caller's certificate is refused; empty if it may ask."""
     names = [bytes(one).decode(errors="replace") for one in shown.get("x509_subject_alternative_name", ())]
     uris = [one for one in names if one.startswith("spiffe:")]
     if why := stranger({"subjectAltName": tuple(("URI", one) for one in uris)}, mutual.identity.trust_domain):

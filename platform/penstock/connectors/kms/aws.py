@@ -34,7 +34,7 @@ class AwsEncryption:
         self._client: KMSClient = boto3.client("kms", config=config)
 
     async def current(self) -> str:
-        """An alias may have come to name another key: the key's ARN is told."""
+        """Return the key's ARN, since an alias can change."""
         answer = await self._ask(lambda: self._client.describe_key(KeyId=_key(self._address)))
         return SCHEME + answer["KeyMetadata"]["Arn"]
 

@@ -1,8 +1,7 @@
 """Decides which node scaler adds the machine for a gated pod, so that exactly one does. Pure.
 
-A pod is made behind a scheduling gate, and no scaler looks at a gated pod. The rule: the scalers of the pod's device
-are asked in the shipped order, each for the places that it may bring, counted over all versions.
-
+No scaler looks at a pod behind a scheduling gate. The scalers of the pod's device are asked in the shipped order, each
+for the places that it may bring, counted over all versions.
 https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/
 """
 
@@ -39,7 +38,7 @@ class Admission:
     _passed_until: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def admitted(self, pods: Pods, now: float) -> Iterator[Admit]:
-        """Oldest pods first; a pod without a free place stays gated."""
+        """Oldest pods come first; a pod without a free place stays gated."""
         waiting, held = self._counted(pods)
         for name in waiting:
             device, needed = self._asks(pods[name])
@@ -77,7 +76,6 @@ class Admission:
         return next(one for one in self.devices if one.name == _device_of(pod)), _needed(pod)
 
     def _order(self, device: Device, now: float) -> list[ScalerLimit]:
-        """As shipped, those that are passed over last."""
         return sorted(device.places, key=lambda one: self._passed_until.get((device.name, one.scaler), 0.0) > now)
 
 

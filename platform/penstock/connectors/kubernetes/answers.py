@@ -84,7 +84,7 @@ _Shape = TypeVar("_Shape")
 
 
 def page(raw: bytes) -> tuple[list[Json], str, str]:
-    """With its version and its continue token, which is empty at the end."""
+    """Return objects, version and continue token, which is empty at the end."""
     found = _decoded(raw)
     meta = _shaped(found, _Page).metadata
     return found["items"], meta.resource_version, meta.following
@@ -112,7 +112,7 @@ def event(line: bytes) -> tuple[str, Json]:
 
 
 def refusal(status: int, body: bytes, retry_after: str) -> ApiRefused:
-    """With the server's reason, and its retry time within the platform's bound."""
+    """Keep the server's reason, and its retry time within the platform's bound."""
     try:
         message = _shaped(_decoded(body), _Failure).message
     except ApiRefused:

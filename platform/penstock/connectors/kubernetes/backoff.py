@@ -19,7 +19,7 @@ class Backoff:
         self._failures = 0
 
     def failed(self, wanted_s: float = 0.0) -> float:
-        """At least the wait that the server asks for, within bounds."""
+        """Wait at least the time that the server asks for, within bounds."""
         wait_s = min(self.longest_s, self.first_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
         return min(self.longest_s, max(wanted_s, wait_s * self.chance.uniform(0.5, 1.0)))

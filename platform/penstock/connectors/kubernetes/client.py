@@ -43,7 +43,7 @@ class NamespaceApi:
         self._client, self._namespace, self._patience = client, namespace, patience
 
     async def listed(self, kind: ObjectKind, selector: str) -> tuple[list[Json], str]:
-        """Also the list's version, from which a watch continues."""
+        """Return the objects and the list's version, from which a watch continues."""
         found: list[Json] = []
         following = ""
         while True:
@@ -83,7 +83,7 @@ class NamespaceApi:
         answers.written(await self._call("PATCH", path, query, body, _MERGE))
 
     async def delete(self, kind: ObjectKind, name: str, uid: str = "") -> None:
-        """With ``uid`` only that object; it is no error if it is gone, or another has its name."""
+        """Delete only the object with ``uid``, if one is given; a missing object is no error."""
         options: dict[str, object] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid:
             options["preconditions"] = {"uid": uid}
@@ -151,7 +151,7 @@ async def _refuse_redirects(
 async def connected(
     kubeconfig: str, namespace: str, patience: ClientTimeouts = ClientTimeouts()
 ) -> AsyncIterator[NamespaceApi]:
-    """This file's cluster, or the pod's own with a fresh token; ``CommandError`` without a cluster."""
+    """Use this kubeconfig's cluster, or the pod's own with a fresh token; ``CommandError`` without a cluster."""
     async with await _client(kubeconfig) as client:
         yield NamespaceApi(client, namespace, patience)
 

@@ -32,7 +32,6 @@ _LONGEST_MODEL, _LONGEST_DEVICE, _HASH_DIGITS, _LONGEST_LABEL = 20, 12, 10, 63
 
 
 def workload(version: VersionId, device: str) -> str:
-    """A DNS label of at most 45 characters."""
     model = version.partition("@")[0]
     digest = hashlib.sha256(f"{version} {device}".encode()).hexdigest()[:_HASH_DIGITS]
     return f"{_label(model, _LONGEST_MODEL)}-{_label(device, _LONGEST_DEVICE)}-{digest}"
@@ -51,6 +50,5 @@ def filled(version: VersionId, device: str) -> dict[str, str]:
 
 
 def _label(text: str, longest: int) -> str:
-    """It begins with a letter or digit, like a host name."""
     kept = re.sub(r"[^a-z0-9]+", "-", text.lower())[:longest].strip("-")
     return kept if kept[:1].isalpha() else f"m{kept}"[:longest].strip("-")

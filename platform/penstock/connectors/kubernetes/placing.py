@@ -23,7 +23,7 @@ class Placed:
 
     @property
     def is_slow(self) -> bool:
-        """A full worker misses the objective; no, if the bandwidth is unknown."""
+        """True if a full worker misses the objective; False for an unknown bandwidth."""
         read = self.served.held_bytes / self.size.gpus / CONTEXT_READ
         return read > FULL_STEP_S * self.device.bytes_per_s > 0
 

@@ -29,7 +29,7 @@ def is_ready(pod: Json) -> bool:
 
 
 def counts(pod: Json) -> bool:
-    """A replica of its Deployment has not ended, and is not being deleted."""
+    """True for a replica that has not ended and is not being deleted."""
     return not pod["metadata"].get("deletionTimestamp") and pod.get("status", {}).get("phase") not in _OVER
 
 

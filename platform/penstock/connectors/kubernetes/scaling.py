@@ -1,7 +1,7 @@
 """How KEDA gets a version's replicas: its ScaledObject; also reports Deployments that don't follow their number. Pure.
 
-The HPA passes it on without tolerance, window or slow policy of its own, since the autoscaler has them. While the
-controller is away, the last number that Prometheus scraped applies for an hour; after that the present replicas stay.
+The HPA has no tolerance, window or slow policy, since the autoscaler has them. While the controller is away, the last
+number that Prometheus scraped applies for an hour; after that the present replicas stay.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,8 +27,10 @@ def spec(placed: Placed, target: dict[str, str], pools: Pools) -> dict[str, obje
 
 
 def written(target: dict[str, str], bounds: Mapping[str, object], scaler: str, server: str) -> dict[str, object]:
-    """With placeholders in the contract, for the infrastructure's gateways. ``fallback`` must have replicas: with none,
-    KEDA takes an error for no load and scales to zero (2.19, ``scale_scaledobjects.go``).
+    """Return the ScaledObject, with placeholders for the infrastructure's gateways.
+
+    ``fallback`` must have replicas: with none, KEDA takes an error for no load and scales to zero (2.19,
+    ``scale_scaledobjects.go``).
     """
     rules = {
         "stabilizationWindowSeconds": 0,

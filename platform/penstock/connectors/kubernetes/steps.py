@@ -60,7 +60,7 @@ def steps(
 
 
 def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterator[Step]:
-    """Without those that a smaller number of replicas removes anyway: deleted here, each would be started anew."""
+    """Leave out pods that a smaller number of replicas removes anyway: the Deployment would replace a deleted one."""
     spare = Counter(workload_of(pod) for pod in pods.values() if counts(pod))
     spare.subtract(numbers)
     for worker in plan.ended:
@@ -74,8 +74,9 @@ def _ended(plan: FleetPlan, pods: Objects, numbers: Mapping[str, int]) -> Iterat
 
 
 def told_numbers(served: Iterable[Served], pods: Objects, pools: Pools) -> dict[str, int]:
-    """By Deployment: the decided number, bounded by the machines' room. Of a scaled version, pods that serve and are
-    not drained stay, whatever the number.
+    """Return replicas by Deployment, bounded by the machines' room.
+
+    Serving pods of a scaled version stay unless drained.
     """
     ready = Counter(workload_of(pod) for pod in pods.values() if is_ready(pod) and not is_told_to_go(pod))
     found: dict[str, int] = {}
@@ -89,9 +90,7 @@ def told_numbers(served: Iterable[Served], pods: Objects, pools: Pools) -> dict[
 
 
 def _waiting(standing: list[Written], workloads: Objects, held: Container[str]) -> Iterator[str]:
-    """One version updates at a time: each update uses one more machine, and a bad template would spread before its
-    first pod has served.
-    """
+    """Update one version at a time: an update uses a further machine, and a bad template would spread."""
     is_free = not any(is_exchanging(one) for one in workloads.values())
     for one in standing:
         live = workloads.get(one.name)

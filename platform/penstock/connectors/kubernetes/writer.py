@@ -61,7 +61,7 @@ class Writer:
     _not_before: float = 0.0
 
     async def bring_about(self, steps: list[Step], is_fresh: Callable[[], bool]) -> None:
-        """Until all steps are done, the server fails as a whole, or the plan is stale."""
+        """Stops early if the server fails as a whole, or if the plan is stale."""
         self._forget({_key(step) for step in steps})
         for step in steps:
             if not is_fresh() or self.clock.monotonic() < self._not_before:

@@ -19,7 +19,7 @@ LENGTH_BYTES = 8
 
 
 async def exchange(reader: StreamReader, writer: StreamWriter, pieces: Sequence[bytes]) -> bytes:
-    """One frame; ``EOFError`` if no answer arrives."""
+    """Send one frame and read one; ``EOFError`` if no answer arrives."""
     writer.write(sum(map(len, pieces)).to_bytes(LENGTH_BYTES, "big"))
     for piece in pieces:
         writer.write(piece)

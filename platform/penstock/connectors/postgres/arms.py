@@ -24,7 +24,7 @@ class PostgresArms:
         self._database = database
 
     async def tell(self, second: ArmSecond) -> None:
-        """Also added to the sums, which plans read for a week."""
+        """Store a second, and add it to the sums that plans read for a week."""
         if second.is_evidence:
             await self._database.rows(_SQL["tell"], body_of(replace(second, asked=(), agreements=())))
         if second.asked:

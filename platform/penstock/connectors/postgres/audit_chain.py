@@ -94,8 +94,6 @@ class PostgresAuditChain:
 
 @dataclass(frozen=True, slots=True)
 class ChainSnapshot:
-    """The chain at one moment, for verification."""
-
     session: Session
 
     async def segments(self) -> list[Stored]:
@@ -112,7 +110,6 @@ class ChainSnapshot:
         return unknown, [int(row["event"]) for row in await self.session.rows(_SQL["lost"], most)]
 
     async def interventions(self, acts: list[int]) -> list[Covered]:
-        """Return the interventions that these acts cover, in the order of their digests."""
         return [Covered(*row) for row in await self.session.rows(_SQL["interventions"], acts)]
 
     async def uncovered(self, most: int) -> list[int]:

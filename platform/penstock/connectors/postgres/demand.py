@@ -1,22 +1,24 @@
 """Gateways' reports of demand, sent to controllers by notifications; nothing is stored.
 
-Every controller receives every gateway's reports, so that a new leader knows the demand. While the database is
-unavailable no report arrives: gateways count as silent, and no version wakes or scales.
+Every controller receives all reports, so that a new leader knows the demand. While the database is unavailable gateways
+count as silent, and no version wakes or scales.
 
 Trade-off: a notification holds at most 8,000 bytes, so a report of many versions is sent in parts. A report with a
-missing part is dropped: the next report repeats its counters.
+missing part is dropped: the next one repeats its counters.
 """
 
 import zlib
 from base64 import b85decode, b85encode
 from collections.abc import Callable
 
+import asyncpg
 import msgspec
 
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.listening import Channel
 from penstock.connectors.postgres.queries import load
 from penstock.domain.fleet.demand import GatewayReport
+from penstock.telemetry.logs import logger
 
 _NAME = "demand"
 CHANNEL = f"penstock_{_NAME}"
@@ -80,6 +82,7 @@ class PostgresDemand:
     def __init__(self, dsn: str) -> None:
         self._channel = Channel(dsn, _NAME)
         self.assembly = Assembly()
+        self._refused_told = 0
 
     async def run(self, on_report: Callable[[GatewayReport], None]) -> None:
         def told(payload: str) -> None:
@@ -87,4 +90,10 @@ class PostgresDemand:
             if report is not None:
                 on_report(report)
 
-        await self._channel.follow(lambda connection: connection.execute(_SQL["still_here"]), told)
+        await self._channel.follow(self._still_here, told)
+
+    async def _still_here(self, connection: asyncpg.Connection) -> None:
+        if self.assembly.refused > self._refused_told:
+            logger().warning("demand_reports_refused", count=self.assembly.refused - self._refused_told)
+            self._refused_told = self.assembly.refused
+        await connection.execute(_SQL["still_here"])

@@ -48,7 +48,6 @@ def binaries() -> Path:
 
 
 def socket_folder(data: Path) -> Path:
-    """The data folder, or a short link to it."""
     if len(str(data / _SOCKET)) <= _MAX_SOCKET_CHARS:
         return data
     name = hashlib.sha256(str(data).encode()).hexdigest()[:16]
@@ -104,7 +103,7 @@ class EmbeddedPostgres:
         return subprocess.run(command, check=False).returncode == 0
 
     async def ask(self) -> None:
-        """On a new connection; ``StoreUnavailable`` if it is refused. A hung server never answers."""
+        """Query on a new connection; ``StoreUnavailable`` if it is refused. A hung server never answers."""
         with translated():
             connection = await asyncpg.connect(self.dsn, timeout=NEVER_S)
             try:
@@ -136,7 +135,7 @@ class EmbeddedPostgres:
         account.make_reachable(binaries() / "postgres", owner)
 
     def _initialise(self, owner: account.Account) -> None:
-        """In a draft folder, moved into place: an interrupted attempt leaves nothing half-made."""
+        """Initialise a draft folder, then move it into place."""
         draft = self.data / "draft"
         shutil.rmtree(draft, ignore_errors=True)
         self._run(owner, "initdb", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-U", ROLE, "-D", str(draft))
@@ -148,7 +147,6 @@ class EmbeddedPostgres:
         draft.rmdir()
 
     def _write_config(self, owner: account.Account) -> None:
-        """They protect the socket, and take precedence over manual ones."""
         path = self.data / "postgresql.auto.conf"
         path.write_text(_CONFIG.format(socket=str(self._socket).replace("'", "''")))
         path.chmod(stat.S_IRUSR | stat.S_IWUSR)

@@ -25,14 +25,13 @@ def postmaster(data: Path) -> int:
 
 
 def kill(data: Path) -> None:
-    """A hung server's orphans would hold the folder."""
     for pid in _processes():
         if _works_in(pid, data):
             _kill(pid)
 
 
 def clear(data: Path, locks: Iterable[Path]) -> None:
-    """A dead postmaster's; a running server is not touched."""
+    """Remove a dead postmaster's files; a running server is not touched."""
     if postmaster(data):
         return
     _end_orphans(data)

@@ -55,7 +55,7 @@ class _Source(Generic[T]):
 
     @property
     def age_s(self) -> float:
-        """Since the database last confirmed the value; infinite before that."""
+        """Seconds since the database last confirmed the value; infinite before that."""
         return float("inf") if self._confirmed_at is None else self._clock.monotonic() - self._confirmed_at
 
     async def run(self, on_change: Callable[[T], Awaitable[None]]) -> None:

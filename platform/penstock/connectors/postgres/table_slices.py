@@ -1,7 +1,7 @@
 """Decodes a stored routing table in slices, because the same event loop streams other callers' tokens (C12).
 
-A thread would hold the interpreter lock until its end. A table of ten thousand workers has two megabytes and takes 15
-ms; no slice takes longer than a request's own work.
+A table of ten thousand workers has two megabytes and takes 15 ms; no slice takes longer than a request's own work. A
+thread would hold the interpreter lock throughout.
 """
 
 import asyncio

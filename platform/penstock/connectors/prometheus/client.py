@@ -81,7 +81,7 @@ class Prometheus:
 
     @cached_property
     def _http(self) -> httpx.Client:
-        """One for all queries: making one takes 25 ms of CPU, and a diagnosis sends hundreds."""
+        """Return the one client: making one takes 25 ms of CPU, and a diagnosis sends hundreds of queries."""
         return httpx.Client(timeout=TIMEOUT_S, trust_env=False, transport=self._transport, limits=_NONE_KEPT)
 
 

@@ -24,7 +24,7 @@ class Page:
 
 
 def growth(points: Iterable[Point], page: Page, begin: float) -> float | None:
-    """None if a part is unknown. Points are in order of time."""
+    """Points are in order of time; None if a part is unknown."""
     grown: float | None = 0.0
     before: Point | None = None
     for now in points:
@@ -45,7 +45,6 @@ def sum_of(one: float | None, other: float | None) -> float | None:
 
 
 def _first(point: Point, page: Page, begin: float) -> float | None:
-    """None for a counter created before ``begin``."""
     if point.at <= begin:
         return 0.0
     if point.created is not None:

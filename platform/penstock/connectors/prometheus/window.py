@@ -46,7 +46,7 @@ class PrometheusWindow:
 
     @cached_property
     def seen_s(self) -> float:
-        """In which the Prometheus scraped any target."""
+        """Seconds of the window in which Prometheus scraped any target."""
         first = min((page.read_at for page in self._pages.values() if page.read_at is not None), default=self._until)
         return self._until - first
 
@@ -69,7 +69,6 @@ class PrometheusWindow:
         return tuple(Sample(labels=_own(one.labels), value=one.value) for one in found)
 
     def values(self, name: str) -> tuple[Series, ...]:
-        """A metric's values over the window; each is queried only once."""
         if name not in self._ranges:
             self._ranges[name] = self._prometheus.range(name, self._span)
         return self._ranges[name]

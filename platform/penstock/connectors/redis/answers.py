@@ -137,7 +137,7 @@ class RedisAnswers:
         return dropped
 
     async def follow(self, key: RecordKey) -> AsyncIterator[Piece]:
-        """A record that disappears broke off, an unreadable one is deleted."""
+        """A record that disappears is a broken answer; an unreadable record is deleted."""
         last, wait_s, number = b"0-0", SHORTEST_WAIT_S, 0
         opening: Opening | None = None
         while True:

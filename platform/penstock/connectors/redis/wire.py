@@ -1,8 +1,8 @@
 """A small Redis client for decisions: one pipelined connection that detects a silent server early.
 
 Calls of one event loop iteration are sent in one write; answers arrive in order. The store counts as unavailable if
-calls wait and no byte arrived for ``patience_s``, or one call waited ``SLOW`` times as long, in awake seconds. Then the
-connection is closed for all calls at once, and calls fail immediately for ``REST_S``. Speaks RESP2
+calls wait and no byte arrived for ``patience_s``, or one call waited ``SLOW`` times as long, in awake seconds. Then all
+calls end at once, and calls fail immediately for ``REST_S``. Speaks RESP2
 (https://redis.io/docs/latest/develop/reference/protocol-spec).
 """
 
@@ -262,7 +262,7 @@ def _greeting(where: dict[str, object], password: str) -> list[tuple[Argument, .
 
 
 def _encoded(parts: Sequence[Argument]) -> bytes:
-    """In one step if all arguments are ASCII, as in every decision."""
+    """Encode in one step if all arguments are ASCII, as in every decision."""
     try:
         texts = [part if type(part) is str else str(part) for part in parts if type(part) is not bytes]
         if len(texts) == len(parts):

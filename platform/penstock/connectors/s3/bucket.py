@@ -29,7 +29,6 @@ def location(url: str) -> tuple[str, str]:
 
 
 def connect(*, endpoint: str, region: str, attempts: int, read_timeout_s: float) -> "S3Client":
-    """Return a thread-safe client; ``endpoint`` replaces AWS's."""
     return boto3.client(
         "s3",
         endpoint_url=endpoint or None,

@@ -30,9 +30,7 @@ def ensure_key_pair(folder: Path) -> Path:
 
 
 def fingerprint(public_key: Path) -> str:
-    """As the signer writes the PEM, however the file ends its lines. Raises ``ValueError`` for a file without a public
-    key.
-    """
+    """Hash the key as the signer writes its PEM, with any line ends. Raises ``ValueError`` without a public key."""
     return fingerprint_of(serialization.load_pem_public_key(public_key.read_bytes()))
 
 

@@ -1,8 +1,8 @@
 """Signs a version's folder with a key in AWS KMS, which the private half never leaves.
 
-Implements ``Signer``. The library signs with a key file alone; its bundle is a DSSE envelope
-(https://github.com/secure-systems-lab/dsse/blob/v1.0.0/protocol.md) around the digests of the files. The library makes
-the envelope with a key for one use, and KMS's signature replaces the one in it.
+The signing library takes a key file alone, and its bundle is a DSSE envelope
+(https://github.com/secure-systems-lab/dsse/blob/v1.0.0/protocol.md) around the files' digests. So a key for one use
+makes the envelope, and KMS's signature replaces the one in it.
 """
 
 import base64

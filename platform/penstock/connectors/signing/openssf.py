@@ -72,7 +72,6 @@ def _fingerprint(public_key: Path) -> str:
 
 
 def named_key(bundle: bytes) -> str:
-    """The fingerprint in a bundle; empty if it names none."""
     try:
         hint = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
     except (ValueError, KeyError, TypeError, RecursionError):

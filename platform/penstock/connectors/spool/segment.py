@@ -67,7 +67,7 @@ class History:
         return [self._lost(opening, took.get(opening.request)) for opening in self.open.values()]
 
     def _lost(self, opening: Opening, usage: Usage | None) -> LedgerRow:
-        """Of a dead process's request: the known usage, or else the prompt and the delivered tokens."""
+        """Close a dead process's request by its known usage, else by prompt and delivered tokens."""
         if usage is None:
             tokens = self.tokens.get(opening.request, 0)
             prompt = opening.prompt_tokens if tokens else 0

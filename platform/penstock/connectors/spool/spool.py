@@ -1,8 +1,8 @@
 """The spool: gateways append ledger rows and interventions here on the hot path; a loop delivers whole segments.
 
-Delivery is at least once and the database keeps each row once: together exactly once. The next process in the home
-finishes a dead process's segments, open requests included. A written line survives the process; ``fsync`` once a
-second, in a thread, bounds the loss if the machine fails.
+Delivery is at least once and the database keeps each row once. The next process in the home finishes a dead process's
+segments, open requests included. A written line survives the process; ``fsync`` once a second, in a thread, bounds the
+loss if the machine fails.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class Spool:
         return self._full_since is not None
 
     def used_ratio(self) -> float:
-        """Of the spool's file system; 0 if it has no size."""
+        """Used part of the spool's file system; 0 if it has no size."""
         found = os.statvfs(self._fd)
         return 1.0 - found.f_bavail / found.f_blocks if found.f_blocks else 0.0
 
@@ -162,7 +162,7 @@ class Spool:
             await self._append_some(all_[start : start + BATCH_ROWS], append)
 
     async def _append_some(self, rows: Sequence[T], append: Callable[[Sequence[T]], Awaitable[None]]) -> None:
-        """If the database refuses, find the faulty row by halving and set it aside."""
+        """Append rows; if the database refuses, find the faulty row by halving and set it aside."""
         try:
             await append(rows)
         except BadRequest as refused:
@@ -249,7 +249,7 @@ async def _read(segments: list[Path]) -> History:
 
 
 def _lock(path: Path) -> int:
-    """Until this process ends; ``OSError`` if another living process holds it."""
+    """Lock the folder until this process ends; ``OSError`` if another living process holds it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

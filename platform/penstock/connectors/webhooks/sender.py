@@ -1,8 +1,8 @@
-"""One attempt to deliver a webhook: a POST to an address that was checked, in bounded time, answered by a status.
+"""One attempt to deliver a webhook: a POST to a checked address, in bounded time, answered by a status.
 
-Each attempt resolves the name anew and connects to the very addresses that were judged; TLS proves the name. Redirects
-are not followed, the environment's proxies are not used, and what a receiver says is thrown away. Through an egress
-proxy, names are resolved there, and the proxy has to refuse addresses of the inside.
+Each attempt resolves the name anew and connects to the addresses that were judged; TLS proves the name. It follows no
+redirects and ignores the environment's proxies and the answer's body. A configured egress proxy resolves names itself,
+and has to refuse addresses of the inside.
 """
 
 import asyncio

@@ -3,9 +3,10 @@
 Bodies use the domain's dataclasses unchanged, since pydantic applies ``Strict``'s settings to them.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from penstock.domain.fleet.table import Override, Share
 from penstock.domain.ids import Alias, OrgId, TenantId, VersionId
@@ -24,6 +25,19 @@ from penstock.domain.tenancy.tenant import (
     ServiceTier,
     TierName,
 )
+
+MOST_REASON_CHARS = 500
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    if len(line) > MOST_REASON_CHARS or not line.isprintable():
+        raise PydanticCustomError("reason", f"a reason is one line of {MOST_REASON_CHARS} characters at most")
+    return line
+
+
+Reason = Annotated[str, AfterValidator(_one_line)]
+"""A person's reason for an act, in one line: histories show one act a line."""
 
 
 class Strict(BaseModel):
@@ -77,7 +91,7 @@ class NewRollout(Strict):
     shadow: ShadowCaps = ShadowCaps()
     patience_s: float = PATIENCE_S
     guard: bool = False
-    reason: str = ""
+    reason: Reason = ""
     accept_dearer: bool = False
     override_budget: bool = False
 
@@ -88,7 +102,7 @@ class RolloutMove(Strict):
     ``stage`` is the index of the stage to promote; if the rollout is at another stage by now, nothing is done.
     """
 
-    reason: str
+    reason: Reason
     override_budget: bool = False
     stage: int | None = None
 
@@ -104,7 +118,7 @@ class NewOverride(Strict):
 
     workers: int
     for_s: float
-    reason: str
+    reason: Reason
 
 
 class NewTenant(Strict):

@@ -27,7 +27,7 @@ class TenancyStore(Protocol):
         ...
 
     async def orgs(self) -> tuple[Org, ...]:
-        """By id; the default one always exists."""
+        """Return organisations by id; the default one always exists."""
         ...
 
     async def add_org(self, org: Org, act: Act) -> None:
@@ -46,9 +46,7 @@ class TenancyStore(Protocol):
         """Raises ``Conflict`` if its tenant does not exist."""
         ...
 
-    async def revoke_key(self, key_id: KeyId, act: Act) -> bool:
-        """False if no valid key has this id."""
-        ...
+    async def revoke_key(self, key_id: KeyId, act: Act) -> bool: ...
 
     async def rotate_key(self, old: KeyId, new: ApiKey, old_expires_at: float, act: Act) -> None:
         """End the old key at ``old_expires_at`` at the latest.
@@ -124,5 +122,5 @@ class AuditLog(Protocol):
         ...
 
     async def newest(self, limit: int, *, tenant: TenantId | None = None, of: Selection = ALL) -> tuple[Act, ...]:
-        """Newest first, of all tenants or of one."""
+        """Newest acts first, of all tenants or of one."""
         ...

@@ -157,7 +157,7 @@ def _asked(control: Control, caller: AdminCaller, tenant: TenantId, body: NewDel
 
 
 def _check(body: NewDeletion, now: float) -> None:
-    """An empty bound is refused: with it everything would go."""
+    """Refuse an empty bound: it would delete everything."""
     given = [name for name in BOUNDS if getattr(body, name) is not None]
     if body.everything == bool(given):
         raise InvalidField(f"is given alone, or {', '.join(BOUNDS)} in its place", param="everything")

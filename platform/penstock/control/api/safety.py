@@ -77,9 +77,11 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """Interventions by rule, and the requests of their tenants."""
+    """Interventions by rule and by pack, and the requests of their tenants."""
 
     rules: tuple[RuleCount, ...]
+    packs: tuple[RuleCount, ...]
+    """All rules of a pack together: a request in which several match is one."""
     served: tuple[Served, ...]
 
 
@@ -169,9 +171,10 @@ async def events(
 @router.get("/stats")
 async def stats(control: Controlled, asked: Asked) -> Stats:
     """Count interventions by rule, also of packs that only observe: what they would have done."""
-    served = await control.packs.served(asked)
+    served, counts = await control.packs.served(asked), await control.packs.counts(asked)
     return Stats(
-        rules=await control.packs.counts(asked),
+        rules=tuple(one for one in counts if one.rule),
+        packs=tuple(one for one in counts if not one.rule),
         served=tuple(Served(tenant=tenant, requests=requests) for tenant, requests in sorted(served.items())),
     )
 
@@ -188,8 +191,11 @@ async def _current(store: PackStore, pack: str) -> StoredPack:
 
 
 def _check_among(every: Iterable[StoredPack], packs: Iterable[str], param: str) -> None:
-    known = sorted({one.pack.id for one in every})
+    known, named = sorted({one.pack.id for one in every}), set[str]()
     for name in packs:
+        if name in named:
+            raise InvalidField(f"{name} is named twice: leave one out", param=param)
+        named.add(name)
         if name not in known:
             raise InvalidField(f"there is no safety pack {name}; there are: {', '.join(known) or 'none'}", param=param)
 

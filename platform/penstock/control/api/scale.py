@@ -76,7 +76,7 @@ async def override(control: Controlled, caller: Operator, version: VersionId, bo
     if not OVERRIDE_LEAST_S <= body.for_s <= OVERRIDE_MOST_S:
         says = "an override holds from a minute to seven days; for longer, change the scale file"
         raise InvalidField(says, param="for_s")
-    if not body.reason.strip():
+    if not body.reason:
         raise InvalidField("an override has a reason, for the others", param="reason")
     control.scaler.check(version, body.workers)
     act = control.act(caller, "scale.override", version)

@@ -1,7 +1,7 @@
 """JSON bodies: read after the caller is authenticated, within the intake's bounds, strict in types and names.
 
-FastAPI would validate the result of ``json.loads``, in which strict pydantic takes no list for a tuple and no text for
-an enum. So pydantic gets the bytes: its own parser does, and bounds nesting.
+Pydantic gets the bytes, since its parser bounds nesting. FastAPI would pass it the result of ``json.loads``, in which
+strict pydantic takes no list for a tuple and no text for an enum.
 """
 
 import re

@@ -49,9 +49,7 @@ class RecordStore(Protocol):
 
 
 class Overrides(Protocol):
-    async def end_override(self, version: VersionId, now: float) -> None:
-        """Remove a version's override if it has ended, and write its audit row."""
-        ...
+    async def end_override(self, version: VersionId, now: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +81,7 @@ class Scaling:
     """None while the gateways' number is not decided."""
 
     def applied(self, deployments: Iterable[Deployment]) -> tuple[Deployment, ...]:
-        """This tick's numbers of workers, cordoned and sleeping ones not counted."""
+        """Return this tick's numbers of workers, without cordoned and sleeping ones."""
         numbers = {one.version: one.after for one in self.records}
         return tuple(replace(one, replicas=numbers.get(one.version, one.replicas)) for one in deployments)
 
@@ -141,7 +139,7 @@ class Autoscaler:
         return Scaling(state=done.state, targets=targets, records=done.records, gateways=processes)
 
     def _gateways(self, demand: Demand, now: float) -> Pace | None:
-        """None until all had time to report, since their number is unknown before."""
+        """Return the number of gateways; None until all had time to report."""
         bounds, pace = self._settings.gateways, self.gateways
         if bounds is None or (pace is None and not (demand.gateways and now - self._began >= RATE_S)):
             return None
@@ -160,7 +158,7 @@ class Autoscaler:
         return await self._stores.records.newest(version, limit)
 
     def check(self, version: VersionId, workers: int) -> None:
-        """Raise for a person's number that the version's bounds or its host forbid."""
+        """Raise for an operator's number that the version's bounds or its host forbid."""
         bounds = of(version, self._settings.bounds)
         if bounds is None:
             raise Conflict(f"the scale file does not name {version}; set its number: penstock models scale {version}")
@@ -224,7 +222,7 @@ class Autoscaler:
 
 
 def curve_of(version: ModelVersion, stored: Sequence[curves.Curve], reports: Sequence[WorkerReport]) -> Curve | None:
-    """Of the hardware that most workers report, else with most points."""
+    """Return the curve of the hardware that most workers report, else the one with most points."""
     known = curves.best(stored, [one.curve for one in reports])
     if not known:
         return None

@@ -39,7 +39,7 @@ class ScaleMetrics:
         self._forget({one.version for one in done.records})
 
     def _count_idle(self, records: Sequence[ScaleRecord]) -> None:
-        """A longer gap than a silent gateway's is no evidence of idleness."""
+        """Ignore a gap longer than a silent gateway's: it is no evidence of idleness."""
         for one in records:
             seconds = one.at - self._idle_at
             for reason, gpus in one.idle_gpus.items() if seconds < SILENT_S else ():

@@ -43,7 +43,7 @@ async def compare(reader: LedgerReader, store: SpentStore, ring: KeyRing, now: f
 
 
 async def correct(compared: tuple[BudgetComparison, ...], store: SpentStore) -> int:
-    """For a platform at rest; return the number of differing meters."""
+    """Set the meters to the ledger's sums on a platform at rest; return the number of differing ones."""
     wrong = {one.line.budget.meter: int(one.line.spent) for one in compared if one.difference}
     await store.put_spent(wrong)
     return len(wrong)

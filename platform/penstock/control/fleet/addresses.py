@@ -37,7 +37,7 @@ class WorkerAddresses:
         return cls(networks=networks, domains=domains, secure=secure)
 
     def reached_at(self, url: str, peer: str) -> str:
-        """Return the URL by which gateways reach the worker, or raise ``Forbidden``."""
+        """Raises ``Forbidden`` unless gateways may reach the worker there."""
         match = _URL.fullmatch(url)
         if match is None or int(match[4]) not in _PORTS:
             raise Forbidden("a worker's address must be http://HOST:PORT, without a path", param="url")

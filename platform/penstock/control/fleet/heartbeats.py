@@ -18,9 +18,7 @@ from penstock.domain.ids import WorkerId
 class LeaseStore(Protocol):
     """The store of heartbeats; every method may raise ``StoreUnavailable``."""
 
-    async def save(self, seen: Sequence[Seen]) -> None:
-        """An older one never replaces a newer one."""
-        ...
+    async def save(self, seen: Sequence[Seen]) -> None: ...
 
     async def load(self, after: float) -> tuple[Seen, ...]:
         """Return the heartbeats since ``after`` (Unix seconds), by worker."""
@@ -91,7 +89,7 @@ class Heartbeats:
         self._seen = {worker: one for worker, one in self._seen.items() if one.at >= oldest}
 
     async def seen(self) -> tuple[Seen, ...]:
-        """Of all controllers; if the store is unavailable, only those in memory."""
+        """Return the reports to all controllers; only those in memory if the store is unavailable."""
         self._leave_out_sleep()
         oldest = self._clock.now() - self._memory.keep_s
         try:

@@ -59,7 +59,7 @@ class Orders:
         return self._batch_slots.get(version)
 
     def desired(self, worker: WorkerId, state: WorkerState) -> WorkerOrder:
-        """Without an order, the one to keep its state."""
+        """Return the worker's order; without one, the order to keep its state."""
         if worker in self._draining:
             return WorkerOrder.DRAIN
         as_it_is = WorkerOrder.SLEEP if state is WorkerState.SLEEPING else WorkerOrder.SERVE

@@ -87,7 +87,7 @@ class _Deaths(NamedTuple):
 
 
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
-    """None if the host can't list its processes; ``now`` is Unix seconds."""
+    """Return None if the host can't list its processes; ``now`` is Unix seconds."""
     if not view.is_known:
         return FleetPlan()
     fleet = _by_version(seen, view, now, policy)
@@ -204,7 +204,6 @@ def _next_start_at(deaths: list[float], policy: FleetPolicy) -> float:
 
 
 def _bursts(deaths: list[float]) -> int:
-    """Deaths within ``BURST_S`` are one accident, and no crash loop."""
     count, began = 0, -math.inf
     for at in sorted(deaths):
         if at - began >= BURST_S:

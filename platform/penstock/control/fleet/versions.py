@@ -1,8 +1,7 @@
 """Plans for a host that starts workers by number (Kubernetes): versions are added, renewed, scaled, removed. Pure.
 
 A version leaves in three steps: its workers are told to drain and leave the routing table, their streams end, the host
-drops the version. A worker that scales in is drained once it is idle, and the number falls only once the host knows
-which worker that is.
+drops the version. A worker that scales in is drained once it is idle; then the number falls.
 
 Trade-off: a drained worker that can't be asked about its streams gets only ``silence_s``; the host grants each worker
 the drain time once more.
@@ -62,7 +61,7 @@ def _why(running: Running, deployment: Deployment | None) -> Decision:
 
 
 def _served(deployment: Deployment, version: ModelVersion, view: FleetView) -> Served:
-    """A worker that is to end counts until the host has drained it: else the smaller number would end another one."""
+    """Count a worker that is to end until the host has drained it, else the smaller number would end another one."""
     manifest, target = version.manifest, view.targets.get(version.id)
     marked = {one.worker for one in view.running if one.draining}
     return Served(
@@ -88,7 +87,7 @@ def _busy(version: VersionId, view: FleetView, free: set[WorkerId]) -> int:
 
 
 def _is_free(running: Running, last: Seen | None, since: float, now: float, policy: FleetPolicy) -> bool:
-    """A silent worker counts as without streams only after ``silence_s``."""
+    """Count a silent worker as without streams only after ``silence_s``."""
     if not running.draining:
         return False
     heard_at = max(running.started_at, since, last.at if last else 0.0)

@@ -154,7 +154,6 @@ class _Room:
             self.why.append(why.woken(claim.worker, claim.version, claim.signal, claim.value))
 
     def _gather(self, claim: PlaceClaim, now: float) -> None:
-        """If residents going to sleep don't free enough, put more to sleep."""
         short = claim.size_bytes - self.free - self.leaving
         chosen = _victims(self.idle.values(), short)
         if chosen is None:

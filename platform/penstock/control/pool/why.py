@@ -10,7 +10,6 @@ def woken(worker: WorkerId, version: VersionId, signal: str, value: str) -> Deci
 
 
 def slept(worker: WorkerId, version: VersionId, gives_way_to: VersionId, signal: str, *, is_turn: bool) -> Decision:
-    """``is_turn``: it was busy, and the other version had waited for ``turn_s``."""
     return Decision(
         what="sleep",
         target=worker,

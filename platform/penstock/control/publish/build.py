@@ -91,7 +91,7 @@ def _autos(catalogue: Catalogue) -> tuple[Auto, ...]:
 
 
 def starts_s(seen: Iterable[Seen], running: Iterable[Running]) -> dict[VersionId, float]:
-    """By version, complete ones: several starts at once take longer than one."""
+    """Return seconds of complete starts by version; several starts at once take longer than one."""
     brought_s = {one.worker: one.machine_s + one.image_s for one in running}
     longest: dict[VersionId, float] = {}
     for report in (one.report for one in seen):
@@ -105,8 +105,9 @@ def starts_s(seen: Iterable[Seen], running: Iterable[Running]) -> dict[VersionId
 def kin_starts_s(
     versions: Iterable[ModelVersion], starts: Mapping[VersionId, float], owners: Mapping[VersionId, Owners]
 ) -> dict[VersionId, float]:
-    """For versions without a measured start, the longest one of the same runtime and task. Only versions for all or the
-    same tenants count, so that other tenants' start times are not disclosed.
+    """For versions without a measured start, take the longest start of the same runtime and task.
+
+    Only versions for all or the same tenants count, so that other tenants' start times stay secret.
     """
     known = [one for one in versions if one.manifest.adapter is None]
     longest: dict[tuple[Runtime, Task, Owners], float] = {}

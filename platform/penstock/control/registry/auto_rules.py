@@ -41,7 +41,6 @@ def check_alias(alias: Alias, autos: Collection[Auto]) -> None:
 
 
 def check_unled(alias: Alias, autos: Collection[Auto]) -> None:
-    """``Conflict`` if rules of an auto alias point to the removed alias."""
     led = [f"{rule.name} of {auto.alias}" for auto in autos for rule in auto.rules if rule.to == alias]
     if led:
         raise Conflict(f"a rule leads to {alias}: {', '.join(led[:5])}; change that first")

@@ -20,13 +20,13 @@ class RegistryStore(Protocol):
     async def add_version(
         self, version: ModelVersion, signature: str, act: Act, tenants: Owners = EVERYBODY
     ) -> ModelVersion:
-        """A digest that is stored already returns that version, without an audit entry."""
+        """Return the stored version for a known digest, without an audit entry."""
         ...
 
     async def routes(self) -> tuple[Route, ...]: ...
 
     async def put_routes(self, changes: tuple[tuple[Alias, Route | None], ...], act: Act) -> None:
-        """In one transaction; None removes an alias."""
+        """Write all in one transaction; None removes an alias."""
         ...
 
     async def route_history(self, alias: Alias, limit: int) -> tuple[PastRoute, ...]: ...
@@ -49,14 +49,10 @@ class RegistryStore(Protocol):
         """Raises ``Conflict`` if there is no such version."""
         ...
 
-    async def curves(self, version: VersionId) -> tuple[Curve, ...]:
-        """Return the version's measured curves, by hardware."""
-        ...
+    async def curves(self, version: VersionId) -> tuple[Curve, ...]: ...
 
     async def put_curve(self, version: VersionId, curve: Curve, act: Act) -> None:
-        """Of the hardware that it names; ``Conflict`` without such a version."""
+        """Replace the curve of this hardware; ``Conflict`` without such a version."""
         ...
 
-    async def catalogue(self) -> Catalogue:
-        """Return everything of the registry in one snapshot."""
-        ...
+    async def catalogue(self) -> Catalogue: ...

@@ -29,8 +29,9 @@ class Registry:
         self._pool_bytes = pool_bytes
 
     async def register(self, manifest: Manifest, signature: str, act: Act, tenants: Owners = EVERYBODY) -> ModelVersion:
-        """A stored digest returns that version. Raises ``ArtifactRefused`` if it may not be registered, ``Conflict`` if
-        it is stored for other tenants.
+        """Return the stored version for a known digest.
+
+        Raises ``ArtifactRefused`` if it may not be registered, ``Conflict`` if it is stored for other tenants.
         """
         version = rules.version_of(manifest, signature, act.at)
         if manifest.adapter is not None:
@@ -44,7 +45,7 @@ class Registry:
         return stored
 
     async def put_owners(self, version: VersionId, tenants: Owners, act: Act) -> Owners:
-        """None for every tenant; raises ``UnknownModel`` or ``InvalidField``."""
+        """Set the tenants, None for every tenant; raises ``UnknownModel`` or ``InvalidField``."""
         await self.version(version)
         asked = rules.checked_owners(tenants)
         await self.store.put_owners(version, asked, replace(act, detail=f"for {said(asked)}"))
@@ -75,7 +76,7 @@ class Registry:
         return curve
 
     async def may_ask(self, worker_of: VersionId, version: VersionId) -> bool:
-        """A worker's own version, or an adapter of it."""
+        """True for a worker's own version and for adapters of it."""
         return version == worker_of or adapters.base_of(version, await self.store.versions()) == worker_of
 
     async def put_alias(self, route: Route, act: Act) -> Route:
@@ -127,9 +128,7 @@ class Registry:
         return deployment
 
     async def pin(self, version: VersionId, act: Act, *, pinned: bool) -> Deployment:
-        """A pinned version's workers never sleep, a pinned adapter is never unloaded; ``Conflict`` if the pins would
-        not fit.
-        """
+        """Keep the version's workers awake, or the adapter loaded; ``Conflict`` if the pins would not fit."""
         known = await self.store.catalogue()
         deployment = replace(await self._deployed(version, known), pinned=pinned)
         if pinned:
@@ -139,7 +138,6 @@ class Registry:
         return deployment
 
     async def put_override(self, version: VersionId, override: Override | None, act: Act) -> Deployment:
-        """``Conflict`` if there is none to remove from this version."""
         deployment = await self._deployed(version, await self.store.catalogue())
         told = override or deployment.override
         if told is None:

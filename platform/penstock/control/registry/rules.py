@@ -165,7 +165,6 @@ def check_pool(wanted: Deployment, known: Catalogue, limit_bytes: int) -> None:
 
 
 def changes_to(routes: Iterable[Led], wanted: Iterable[Led]) -> tuple[tuple[Alias, Led | None], ...]:
-    """From the present routes to the wanted ones, by alias; None removes an alias."""
     now, then = ({route.alias: route for route in side} for side in (routes, wanted))
     return tuple(
         (alias, then.get(alias)) for alias in sorted(now.keys() | then.keys()) if now.get(alias) != then.get(alias)

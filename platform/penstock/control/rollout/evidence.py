@@ -26,7 +26,7 @@ class EvidenceStore(Protocol):
     """The store of the gateways' evidence per second; every method may raise ``StoreUnavailable``."""
 
     async def since(self, after: int, within_s: float) -> Sequence[Told]:
-        """After id ``after``, at most ``within_s`` old, oldest first."""
+        """Return seconds after id ``after``, at most ``within_s`` old, oldest first."""
         ...
 
     async def forget(self, older_s: float) -> None: ...

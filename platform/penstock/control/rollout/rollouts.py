@@ -34,9 +34,7 @@ class RolloutStore(Protocol):
     ``StoreUnavailable``.
     """
 
-    async def live(self) -> tuple[Stored, ...]:
-        """Return the rollouts that are not over, by alias."""
-        ...
+    async def live(self) -> tuple[Stored, ...]: ...
 
     async def newest(self, limit: int) -> tuple[Stored, ...]: ...
 
@@ -45,7 +43,7 @@ class RolloutStore(Protocol):
     async def history(self, rollout: str) -> tuple[Change, ...]: ...
 
     async def begin(self, step: Step, act: Act) -> None:
-        """With its first change; ``Conflict`` if its alias has a live one."""
+        """Store a rollout and its first change; ``Conflict`` if its alias has a live one."""
         ...
 
     async def go_on(self, step: Step, act: Act) -> None:
@@ -53,7 +51,6 @@ class RolloutStore(Protocol):
         ...
 
 
-MOST_REASON_CHARS = 500
 MOST_TRIES = 5
 HOUR_S = 3600.0
 _NEWEST = 200
@@ -98,7 +95,7 @@ class Rollouts:
     """An alias's number of requests in some seconds before a moment (Unix seconds)."""
 
     async def start(self, asked: Rollout, consent: Consent, act: Act) -> Stored:
-        """Beside the version with all of the alias; raises ``InvalidField``, ``UnknownModel`` or ``Conflict``."""
+        """The incumbent must have all of the alias; raises ``InvalidField``, ``UnknownModel`` or ``Conflict``."""
         known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
         rollout = replace(
             asked,
@@ -117,7 +114,7 @@ class Rollouts:
             )
         self._need_worker(rollout.candidate, known, await self.seen())
         await self._check_budget(rollout, known, consent)
-        says = _reason(consent.reason) or f"started beside {rollout.incumbent}"
+        says = consent.reason or f"started beside {rollout.incumbent}"
         says += rules.shorter(known, rollout)
         step = Step(rollout=rollout, change=_first(rollout, act, says))
         await self.store.begin(step, replace(act, target=rollout.id, detail=f"{rollout.alias}: {says}"))
@@ -139,8 +136,7 @@ class Rollouts:
 
     async def move(self, rollout: str, move: Move, consent: Consent, act: Act) -> Stored:
         """Hold, resume, promote or abort; raises ``UnknownRollout``, ``InvalidField`` or ``Conflict``."""
-        reason = _reason(consent.reason)
-        if not reason:
+        if not consent.reason:
             raise InvalidField("give a reason: it is kept in the history", param="reason")
         tries, stage = 0, consent.stage
         while True:
@@ -154,9 +150,11 @@ class Rollouts:
                 known = await self.catalogue()
                 await self._check_budget(stored.rollout, known, consent)
                 self._need_worker(stored.rollout.candidate, known, await self.seen())
-            step = _MOVES[move](stored.rollout, act.at, stored.number + 1, act.who, reason)
+            step = _MOVES[move](stored.rollout, act.at, stored.number + 1, act.who, consent.reason)
             try:
-                await self.store.go_on(step, replace(act, target=rollout, detail=f"{stored.rollout.alias}: {reason}"))
+                await self.store.go_on(
+                    step, replace(act, target=rollout, detail=f"{stored.rollout.alias}: {consent.reason}")
+                )
             except Conflict:
                 tries += 1
                 if tries == MOST_TRIES:
@@ -188,7 +186,7 @@ class Rollouts:
                 raise Conflict(f"{version} takes part in the rollout {one.rollout.id}: end it first")
 
     async def _check_budget(self, rollout: Rollout, known: Catalogue, consent: Consent) -> None:
-        if consent.spent and not _reason(consent.reason):
+        if consent.spent and not consent.reason:
             raise InvalidField("give a reason for overriding the error budget, even if it is not spent", param="reason")
         tiers = {one.id: one.manifest.tier for one in known.versions}
         if not await self.budget_spent(tiers[rollout.incumbent], tiers):
@@ -215,13 +213,6 @@ def _serving(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list
 def _workers(version: VersionId, known: Catalogue, seen: Iterable[Seen]) -> list[Seen]:
     staffed = bases_of(known.versions).get(version, version)
     return [one for one in seen if one.report.version == staffed]
-
-
-def _reason(text: str) -> str:
-    line = " ".join(text.split())
-    if len(line) > MOST_REASON_CHARS or not line.isprintable():
-        raise InvalidField(f"a reason is one line of {MOST_REASON_CHARS} characters at most", param="reason")
-    return line
 
 
 def _first(rollout: Rollout, act: Act, says: str) -> Change:

@@ -57,7 +57,7 @@ def check(rollout: Rollout) -> None:
 
 
 def step(rollout: Rollout, seen: StepInputs, now: float, number: int) -> Step | None:
-    """At ``now`` (Unix seconds), if any; ``number`` is its change's number."""
+    """Return the change due at ``now`` (Unix seconds), if any; ``number`` becomes its number."""
     if rollout.state.is_over:
         return None
     act = _Act(rollout, now, number, CONTROLLER)
@@ -174,7 +174,7 @@ class _Act:
 
 
 def _stopped(act: _Act, judgement: Judgement | None, verdict: Verdict, why: str) -> Step | None:
-    """After a person's promotion only propose it, and again only if the verdict worsens."""
+    """After an operator's promotion only propose to stop, and again only if the verdict worsens."""
     rollout = act.rollout
     if not _may_undo(rollout):
         says = f"a person promoted it, so nothing is undone; automation would {verdict} it: {why}"

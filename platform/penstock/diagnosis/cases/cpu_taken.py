@@ -1,7 +1,7 @@
 """CPU taken: other processes of the machine use its cores, so a gateway waits for one.
 
-The gateway waits for a core longer than it computes; one that computes all the time is gateway-bound. Full engines on a
-CPU take the cores as well: then this case is an effect of saturated engines.
+The gateway waits for a core longer than it computes; if it computes all the time, it is gateway-bound. Full engines on
+a CPU take the cores as well: then this case is an effect of saturated engines.
 """
 
 from penstock.diagnosis.evidence import Case, Cost, Judgement, Unit, at_least, below, remedy

@@ -84,7 +84,6 @@ def judge(snapshot: Snapshot) -> Judgement:
 
 
 def _says(engine: EngineFigures) -> str:
-    """If the slots are not full, it can't say which other bound of the gate is."""
     used = engine.slots_used_ratio
     if used is None or used >= FULL_RATIO or (engine.device_busy_ratio or 0.0) >= BUSY_RATIO:
         return "The engines compute all they can, and requests wait for them."
@@ -104,7 +103,6 @@ def _who(snapshot: Snapshot) -> str:
 
 
 def _sooner(snapshot: Snapshot) -> tuple[Remedy, ...]:
-    """If one tenant has most of the waiting requests, they name it."""
     loudest = snapshot.loudest
     if loudest is None:
         return SOONER

@@ -12,7 +12,6 @@ SOME_WAIT = 1.0
 
 
 def engine_of(snapshot: Snapshot, versions: Collection[str] = ()) -> EngineFigures:
-    """Return the figures of the version with the longest queue, of ``versions`` or of all."""
     engines = [one for one in snapshot.engines if not versions or one.version in versions]
     return max(engines, key=lambda one: (one.waiting or 0.0, one.saturation or 0.0), default=EngineFigures(version=""))
 

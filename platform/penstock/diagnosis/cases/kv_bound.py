@@ -1,7 +1,7 @@
 """KV-bound: the KV cache is full before the batch is, so requests wait, or are preempted, for lack of blocks.
 
-Blocks booked by the gate count like those in use: if bookings fill the cache and blocks stay free, answers are expected
-longer than they become.
+Blocks booked by the gate count like used ones: if bookings fill the cache and blocks stay free, expected answers are
+too long.
 """
 
 from penstock.diagnosis.cases.fullest import engine_of, kv_used, queueing, slots_used

@@ -66,7 +66,6 @@ def _signs(snapshot: Snapshot) -> tuple[Case, ...]:
 
 
 def lost_count(snapshot: Snapshot) -> float | None:
-    """None if no loss is known and some figure is missing."""
     parts = snapshot.sum_of(lambda one: one.restarts), snapshot.faults.lost_workers
     known = sum(one for one in parts if one is not None)
     return known if known or None not in parts else None

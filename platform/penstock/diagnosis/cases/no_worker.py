@@ -1,7 +1,6 @@
 """No worker ready: requests arrive for a version without a ready worker, because none is deployed or none gets ready.
 
-A cold start and an unhealthy version (its workers die repeatedly) are causes of this case. A version without held or
-refused requests lacks no worker, whatever its number is.
+A cold start and an unhealthy version (its workers die repeatedly) are causes of this case.
 """
 
 from collections.abc import Collection

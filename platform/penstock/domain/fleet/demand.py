@@ -110,7 +110,6 @@ class Demand:
 
     @property
     def is_known(self) -> bool:
-        """At least one gateway reports, and none of them is silent."""
         return bool(self.gateways) and not self.missing
 
     def wanted(self, now: float) -> tuple[Wanted, ...]:

@@ -84,7 +84,6 @@ class VersionEntry:
 
     @property
     def counts_by_item(self) -> bool:
-        """An item costs a fixed number of tokens plus some for decoding, as an image does."""
         return self.handler is not None and self.handler.item_tokens > 0
 
 
@@ -130,7 +129,7 @@ EMPTY = RoutingTable(number=0, made_at=0.0)
 
 
 def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | None:
-    """For ``name@digest`` with a longer digest than ids have; None if none or several match."""
+    """Find ``name@digest`` with a longer digest than ids have; None if none or several match."""
     model, _, digits = name.partition("@")
     if len(digits) <= SHORT_DIGEST:
         return None
@@ -139,7 +138,6 @@ def by_digest(versions: Iterable[VersionEntry], name: str) -> VersionEntry | Non
 
 
 def validate(table: RoutingTable) -> RoutingTable:
-    """Return the table; ``TableRefused`` names its first fault."""
     known = {v.id for v in table.versions}
     if len(known) != len(table.versions):
         raise TableRefused("the table lists a version twice")

@@ -52,7 +52,7 @@ class Catalogue:
 
     @property
     def pinned_adapters(self) -> dict[VersionId, tuple[VersionId, ...]]:
-        """By base: loaded first and never unloaded."""
+        """Return pinned adapters by base: they are loaded first and never unloaded."""
         pinned = sorted(one.version for one in self.deployments if one.pinned and one.replicas)
         bases = bases_of(self.versions) if pinned else {}
         found: dict[VersionId, tuple[VersionId, ...]] = {}
@@ -146,7 +146,7 @@ class FleetView:
     """The numbers of versions that are scaled, in place of their deployments'."""
 
     def living(self, seen: Sequence[Seen]) -> Sequence[Seen]:
-        """Without workers that have ended since: nothing waits for their silence."""
+        """Leave out workers that have ended since: nothing waits for their silence."""
         ended_at = {death.worker: death.at for death in self.deaths} | dict.fromkeys(self.ended, math.inf)
         return [one for one in seen if one.at > ended_at.get(one.report.worker, 0.0)] if ended_at else seen
 

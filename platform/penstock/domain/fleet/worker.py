@@ -77,7 +77,7 @@ class WorkerEnd(StrEnum):
 
     @property
     def is_loss(self) -> bool:
-        """Neither ordered nor announced: another worker is started as a replacement."""
+        """True for an end that was neither ordered nor announced: a replacement is started."""
         return self in {WorkerEnd.GAVE_UP, WorkerEnd.FAULT, WorkerEnd.LOST}
 
 

@@ -43,7 +43,6 @@ def generates(manifest: Manifest) -> bool:
 
 
 def check_base(base: ModelVersion, rank: int) -> None:
-    """``ArtifactRefused`` if this version can't be the base of an adapter of this rank."""
     engine = base.manifest.engine
     if base.manifest.adapter is not None:
         raise ArtifactRefused(f"{base.id} is an adapter itself: name the version that it is made for")

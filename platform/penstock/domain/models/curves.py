@@ -43,9 +43,7 @@ class Curve:
 
 
 def best(stored: Iterable[Curve], reported: Iterable[Curve | None]) -> tuple[Curve, ...]:
-    """One curve of each hardware: the stored one, or a worker's with as many compositions of steps, which is newer and
-    of its own settings.
-    """
+    """Choose one curve per hardware: a worker's, if it has at least as many step compositions as the stored one."""
     found = {curve.hardware: curve for curve in stored}
     for curve in reported:
         if curve is not None:

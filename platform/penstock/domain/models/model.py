@@ -208,7 +208,6 @@ def version_id(name: ModelName, digest: str) -> VersionId:
 
 
 def is_sha256(text: str) -> bool:
-    """As artifacts write it; nothing else may become a path."""
     return len(text) == _SHA256_CHARS and not set(text) - _HEX
 
 

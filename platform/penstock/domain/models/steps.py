@@ -1,10 +1,10 @@
 """The seconds of one engine step by its contents: the platform's only model of an engine's speed.
 
-A step takes the longer of two times, reading all weights or computing each of its tokens; in addition it reads the
-context of every decoding sequence, and has a cost per sequence.
+A step takes the longer of two times, reading all weights or computing its tokens; in addition it reads the context of
+every decoding sequence, and has a cost per sequence. Source: least squares over vLLM 0.32's steps; the form after
+Vidur's kernel profiles (MLSys 2024).
 
-Source: least squares over vLLM 0.32's steps; the form after Vidur's kernel profiles (MLSys 2024). Trade-off: five
-numbers fit in minutes and explain themselves; kernels' steps between batch sizes are averaged over.
+Trade-off: five numbers fit in minutes and explain themselves; kernels' jumps between batch sizes are averaged over.
 """
 
 from dataclasses import dataclass
@@ -72,8 +72,9 @@ class StepModel:
         return low
 
     def batch(self, bound_s: float, *, context: int, prompt: float = 0.0, most: int) -> int:
-        """At most ``most``, with steps within the bound; ``context`` is per sequence, ``prompt`` the average prompt
-        tokens per sequence and step.
+        """Return the largest batch, at most ``most``, with steps within the bound.
+
+        ``context`` is per sequence, ``prompt`` the average prompt tokens per sequence and step.
         """
         fits = 0
         for size in range(1, most + 1):

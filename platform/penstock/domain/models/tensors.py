@@ -125,7 +125,7 @@ def checked(spec: TensorSpec, data: memoryview) -> Tensor:
 
 
 def elements_of(tensor: Tensor) -> list[memoryview]:
-    """Of a ``BYTES`` tensor; ``InvalidField`` if lengths and shape disagree."""
+    """Split a ``BYTES`` tensor; ``InvalidField`` if lengths and shape disagree."""
     found: list[memoryview] = []
     data, count = tensor.data, tensor.elements
     at, end = 0, data.nbytes

@@ -62,8 +62,6 @@ WORSE = ("refused", "empty", "cut", "json_broken", "filtered")
 
 
 class Worse(NamedTuple):
-    """A tenant's part of one of these counts."""
-
     tenant: TenantId
     what: str
     many: int
@@ -138,7 +136,6 @@ class ArmSecond:
 
     @property
     def is_evidence(self) -> bool:
-        """A second without requests counts too, since it shows that the gateway lives."""
         return bool(self.arms) or not (self.asked or self.agreements)
 
 
@@ -216,7 +213,6 @@ def _is_told_once(price: Iterable[Times], paired: Iterable[tuple[int, int]]) -> 
 
 
 def asked_since(requests: int, first: int | None, since: int, now: float) -> RecentRequests:
-    """``first`` is the first counted minute, None if no gateway counted."""
     begin = MINUTE_S * max(since, since if first is None else first)
     return RecentRequests(requests=requests, over_s=max(MINUTE_S, now - begin))
 
@@ -241,7 +237,7 @@ def bucket(seconds: float) -> int:
 
 
 def price_bucket(tokens_times_price: int) -> int:
-    """Of a price in tokens times micro-dollars per million, unrounded."""
+    """Return the bucket of a price in tokens times micro-dollars per million, unrounded."""
     return min(PRICE_BUCKETS - 1, int(math.log(tokens_times_price) / _LOG_GROWTH)) if tokens_times_price > 1 else 0
 
 

@@ -111,8 +111,9 @@ class Rollout:
 
 
 def shadow_of(rollout: Rollout) -> Shadow | None:
-    """None if no requests are copied. A held candidate is still judged and copied to: one held in shadow could
-    otherwise never be proven worse.
+    """Return None if no requests are copied.
+
+    A held candidate still gets copies: otherwise it could never be proven worse in shadow.
     """
     if rollout.state not in (State.RUNNING, State.HELD) or rollout.weight == WEIGHT_TOTAL or not rollout.shadow.per_s:
         return None
@@ -122,8 +123,9 @@ def shadow_of(rollout: Rollout) -> Shadow | None:
 
 
 def route_of(rollout: Rollout) -> Route:
-    """Both versions are in it while the rollout lives, one perhaps without a share. Excluded and pilot tenants get
-    their version regardless of the share.
+    """Return both versions while the rollout lives, even without a share.
+
+    Excluded and pilot tenants get their version regardless of shares.
     """
     alone = {State.ABORTED: rollout.incumbent, State.DONE: rollout.candidate}.get(rollout.state)
     if alone is not None:

@@ -72,7 +72,6 @@ class Reported:
 
     @property
     def forms_ratio(self) -> float | None:
-        """None if no answers have a form."""
         return _ratio(self.counts.forms_agreed, self.counts.forms)
 
     @property

@@ -135,7 +135,7 @@ def _of_compared(rule: Rule, auto: Auto) -> str:
 
 
 def sound(autos: Collection[Auto], targets: Collection[str]) -> tuple[Auto, ...]:
-    """By name, without rules for missing targets."""
+    """Return auto aliases by name, without rules for missing targets."""
     names = {auto.alias for auto in autos} - set(targets)
     kept = []
     for auto in sorted(autos, key=lambda one: one.alias):

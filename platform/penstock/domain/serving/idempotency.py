@@ -79,8 +79,9 @@ class AnswerStore(Protocol):
         ...
 
     async def append(self, key: RecordKey, piece: Piece, keep_s: float = KEEP_S) -> None:
-        """An empty piece only shows that the writer is alive; ``keep_s`` counts from the last one. Raises ``Conflict``
-        if the record has another writer by now, or was dropped because the tenant's quota is full.
+        """An empty piece renews the record for ``keep_s``.
+
+        Raises ``Conflict`` if the record has another writer, or was dropped because the tenant's quota is full.
         """
         ...
 

@@ -143,3 +143,5 @@ class RequestRecord(NamedTuple):
     service_tier: str = ""
     price_factor: float = 1.0
     """The service tier's factor, already contained in ``price``."""
+    visible_s: float | None = None
+    """``ttft_s`` and what a filter held back before the first token left; None in older records."""

@@ -98,7 +98,7 @@ class SloTier:
 
     @property
     def pace(self) -> Pace:
-        """Without timed objectives, an answer within its deadline."""
+        """Return the token times promised; without timed objectives, an answer within its deadline."""
         whole_s, first_s = self.within_s(Indicator.LATENCY), self.within_s(Indicator.TTFT)
         return Pace(first_s=whole_s or first_s or self.deadline_s, each_s=self.within_s(Indicator.ITL))
 
@@ -159,7 +159,7 @@ def _queue_timeout_s(spec: SpecReader) -> float:
 
 
 def parse_all(specs: Mapping[str, object]) -> dict[Tier, SloTier]:
-    """By name, from specifications by source; each tier exactly once."""
+    """Parse specifications by source; each tier must occur exactly once."""
     found: dict[Tier, SloTier] = {}
     for source, raw in sorted(specs.items()):
         tier = parse(raw, source)

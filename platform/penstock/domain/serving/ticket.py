@@ -1,9 +1,8 @@
 """The signed pass that a request carries from gateway to worker.
 
 The worker trusts nothing else: identity, standing and deadline are signed with a key that only this worker and the
-gateways share (A4, B2). A ticket is good for one request: bound to path, body and worker, used once, and valid for the
-permitted clock skew. It carries the time left when it was made instead of a moment: clocks may differ by
-``MAX_SKEW_S``.
+gateways share (A4, B2). A ticket is bound to path, body and worker, used once, and valid for the permitted clock skew.
+It carries the time left instead of a moment: clocks may differ by ``MAX_SKEW_S``.
 """
 
 import hashlib
@@ -93,7 +92,7 @@ def binding_of(path: str, body: bytes) -> bytes:
 
 
 def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
-    """For one use: MAC, binding, nonce and fields, base64. ``now`` is Unix seconds."""
+    """Seal the ticket for one use: MAC, binding, nonce and fields, base64. ``now`` is Unix seconds."""
     nonce = random_bytes(_NONCE_BYTES)  # like the keys: one that can be repeated is none
     fields = _SEPARATOR.join(
         (
@@ -118,7 +117,7 @@ def seal(ticket: Ticket, key: bytes, binding: bytes, now: float) -> str:
 
 
 def _further(ticket: Ticket) -> tuple[str, ...]:
-    """A ticket may lack these; an older worker reads those that it knows."""
+    """Write the optional fields; an older worker reads those that it knows."""
     return (
         ticket.adapter,
         str(ticket.kv_part or ""),

@@ -16,7 +16,7 @@ def always() -> bool:
 
 
 def is_own_shortage(error: BaseException | None) -> bool:
-    """This machine lacked a resource for a connection, which says nothing about the worker."""
+    """True if this machine lacked a resource for a connection, which says nothing about the worker."""
     return isinstance(error, OSError) and error.errno in _OWN
 
 
@@ -30,7 +30,7 @@ class Receiver(Protocol):
     def on_body(self, data: bytes) -> None: ...
 
     def on_end(self, error: BaseException | None) -> None:
-        """With its error if the answer broke off; called once, and not after ``abort``."""
+        """``error`` if the answer broke off; called once, and not after ``abort``."""
         ...
 
 

@@ -98,7 +98,6 @@ def sums(spent: Iterable[Spent], orgs: Mapping[TenantId, OrgId]) -> Mapping[str,
 
 
 async def read(reader: LedgerReader, ring: KeyRing, now: float) -> tuple[BudgetLine, ...]:
-    """With the spend by the ledger; raises ``StoreUnavailable``."""
     wanted = budgets(ring.scopes(), now)
     orgs = {tenant.id: tenant.org for tenant in ring.tenants}
     by_window = {

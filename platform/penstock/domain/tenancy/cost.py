@@ -1,8 +1,7 @@
 """Upper bound of a request's cost, the one value that every limit, slot, charge and bill uses (C11).
 
-All numbers are sums over all prompts and sequences of the request. The API computes it from the body; later knowledge
-(the model's context, the prompt's count, the plan's bound) only lowers it. It is never below the true cost, and an
-unknown part never counts as 0.
+All numbers are sums over the request's prompts and sequences. The API computes it from the body; later knowledge (the
+model's context, the prompt's count, the plan's bound) only lowers it. It is never below the true cost.
 """
 
 from dataclasses import dataclass
@@ -69,7 +68,7 @@ class Cost:
         return self._of(self.prompt_tokens, each * self.sequences, is_counted=self.is_counted)
 
     def with_prompt(self, tokens: int, *, is_counted: bool) -> "Cost":
-        """An exact count, or a tighter upper bound."""
+        """Return the cost with an exact prompt count, or a tighter upper bound."""
         return self._of(min(tokens, self.prompt_tokens), self.output_tokens, is_counted=is_counted)
 
     def within(self, context: int) -> "Cost":
@@ -80,7 +79,7 @@ class Cost:
         return self._of(prompt, min(self.output_tokens, most), is_counted=self.is_counted)
 
     def _of(self, prompt: int, output: int, *, is_counted: bool) -> "Cost":
-        """A copy with other counts: ``dataclasses.replace`` takes three times as long."""
+        """Copy with other counts: ``dataclasses.replace`` takes three times as long."""
         return Cost(
             prompts=self.prompts,
             sequences=self.sequences,

@@ -28,7 +28,6 @@ NOBODY = Claim()
 
 
 def claimed(credential: str) -> KeyId:
-    """Empty if the credential has not an API key's form."""
     key = key_id_of(credential)
     return key if key is not None and key.isalnum() and is_well_formed(credential) else KeyId("")
 

@@ -1,8 +1,8 @@
 """Keys derived from the platform's secret, and API keys.
 
 An API key reads ``psk_<key id>_<secret><checksum>``: prefix and checksum let secret scanners find a leaked one offline;
-the id finds the stored record; only an HMAC of the whole is stored. The secret is 256 random bits, so a fast keyed hash
-suffices (a slow one protects guessable passwords and would cost 100 ms a request).
+the id finds the stored record, which holds an HMAC of the whole. The secret is 256 random bits, so a fast keyed hash
+suffices.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ def key_mark(secret: bytes) -> str:
 
 
 def worker_bearer(platform_key: bytes, worker: WorkerId, version: VersionId) -> str:
-    """For the worker's reports, valid for itself and its version."""
+    """Return the bearer of the worker's reports, valid for this worker and version."""
     name = f"{worker}\x1f{version}".encode()
     return hmac.digest(derive(platform_key, Purpose.WORKER), name, hashlib.sha256).hex()
 
@@ -102,7 +102,6 @@ def mint(
 
 
 def key_id_of(secret: str) -> KeyId | None:
-    """The secret may still be invalid; None if it is malformed."""
     if len(secret) != KEY_CHARS or not secret.isascii():
         return None
     prefix, _, rest = secret.partition("_")

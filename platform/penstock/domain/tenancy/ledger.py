@@ -165,30 +165,29 @@ class LedgerReader(Protocol):
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000
     ) -> tuple[LedgerRow, ...]:
-        """In order of their end, at most ``limit``, after the cursor."""
+        """Return at most ``limit`` rows after the cursor, in order of their end."""
         ...
 
     async def spent(self, span: Span) -> tuple[Spent, ...]:
-        """By the opening, which is when a budget admits a request."""
+        """Sum by opening time, at which a budget admits a request."""
         ...
 
     async def spent_in(self, period: str) -> tuple[Spent, ...]:
-        """A UTC day (``2026-11-21``) or month (``2026-11``), from sums instead of rows."""
+        """Read the sums of a UTC day (``2026-11-21``) or month (``2026-11``)."""
         ...
 
     async def usage(self, tenant: TenantId, span: Span) -> tuple[UsageLine, ...]: ...
 
     async def ended(self, since: float) -> tuple[Ended, ...]:
-        """From the start of the given time's UTC hour on, by hourly sums. Shadow copies, which no caller saw, and
-        forgiven outcomes are left out.
-        """
+        """Return hourly sums from the UTC hour of the given time on, without shadow copies and forgiven outcomes."""
         ...
 
 
 class LedgerSink(Protocol):
     async def append(self, rows: Sequence[LedgerRow]) -> None:
-        """A request that has a row keeps it; raises ``StoreUnavailable``. A row refused for its content
-        (``InvalidField``, ``Conflict``) fails the whole call.
+        """Keep each request's first row; raises ``StoreUnavailable``.
+
+        A row refused for its content (``InvalidField``, ``Conflict``) fails the whole call.
         """
         ...
 
@@ -197,7 +196,8 @@ class ForgivenSink(Protocol):
     """Stores counts of outcomes that callers caused."""
 
     async def forgive(self, ends: Sequence[Forgiven]) -> None:
-        """Raises ``StoreUnavailable``. The ledger's rows do not change. At most the hour's rows are excluded, so rows
-        and exclusions may arrive in any order.
+        """Store the counts; at most an hour's rows are excluded, so rows and exclusions may arrive in any order.
+
+        Raises ``StoreUnavailable``.
         """
         ...

@@ -72,21 +72,21 @@ class LimitStore(Protocol):
         ...
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:
-        """Without drawing; granted if the store is unavailable."""
+        """Decide without drawing; granted if the store is unavailable."""
         ...
 
     async def adopt(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> None:
-        """Even above capacity, since another store granted the lease. ``Conflict`` if this store knows it."""
+        """Draw even above capacity, since another store granted the lease. ``Conflict`` if this store knows it."""
         ...
 
     async def renew(self, leases: Sequence[RequestId], hold_s: float) -> None: ...
 
     async def free(self, lease: RequestId) -> None:
-        """The slots, while the usage is still unknown; ``settle`` follows."""
+        """Free the slots while the usage is unknown; ``settle`` follows."""
         ...
 
     async def settle(self, lease: RequestId, actual: dict[Measure, int]) -> bool:
-        """False without a change if the lease was settled before."""
+        """Return False without a change if the lease was settled before."""
         ...
 
 
@@ -114,7 +114,7 @@ class SharedLimits(LimitStore, Protocol):
     async def ping(self) -> None: ...
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
-        """For ``alive_s``, with all its leases known to the store; return the gateways alive."""
+        """Register this gateway for ``alive_s``; return the living gateways."""
         ...
 
 
@@ -126,11 +126,9 @@ class SpentStore(Protocol):
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]: ...
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
-        """To at least this amount. Safe under load: settlements with unwritten ledger rows are kept."""
+        """Raise the spend to at least this amount; settlements with unwritten ledger rows are kept."""
         ...
 
     async def put_spent(self, exactly: Mapping[str, int]) -> None:
-        """To exactly this amount. For a platform at rest: under load, settlements with unwritten ledger rows would be
-        lost.
-        """
+        """Set the spend, only on a platform at rest: settlements with unwritten ledger rows are lost."""
         ...

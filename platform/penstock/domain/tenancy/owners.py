@@ -28,7 +28,7 @@ def both(one: Owners, other: Owners) -> Owners:
 
 
 def effective(owned: tuple[Owned, ...], bases: Mapping[VersionId, VersionId]) -> dict[VersionId, Owners]:
-    """By restricted version; an adapter inherits its base's."""
+    """Return owners by restricted version; an adapter inherits its base's."""
     own: dict[VersionId, Owners] = {one.version: one.tenants for one in owned}
     if not own:
         return own

@@ -24,7 +24,7 @@ class Standing(IntEnum):
 
     @property
     def is_spare(self) -> bool:
-        """On idle capacity only, without a share and without a starvation bound."""
+        """True for work on idle capacity only, without a share and without a starvation bound."""
         return self in _SPARE
 
 

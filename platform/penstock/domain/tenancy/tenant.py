@@ -192,8 +192,6 @@ CAPS = (
 
 
 class ScopeKind(StrEnum):
-    """Kinds of scopes with bounds, narrowest first."""
-
     KEY = "key"
     TENANT = "tenant"
     ORG = "org"
@@ -264,7 +262,7 @@ class KeyRing:
     orgs: tuple[Org, ...] = ()
 
     def scopes(self) -> tuple[Scope, ...]:
-        """Those with a bound that needs a meter."""
+        """Return the scopes that have a bound with a meter."""
         keys = (scope(ScopeKind.KEY, key.id, key.plan) for key in self.keys)
         tenants = (scope(ScopeKind.TENANT, one.id, one.plan) for one in self.tenants)
         orgs = (scope(ScopeKind.ORG, org.id, org.plan) for org in self.orgs)

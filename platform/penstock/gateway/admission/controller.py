@@ -144,7 +144,6 @@ def gpu_s(call: Call, end: Settlement) -> float:
 
 
 def bounded(request: InferenceRequest, most_tokens: int) -> InferenceRequest:
-    """Within the plan's bound (0: none); raises ``InvalidField``."""
     if not most_tokens or not request.api.generates:
         return request
     field, cost = OUTPUT_FIELD[request.api], request.cost

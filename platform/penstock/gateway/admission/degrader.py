@@ -40,7 +40,6 @@ class Pressure:
         self.is_on = False
 
     def look(self, wait_s: float, now: float) -> bool:
-        """``wait_s`` is infinite if no worker serves; ``now`` is monotonic."""
         ours = self._settings
         if wait_s >= ours.enter_s:
             self.is_on, self._calm_since = True, None

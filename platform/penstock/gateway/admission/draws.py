@@ -36,7 +36,7 @@ class Need:
 
 
 def draws(scopes: tuple[Scope, ...], need: Need, now: float) -> tuple[Draw, ...]:
-    """Those with the simplest refusal come first; bounds of zero need no draw. ``now`` is Unix seconds."""
+    """Return the draws, those with the simplest refusal first; bounds of zero need none. ``now`` is Unix seconds."""
     return tuple(draw for scope in scopes for draw in _of(scope, need, now))
 
 

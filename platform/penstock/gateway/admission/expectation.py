@@ -1,10 +1,9 @@
 """Predicts an answer's output tokens: a learned quantile per tenant, model and octave of the requested size.
 
-Reserving ``max_tokens`` would fill a budget without any spend (LiteLLM #38647); reserving the mean would be too little
-in half of the cases.
+Reserving ``max_tokens`` would fill a budget without any spend (LiteLLM #38647); the mean would be too little in half of
+the cases. Counts in half-octave buckets (41 % wide) are halved regularly, so old traffic loses weight.
 
-Trade-off: after a change of traffic the quantile is wrong for some tens of answers. Counts in half-octave buckets (41 %
-wide) are halved regularly, so memory is small and old traffic loses weight.
+Trade-off: after a change of traffic the quantile is wrong for some tens of answers.
 """
 
 import math

@@ -1,11 +1,8 @@
 """The limits store with its fallback: the shared store, or this gateway's share of the limits while the store is
-unavailable.
-
-A request waits for the store at most once, when the store stops answering; then ``outage`` decides each limit's
-treatment, and a background loop tests whether the store is back. If the store returns without its data, budgets are
-closed until they are counted from the ledger.
-
-Trade-off: while gateways return, both counts must agree, which may refuse a request that fits.
+unavailable. A request waits for the store at most once, when the store stops answering; then ``outage`` decides each
+limit's treatment, and a loop tests whether the store is back. If it returns without its data, budgets are closed until
+they are counted from the ledger. Trade-off: while gateways return, both counts must agree, which may refuse a request
+that fits.
 """
 
 import asyncio
@@ -74,7 +71,7 @@ class GuardedLimits:
         return self._breaker.reach
 
     def counting(self) -> None:
-        """If the store loses data from now on, budgets are counted again."""
+        """Called while budgets are counted: if the store loses its data from now on, they are counted again."""
         self.wants_count = False
 
     def counted(self) -> None:
@@ -274,7 +271,6 @@ def _why(error: StoreUnavailable) -> str:
 
 
 def _as_of(draws: Sequence[Draw], mine: Sequence[Draw], decision: MeterDecision) -> MeterDecision:
-    """Return this gateway's decision in terms of the whole draws; an open limit appears unused."""
     left = {draw.key: left for draw, left in zip(mine, decision.remaining, strict=True)}
     refused = decision.refused_by
     return replace(

@@ -1,6 +1,7 @@
 """Estimates ``Retry-After`` for a tenant at its concurrency limit, from the mean time of its requests.
 
-The mean is weighted by count and time; with ``c`` requests running, one ends about every ``mean / c`` seconds.
+With ``c`` requests running, one ends about every ``mean / c`` seconds.
+
 Trade-off: after minutes without an ended request the tenant's estimate is the initial one again.
 """
 

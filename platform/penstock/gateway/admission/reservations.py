@@ -146,7 +146,7 @@ class Reservations:
             raise min(filter(None, refusals), key=lambda error: error.retry_after_s or 0.0)
 
     async def draw_request(self, request: RequestId, who: Principal, version: VersionId) -> Headers:
-        """For a call that needs no engine; raises ``OverLimit``."""
+        """Draw the request's rate alone, for a call without an engine; raises ``OverLimit``."""
         every = least(who.scopes, version, self._clock.now()) if who.scopes else ()
         wanted = tuple(draw for draw in every if draw.measure is Measure.REQUESTS)
         decision = await self._take(request, wanted)

@@ -71,7 +71,7 @@ class UnsyncedLeases:
         return True
 
     async def sync(self, store: LimitStore) -> None:
-        """Leases that the store could not take stay. Raises ``StoreUnavailable``."""
+        """Raises ``StoreUnavailable``, and keeps the leases that the store could not take."""
         await self.take_back(store)
         await self.sync_running(store, list(self._unsynced))
         self._forget_old()

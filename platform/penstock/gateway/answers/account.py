@@ -57,8 +57,6 @@ class _Body(msgspec.Struct, gc=False):
 
 
 class Account(msgspec.Struct, frozen=True, gc=False):
-    """``is_usage_only``: an OpenAI stream's last event, without choices."""
-
     usage: Usage | None = None
     finish: FinishReason | None = None
     metrics: EngineTimes | None = None
@@ -154,7 +152,6 @@ def _finish(body: _Body, inner: _Inner | None) -> FinishReason | None:
 
 
 def merged(before: Usage | None, said: Usage) -> Usage:
-    """A Messages stream reports the prompt first and the output last."""
     if before is None:
         return said
     prompt = said.prompt_tokens or before.prompt_tokens

@@ -185,7 +185,7 @@ def first_of_each(data: Iterable[bytes]) -> list[Choice]:
 
 
 def token_ids(body: bytes) -> TokenIds | None:
-    """None for several choices, or if any is missing."""
+    """Return the tokens of the one choice; None for several choices, or if any is missing."""
     try:
         answer = _CHOICES.decode(body)
         (choice,) = answer.choices
@@ -197,14 +197,6 @@ def token_ids(body: bytes) -> TokenIds | None:
 
 def without_token_ids(body: bytes) -> bytes:
     return _IDS.sub(lambda found: b'"%btoken_ids":null' % (found[1] or b""), body)
-
-
-def chosen_tokens(data: bytes, choice: int) -> str:
-    answer = _CHANCED.decode(data)
-    given = next((one.logprobs for one in answer.choices if one.index == choice), answer.logprobs)
-    if isinstance(given, _Chances):
-        return "".join(given.tokens or [one.token for one in given.content or ()])
-    return "".join([one.token for one in given or ()])
 
 
 def labels(body: bytes) -> list[str | None]:

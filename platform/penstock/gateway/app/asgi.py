@@ -68,7 +68,7 @@ class Edge(Services):
         )
 
     def _exchange(self, scope: Scope) -> "Run | None":
-        """None for other paths, and for requests that the routes refuse."""
+        """Return None for other paths, and for requests that the routes refuse."""
         if scope["type"] != "http" or scope["method"] != "POST" or queries.fault(scope) is not None:
             return None
         path: str = scope["path"]

@@ -62,7 +62,6 @@ def application(
     origins: Origins = CLOSED,
     deferred: Sequence[Routes] = (),
 ) -> App:
-    """``deferred`` adds routes of deferred work, none if no runner does it."""
     identity = refusals.identity
     api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     _add_models(api, identity, facts)

@@ -1,8 +1,7 @@
-"""The usage that is billed, by its best source: the gate's count, the engine's report, or the gateway's estimate.
-Pure.
+"""The usage that is billed, by its best source: the gate's count, the engine's report, or the gateway's estimate. Pure.
 
-The engine's report is billed only if the gate has no count and the answer is complete; otherwise it is only compared.
-No source is accepted above the request's highest cost, since a worker may be compromised.
+The engine's report is billed only if the gate has no count and the answer is complete. No source is accepted above the
+request's highest cost, since a worker may be compromised.
 """
 
 from penstock.domain.outcome import Outcome
@@ -14,7 +13,7 @@ _FREE = frozenset({Outcome.ENGINE_ERROR, Outcome.INTERNAL})
 
 
 def due(answer: Answer, usage: Usage) -> Usage:
-    """None after the engine's or platform's own error before the first token."""
+    """Return None after the engine's or platform's own error before the first token."""
     return Usage(exact=usage.exact) if answer.outcome in _FREE and answer.ttft_s is None else usage
 
 

@@ -159,7 +159,7 @@ class Call:
 
     @property
     def demand(self) -> Demand:
-        """For comparison with a full queue's refusal; a copy waits in no tenant's queue."""
+        """Return the demand that is compared with a full queue's refusal; a copy waits in no tenant's queue."""
         request = self.request
         if self.copy is not None:
             return ANY
@@ -167,7 +167,7 @@ class Call:
 
     @property
     def received_at(self) -> float:
-        """After the upload: from here the platform's time counts."""
+        """The end of the upload: the platform's time begins here."""
         return self.request.arrived_at + self.timings.seconds.get(Stage.UPLOAD, 0.0)
 
     def is_own(self, answer: "Answer") -> bool | None:
@@ -180,7 +180,7 @@ class Call:
         return outcome is Outcome.DEADLINE and self._had_too_little_time(refusal)
 
     def named(self, answer: "Answer") -> "Answer":
-        """A missed deadline that the caller caused gets its own outcome."""
+        """Return the outcome; a missed deadline that the caller caused has its own."""
         if answer.outcome is not Outcome.DEADLINE:
             return answer
         return replace(answer, outcome=outcome_of(answer.outcome, is_own=bool(self.is_own(answer))))

@@ -11,7 +11,7 @@ from penstock.gateway.calls.relay import Rest
 
 
 def ticket_of(call: Admitted, clocks_apart: float) -> Ticket:
-    """Return the call's ticket; ``clocks_apart``: Unix seconds minus monotonic ones."""
+    """``clocks_apart``: Unix seconds minus monotonic ones."""
     plan, cost, lease = call.principal.plan, call.cost, call.lease
     return Ticket(
         request=call.request.id,
@@ -43,7 +43,7 @@ def of_rest(ticket: Ticket, rest: Rest) -> Ticket:
 
 
 def queues_as(call: Call) -> TenantId:
-    """A shadow copy has a queue of its own."""
+    """Return the tenant's queue at the worker; a shadow copy has its own."""
     return call.principal.tenant if call.copy is None else TenantId(f"{SHADOWS}/{call.copy.tenant}")
 
 

@@ -10,8 +10,9 @@ from penstock.domain.tenancy.tenant import Principal
 
 
 def shares_of(route: Route, versions: Mapping[str, VersionEntry], who: Principal) -> tuple[Share, ...]:
-    """An alias without shares does not exist for the caller. A version without weight answers only tenants with an
-    override.
+    """Return the shares visible to the caller; without any, the alias does not exist for it.
+
+    A version without weight answers only tenants with an override.
     """
     own = next((one.version for one in route.overrides if one.tenant == who.tenant), None)
     return tuple(

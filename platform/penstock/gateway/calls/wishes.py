@@ -14,7 +14,7 @@ GREEDY_BELOW = 1e-5
 
 
 def is_greedy(body: Mapping[str, object], default: float | None = None) -> bool:
-    """Each token is the likeliest; ``default`` is the version's temperature."""
+    """True if the likeliest token is always taken; ``default`` is the version's temperature."""
     temperature = body.get("temperature")
     chosen = default if temperature is None else temperature
     return isinstance(chosen, int | float) and chosen < GREEDY_BELOW

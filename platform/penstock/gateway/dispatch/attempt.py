@@ -66,7 +66,10 @@ class Attempt:
         self._settle(verdict.no_connection(error))
 
     async def begun(self) -> FailedAttempt | None:
-        """None once the answer reaches the caller. Raises the relay's error if the client left or it is too late."""
+        """Return None once the answer reaches the caller.
+
+        Raises the relay's error if the client left or it is too late.
+        """
         try:
             return await self._done
         except asyncio.CancelledError:

@@ -1,8 +1,7 @@
 """Decides whether an engine's failure is charged to the caller, or counts against the error budget. Pure.
 
-If the engine passes the platform's probe after it, it works, and the body is at fault. If the probe fails or has no
-result, the failure is the platform's. The same holds if enough tenants have failures at a version, with requests of
-different shapes.
+If the engine passes the platform's probe afterwards, the body is at fault. The failure is the platform's if the probe
+fails or has no result, or if enough tenants have failures at a version, with requests of different shapes.
 
 Trade-off: with one or two tenants, a fault that the probe does not trigger spends no error budget; it shows only in
 ``penstock_refusals``.

@@ -93,7 +93,7 @@ class Breakers:
     # -- whom to ask -----------------------------------------------------------------------
 
     def ejected(self, workers: Sequence[WorkerId], now: float, among: int = 0) -> frozenset[WorkerId]:
-        """Of a full list the worker with the soonest probe stays."""
+        """Return the workers to skip; if all are ejected, the one with the soonest probe stays."""
         del now
         if not self._open and not self._stalled and not self._doubted:
             return frozenset()
@@ -174,7 +174,7 @@ class Breakers:
             self._want(probe)
 
     def due(self, now: float) -> list[Probe]:
-        """Each returned probe must end with ``judged``."""
+        """Return the probes that are due; each must end with ``judged``."""
         due = [worker for worker in self._to_close() if self._probe_at(worker) <= now]
         return self._plan.take([Probe(worker=worker, why=Why.HALF_OPEN) for worker in due], now)
 

@@ -1,8 +1,8 @@
 """Sends a request to a worker, and to another one if that is safe, allowed and still useful.
 
 Safe: no token has reached the caller, or the relay can continue the stream. Allowed: the retry budget is not spent.
-Useful: the deadline has not passed. Retries end if a second engine answers with the same error, since the request is at
-fault then, and if a second worker is lost with the request in flight, which may be the cause (``poison.py``, ADR 0043).
+Useful: the deadline has not passed. Retries end if a second engine answers with the same error, or a second worker is
+lost with the request in flight (``poison.py``, ADR 0043): both may be the request's fault.
 """
 
 import asyncio
@@ -178,7 +178,7 @@ class WorkerDispatcher:
         return await _packed(ticket, rest.api, body)
 
     def _pick(self, pick: Pick, tried: frozenset[WorkerId], failure: FailedAttempt | None) -> WorkerEntry | None:
-        """None if all were tried and asking again may help."""
+        """Return None if all were tried and asking again may help."""
         try:
             return pick(tried)
         except Rejected:

@@ -32,7 +32,7 @@ class FaultDomains:
         self.places = Places()
 
     def learn(self, places: Places) -> frozenset[WorkerId]:
-        """Return the workers to probe, as ``down`` does."""
+        """Learn the workers' zones; return the workers to probe."""
         self.places = places
         down = [worker for worker in self._down if worker in places.ready]
         self._in_version.clear()

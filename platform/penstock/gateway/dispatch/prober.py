@@ -162,7 +162,6 @@ class Prober:
 
 
 def _judged(reply: Collected) -> ProbeResult:
-    """A refused request was read by the engine, and a full queue is no fault."""
     if reply.status == _FULL:
         return ProbeResult.BUSY
     return ProbeResult.FAILED if reply.status in _FAILURES else ProbeResult.PASSED

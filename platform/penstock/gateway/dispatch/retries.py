@@ -39,7 +39,6 @@ class RetryBudget:
         return self.level >= 1.0 + self._to_leave(who)
 
     def withdraw(self, who: TenantId, now: float) -> bool:
-        """False if the budget, or the tenant's part, is spent."""
         if not self.allows(who, now):
             return False
         self.level -= 1.0
@@ -88,7 +87,6 @@ class Doors:
         return frozenset(worker for worker in workers if self._opens_at.get(worker, now) > now)
 
     def soonest(self, workers: frozenset[WorkerId]) -> PenstockError | None:
-        """None if none of these workers refused."""
         refused = [worker for worker in workers if worker in self._said]
         return self._said[min(refused, key=self._opens_at.__getitem__)] if refused else None
 

@@ -25,12 +25,10 @@ class TicketKeys:
 
     @property
     def platform(self) -> tuple[bytes, ...]:
-        """The platform's keys in force, newest first."""
         return self._platform_keys
 
     @property
     def is_changing(self) -> bool:
-        """Only with more than one platform key marks are needed."""
         return len(self._platform_keys) > 1
 
     def exchange(self, platform_keys: tuple[bytes, ...]) -> None:

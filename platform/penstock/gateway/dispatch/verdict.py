@@ -105,7 +105,6 @@ def no_stream() -> FailedAttempt:
 
 
 def unformed() -> FailedAttempt:
-    """A refusal after tokens: another engine's answer would be similar."""
     return FailedAttempt(error=AnswerUnformed(), reason="unformed")
 
 
@@ -139,7 +138,7 @@ def _of_client_error(status: int, body: bytes) -> FailedAttempt:
 
 
 def of_event(data: bytes) -> FailedAttempt:
-    """A stream that begins with an error; its code is the engine's status."""
+    """Judge a stream that begins with an error; its code is the engine's status."""
     line = data.partition(b"data: ")[2].partition(b"\n")[0]
     try:
         code = msgspec.json.decode(line, type=_CodeBody).error.code
@@ -219,7 +218,7 @@ _CLOSED = {b"draining": _draining, b"sleeping": _sleeping}
 
 
 def _unknown_here() -> FailedAttempt:
-    """A refused ticket: a probe will show whether the worker accepts any."""
+    """Judge a refused ticket: a probe will show whether the worker accepts any."""
     error = EngineError("the worker does not know this gateway")
     return FailedAttempt(error=error, reason="ticket", evidence=FailureEvidence.ANSWERED)
 

@@ -74,7 +74,6 @@ def _tenant(call: Call) -> TenantId:
 
 
 def _beside(call: Call, worker: WorkerEntry) -> int:
-    """By the worker's report, which is newer than the table's."""
     load = call.attempts.report.load
     return worker.load.running if load is None else max(0, load.running - 1)
 

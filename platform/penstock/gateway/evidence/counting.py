@@ -1,11 +1,10 @@
 """The path of evidence: ended request → arm → a second → the store → the judge.
 
-Requests count if versions share their alias. ``control/rollout/evidence.py`` reads each second once for the judge.
-
-No single caller can decide. Outcomes count once per sticky key in ten seconds; times and answers once per tenant in a
+Requests count if versions share their alias. ``control/rollout/evidence.py`` reads each second once for the judge. No
+single caller can decide: outcomes count once per sticky key in ten seconds, times and answers once per tenant in a
 second; outcomes that callers caused, and requests that name a version, not at all. A shadow copy counts as its
-candidate's answer, without tokens; if it was shed, not at all. A request that ended at a store of all versions (limits,
-ledger, disk) counts for none.
+candidate's answer, without tokens, unless it was shed. A request that ended at a store of all versions (limits, ledger,
+disk) counts for none.
 
 Trade-off: a refusal to a caller counts only if the other version takes longer prompts. Callers can provoke all other
 refusals.
@@ -70,9 +69,7 @@ MOST_KEYS = 50_000
 
 
 class Store(Protocol):
-    async def tell(self, second: ArmSecond) -> None:
-        """Store one second's counts, or raise a ``PenstockError``."""
-        ...
+    async def tell(self, second: ArmSecond) -> None: ...
 
 
 class Shared(NamedTuple):
@@ -140,7 +137,7 @@ class Arms:
         self._compared[pair, tenant] = self._compared.get((pair, tenant), Counts()).plus(counts)
 
     def take(self) -> ArmSecond | None:
-        """Since the last call (Unix seconds); None without any."""
+        """Return the counts since the last call; None if nothing was counted."""
         arms, self._arms, self._seen = self._arms, {}, set()
         asked, self._asked = self._asked, Counter()
         compared, self._compared = self._compared, {}

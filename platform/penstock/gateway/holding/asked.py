@@ -69,7 +69,6 @@ class Asked:
         return counters
 
     def _is_late(self, call: Admitted, answer: Answer) -> bool | None:
-        """None if the tier promises no time."""
         if answer.outcome is Outcome.DEADLINE:
             return True
         tier = self.tiers[call.slo]

@@ -236,7 +236,7 @@ class Holding:
             del self._queues[queue.version]
 
     def _awaited(self, call: Admitted) -> VersionEntry | None:
-        """None if the version serves, or the request may not be held."""
+        """Return None if the version serves, or the request may not be held."""
         name = _target(call)
         is_queued = name in self._queues
         if not is_queued and (name not in self._wakers or self.fleet.serving(name)):
@@ -246,13 +246,13 @@ class Holding:
         return self.fleet.version(name)
 
     def _refuse_crowded_out(self, version: VersionEntry) -> None:
-        """A version that can't wake at all: no demand is reported."""
+        """Refuse requests of a version that can't wake at all: no demand is reported."""
         if wakes.is_crowded_out(version):
             self.count(version.id, wakes.GIVEN_UP)
             raise wakes.crowded_out()
 
     def _refuse_late(self, version: VersionEntry, call: Admitted) -> None:
-        """A deadline before the expected wake: demand is reported for later requests."""
+        """Refuse a deadline before the expected wake; demand is reported for later requests."""
         wait_s = wakes.expected_s(version)
         if self.fleet.serving(version.id) or self.clock.monotonic() + wait_s <= call.lease.deadline_at:
             return

@@ -114,7 +114,7 @@ class Places:
         return holds.requests + 1 <= max(1.0, most_requests) and holds.tokens + entry.tokens <= most_tokens
 
     def _victim(self, entry: HeldRequest) -> HeldRequest | None:
-        """Of the lowest standing, then of the tenant with most requests."""
+        """Choose by lowest standing, then by the tenant with most requests."""
         below = [one for one in self._tags if one.standing <= entry.standing and one.tenant != entry.tenant]
         if not below:
             return None

@@ -34,6 +34,6 @@ def wakers(version: VersionEntry, before: Collection[WorkerId], within_s: float)
 
 
 def expected_s(version: VersionEntry) -> float:
-    """By the last wake or start; 0 if unknown."""
+    """Return the seconds of the last wake or start; 0 if unknown."""
     on_the_way = [worker.ready_in_s for worker in version.workers if worker.state.is_starting and worker.ready_in_s]
     return min(on_the_way, default=0.0) or version.restart_s or version.start_s

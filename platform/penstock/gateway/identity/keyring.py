@@ -82,7 +82,7 @@ class Keyring:
         return entry is not None and entry.key.valid_at(self._now())
 
     def holder(self, key: KeyId) -> Principal | None:
-        """Also of an expired key; None if revoked or unknown."""
+        """Return the principal, even of an expired key; None if revoked or unknown."""
         entry = self._entries.get(key)
         return entry.principal if entry is not None and not entry.key.revoked_at else None
 

@@ -152,7 +152,7 @@ def _wait_s(error: PenstockError) -> float | None:
 
 
 def _waits(error: PenstockError) -> Headers:
-    """In whole seconds, and in milliseconds, which the official SDKs prefer."""
+    """Return the wait in whole seconds, and in milliseconds, which the official SDKs prefer."""
     seconds = _wait_s(error)
     if seconds is None:
         return []

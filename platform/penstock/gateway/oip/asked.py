@@ -29,8 +29,9 @@ _ENCODER = msgspec.json.Encoder()
 async def packed(
     form: Form, asked: InferRequest, body: Body, *, is_repeatable: bool
 ) -> tuple[Parsed, PackedTensors] | None:
-    """None if the model takes none. With an idempotency key the body contains the tensors' digest, since bodies are
-    compared.
+    """Return None if the model takes none.
+
+    With an idempotency key the body contains the tensors' digest, since bodies are compared.
     """
     if form.pack is None:
         return None

@@ -22,7 +22,7 @@ Entries = dict[str, VersionEntry]
 
 
 class Listed(NamedTuple):
-    """``version`` is empty if it can't be chosen."""
+    """``version`` is empty if callers can't choose it."""
 
     name: str
     entry: VersionEntry
@@ -55,7 +55,6 @@ def digest_of(version_id: str) -> str:
 
 
 def find(table: RoutingTable, who: Principal, model: str, version: str = "") -> Found:
-    """Return the named model; raises ``UnknownModel``."""
     found = _of_alias(table, who, model, version) or _pinned(table, who, f"{model}@{version}" if version else model)
     if found is None:
         if who.may_use(model) and _has_rules(table, who, model):
@@ -137,7 +136,6 @@ class Metadata:
 
 
 def metadata(table: RoutingTable, who: Principal, model: str, version: str = "") -> Metadata:
-    """Return a model's metadata; raises ``UnknownModel``."""
     found = find(table, who, model, version)
     named = [one.version for one in listed(table, who) if one.name == model] or [digest_of(found.version.id)]
     form, handler = found.form, found.version.handler
@@ -154,8 +152,6 @@ def metadata(table: RoutingTable, who: Principal, model: str, version: str = "")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """A line of the repository index."""
-
     name: str
     version: str
     state: str

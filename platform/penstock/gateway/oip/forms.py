@@ -177,7 +177,7 @@ def _row(vector: str | list[float]) -> bytes:
 
 
 def _shape(request: InferRequest, items: int) -> tuple[int, ...]:
-    """One element per item: the input's shape."""
+    """Return the shape of one element per item, with the input's number of dimensions."""
     given = request.input(TEXT)
     return (items, 1) if given is not None and len(given.spec.shape) > 1 else (items,)
 

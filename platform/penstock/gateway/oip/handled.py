@@ -48,7 +48,7 @@ def form_of(handler: HandlerSettings) -> Form:
 
 
 def _body(handler: HandlerSettings, request: InferRequest) -> Body:
-    """With the texts to count, if any; raises ``InvalidField``."""
+    """Return a body with the texts to count, if any; raises ``InvalidField``."""
     options(of_model(request.parameters), (), frozenset())
     known = {one.name: one for one in handler.inputs}
     for tensor in request.inputs:
@@ -123,7 +123,6 @@ def _wanted(one: Wanted) -> dict[str, object]:
 
 
 def _answer(_: InferRequest, raw: bytes) -> InferAnswer:
-    """The JSON header gives its own length."""
     try:
         _, end = json.JSONDecoder().raw_decode(str(raw[:_SCANNED_BYTES], "latin-1"))
         told = msgspec.json.decode(raw[:end], type=_Answer)

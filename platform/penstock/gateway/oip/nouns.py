@@ -98,7 +98,6 @@ def _names(what: str, named: list[str]) -> list[str]:
 
 
 def datatype_of(text: str, name: str) -> Datatype:
-    """Return the datatype of this name; raises ``InvalidField``."""
     try:
         return Datatype(text)
     except ValueError as error:
@@ -150,7 +149,7 @@ def check_input(spec: TensorSpec, parameters: Parameters) -> None:
 
 
 def _check_content(where: str, spec: TensorSpec, parameters: Parameters) -> None:
-    """Only types that need no conversion; ``base64``, ``pd`` and others would change the value."""
+    """Accept only types that need no conversion; ``base64``, ``pd`` and others would change the value."""
     said = parameters.get(CONTENT_TYPE)
     if said is None or said in _AS_IT_IS or (said == _TEXT and spec.datatype is Datatype.BYTES):
         return

@@ -66,7 +66,7 @@ def _known(name: str, taken: frozenset[str], what: str, *more: str) -> str:
 
 
 def _value(tensor: Tensor) -> object:
-    """An input's one element, or its list of several texts."""
+    """Return an input's one element, or its list of several texts."""
     name = tensor.spec.name
     if not 1 <= tensor.elements <= MAX_ELEMENTS:
         raise InvalidField(f"{name} must have from 1 to {MAX_ELEMENTS} elements", param=name)
@@ -78,7 +78,6 @@ def _value(tensor: Tensor) -> object:
 
 
 def texts_of(tensor: Tensor) -> list[str]:
-    """Return a ``BYTES`` tensor's texts; raises ``InvalidField``."""
     name = tensor.spec.name
     if tensor.spec.datatype is not Datatype.BYTES:
         raise InvalidField(f"{name} must be BYTES: text in UTF-8", param=name)

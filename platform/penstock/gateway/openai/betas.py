@@ -1,7 +1,7 @@
 """The names of the header ``anthropic-beta``, and what becomes of each. Pure.
 
-A beta that opens a field changes nothing here: the field has a verdict of its own. Each other one is served or told.
-Here it is told, as clients send names that no SDK lists.
+A beta that opens a field changes nothing here: the field has a verdict of its own. Unknown names are reported, not
+refused, since clients send names that no SDK lists.
 """
 
 import re

@@ -1,7 +1,8 @@
 """Completes an engine's refusal: the caller's field that it is about, and a remedy. Pure.
 
-So the refusal's own path tells the field, else a field's name in its text, else its subject. Trade-off: a text that
-names a second field may blame that one; what is known to be refused late is checked earlier.
+The field is the path in the refusal, else a field's name in its text, else its subject.
+
+Trade-off: a text that names a second field may blame that one.
 """
 
 import re
@@ -55,7 +56,7 @@ def _in(body: Body, name: str) -> str:
 
 
 def _path(param: str, api: Api, body: Body) -> str:
-    """Without the engine's own steps: names of kinds and of its classes."""
+    """Leave out the engine's own steps: names of kinds and of its classes."""
     steps = [name or int(number) for name, number in _STEP.findall(param)]
     root = _in(body, str(steps[0])) if steps else ""
     if not root:
@@ -79,7 +80,6 @@ def _inside(fields: list[Field], step: str | int) -> Iterator[Field]:
 
 
 def _named(message: str, body: Body) -> str:
-    """One of several words first, then one inside."""
     words: list[str] = _NAME.findall(message.lower())
     if words and words[0] in body and message.lower().lstrip("`'").startswith(words[0]):
         return words[0]

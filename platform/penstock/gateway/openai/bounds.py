@@ -1,8 +1,8 @@
 """Bounds on a body, checked before its values are processed.
 
-Each bound is a published figure, or follows from the largest context served: a prompt with more ids, or a conversation
-with more parts, fits into no model here. Media must be sent inside the request as ``data:`` addresses: an engine that
-fetched others would give callers access to its whole network.
+Each bound is a published figure, or follows from the largest context served: a longer prompt fits into no model here.
+Media must be sent inside the request as ``data:`` addresses: an engine that fetched others would give callers access to
+its whole network.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Checks a body against the table of fields, and removes the fields that no engine may get. Pure.
 
 Each field is served, told (passed on, and reported as without effect), dropped (removed, and reported) or refused with
-its full path; null counts as left out. A field that no API documents is refused, as by OpenAI and Anthropic: otherwise
-a misspelt field would be ignored silently.
+its full path; null counts as left out. An undocumented field is refused, as by OpenAI and Anthropic: a misspelt field
+would be ignored silently.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,7 +49,6 @@ def check(api: Api, body: Body) -> tuple[str, ...]:
 
 
 def _instead(api: Api, name: str) -> str:
-    """The API's own name of an unknown field, if there is one."""
     ours = TABLE[api].kinds[ANY].fields
     known = next((one for same in SAME if name in same for one in same if one in ours), "")
     return f"send {known}" if known else "leave it out"

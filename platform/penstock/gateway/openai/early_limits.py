@@ -1,10 +1,8 @@
 """Decides whether limits are checked before a request is read; issues passes for recorded answers. Pure.
 
 Large bodies are always checked against the limits first, small ones if their key was refused lately: parsing and
-tokenising costs up to a hundred times more.
-
-A caller over its limits may still get a recorded answer under an idempotency key, which is free. If a request with a
-pass is refused after all, its tenant gets no passes for a while.
+tokenising costs up to a hundred times more. A pass lets a caller over its limits get a recorded answer under an
+idempotency key, which is free. If a request with a pass is refused after all, its tenant gets no passes for a while.
 """
 
 from typing import TypeVar
@@ -40,7 +38,6 @@ class EarlyLimits:
         return True
 
     def give_pass(self, tenant: TenantId, now: float, *, was_of_use: bool) -> None:
-        """If a pass led to no recorded answer, the tenant gets none for a while."""
         left = self._passing.pop(tenant) - 1
         if left:
             self._passing[tenant] = left

@@ -69,7 +69,7 @@ class RequestExchange(ABC):
 
     @abstractmethod
     def _say(self, error: PenstockError) -> None:
-        """With a status before the first byte, in band after it."""
+        """Send the error with a status before the first byte, in band after it."""
 
     def _known(self, who: Principal) -> None:  # noqa: B027  most wires have nothing to do then
         ...
@@ -181,7 +181,6 @@ class RequestExchange(ABC):
         )
 
     def _without_effect(self) -> tuple[str, ...]:
-        """Fields without effect in this API or template."""
         prepared = None if self._progress is None else self._progress.call.prepared
         return self._ignored if prepared is None else self._ignored + prepared.told
 
@@ -226,7 +225,7 @@ class RequestExchange(ABC):
 
     @property
     def _is_later(self) -> bool:
-        """It is a job: its attempts count, not its submit."""
+        """True for a job: its attempts count, not its submit."""
         return self._progress is not None and self._progress.call.request.body.get(BACKGROUND) is True
 
     @property

@@ -82,7 +82,7 @@ def text(body: Body, name: str, *, max_chars: int) -> str:
 
 
 def messages(body: Body, name: str, *, most: int, parts: Parts = CHAT_PARTS) -> list[Body]:
-    """A non-empty list of objects, each with a role and plausible content."""
+    """Require a non-empty list of objects, each with a role and plausible content."""
     turns = body.get(name)
     if type(turns) is not list or not turns:
         raise InvalidField(f"{name} is required and must be a non-empty list", param=name)

@@ -114,8 +114,9 @@ def kept_rule(headers: HeaderMap) -> str:
 
 
 def credential(headers: HeaderMap) -> str:
-    """From ``Authorization: Bearer`` or ``x-api-key``. Anthropic's SDK may send both: two different keys are
-    refused.
+    """Read ``Authorization: Bearer`` or ``x-api-key``.
+
+    Anthropic's SDK may send both: two different keys are refused.
     """
     given, plain = headers.get(b"authorization"), headers.get(b"x-api-key", b"")
     if given is None:

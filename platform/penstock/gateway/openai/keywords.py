@@ -1,8 +1,9 @@
 """JSON Schema keywords that the engine's grammar holds; any other would change nothing, in silence. Pure.
 
-Engines compile grammars with xgrammar alone. It reads one form of each schema: a reference, fixed values, alternatives
-or a type. Trade-off: what the grammar holds more strictly than the schema says passes here: patterns match whole texts,
-objects have only the properties that are described.
+xgrammar, which compiles all grammars, reads one form of each schema: a reference, fixed values, alternatives or a type.
+
+Trade-off: what the grammar holds more strictly than the schema says passes here: patterns match whole texts, objects
+have only the described properties.
 """
 
 import re
@@ -226,7 +227,7 @@ def _resolved(schema: object, root: Schema) -> Schema | None:
 
 
 def target(reference: object, root: Schema) -> dict[str, object] | None:
-    """None if the reference leads outside the document or to nothing."""
+    """Return None if the reference leads outside the document or to nothing."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
     found: object = root

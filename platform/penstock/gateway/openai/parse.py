@@ -201,8 +201,9 @@ def _sequences(api: Api, body: Body) -> int:
 
 
 def _per_sequence(api: Api, body: Body) -> int | None:
-    """None without a token limit. A completion that echoes its prompt may ask for no token; the engine generates one to
-    read the prompt.
+    """Return None without a token limit.
+
+    A completion that echoes its prompt may ask for no token; the engine generates one to read the prompt.
     """
     low = 0 if api is Api.COMPLETIONS and body.get("echo") is True else 1
     given = [fields.whole(body, name, low=low, high=MAX_OUTPUT_TOKENS) for name in OUTPUT_FIELDS[api]]
@@ -215,7 +216,6 @@ def _per_sequence(api: Api, body: Body) -> int | None:
 
 
 def _usage_in_stream(body: Body, *, stream: bool) -> tuple[bool, bool]:
-    """At the end, and with each event, which includes the end."""
     options = body.get("stream_options")
     if options is None:
         return False, False

@@ -96,7 +96,7 @@ class BodyReader:
         return _opened(result(answer))
 
     async def tensors(self, who: str, head: memoryview) -> memoryview | None:
-        """None if the JSON is small, or there is no child."""
+        """Return None if the JSON is small, or there is no child."""
         if self.elsewhere is None or (len(head) <= INLINE_BYTES and is_small(bytes(head))):
             return None
         return result(await self.elsewhere.ask(who, (self.tensors_task, bytes(head))))

@@ -128,7 +128,7 @@ def _check_pattern(pattern: str, at: str) -> None:
 
 
 def _is_loose(schema: Schema, at: str, *, binds: bool) -> bool:
-    """A schema that does not bind leaves a keyword out; refuse what can't be compiled."""
+    """Tell whether a schema does not bind and leaves a keyword out; refuses one that can't be compiled."""
     is_loose = False
     for fault in keywords.faults(schema):
         if binds or fault.is_fatal:

@@ -43,7 +43,7 @@ class Identity(Protocol):
         ...
 
     def recognise(self, credential: str) -> Principal:
-        """Also a key that may not ask models; raises ``Unauthenticated``."""
+        """Accept a key that may not ask models too; raises ``Unauthenticated``."""
         ...
 
     def asking(self, who: Principal) -> Principal:

@@ -60,7 +60,7 @@ def _takes_nothing(tool: object, function: Mapping[str, object]) -> bool:
 
 
 def _is_namespace(tool: object) -> bool:
-    """A tool that holds others: the engine resolves their names."""
+    """True for a tool that contains others: the engine resolves their names."""
     return isinstance(tool, Mapping) and tool.get("type") == _NAMESPACE
 
 

@@ -127,7 +127,7 @@ def _part(part: object) -> dict[str, object] | None:
 
 
 def _without_developers(messages: list[Message]) -> list[Message]:
-    """If the template has no such role."""
+    """Join system and developer messages into one system message, if the template has no developer role."""
     if all(message["role"] != "developer" for message in messages):
         return messages
     systems = [message for message in messages if message["role"] in _SYSTEM]

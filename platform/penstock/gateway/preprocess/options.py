@@ -26,12 +26,11 @@ _READ_BY = {
 
 
 def option(api: Api, body: Body, name: str) -> object:
-    """None if absent, or if this API does not read it."""
+    """Return None if absent, or if this API does not read it."""
     return body.get(name) if api in _READ_BY[name] else None
 
 
 def continues(api: Api, body: Body) -> bool:
-    """On Messages any last message of the assistant."""
     if api is Api.MESSAGES:
         return ends_with_assistant(body.get("messages"))
     return option(api, body, "continue_final_message") is True

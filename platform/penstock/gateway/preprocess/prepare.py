@@ -90,7 +90,7 @@ class PromptPreprocessor:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _bound(self, asked: Prompts, version: VersionEntry) -> int:
-        """For a prompt that only the engine can render: its bytes, at most the context."""
+        """Return an upper bound for a prompt that only the engine can render: its bytes, at most the context."""
         if not asked.texts:
             return version.max_model_len
         tokenizer = await self._tokenizers.get(version.tokenizer_sha256)
@@ -122,7 +122,7 @@ def _truncation(request: InferenceRequest, version: VersionEntry) -> int:
 
 
 def _check_chars(chars: int, tokenizer: LoadedTokenizer, version: VersionEntry, param: str) -> None:
-    """Refuse, before tokenising, what can't fit with any tokenisation (as the engine does)."""
+    """Refuse, before tokenising, text that can't fit with any tokenisation (as the engine does)."""
     most = version.max_model_len * tokenizer.max_chars_per_token
     if chars > most:
         raise ContextTooLong(

@@ -97,7 +97,6 @@ def is_conversation(request: InferenceRequest) -> bool:
 
 
 def rendered(request: InferenceRequest, version: VersionEntry, template: ChatTemplate) -> Prompts:
-    """A longer text if only the engine can render the conversation."""
     body = request.body
     shown.check_tools(body, version)
     told = shown.unread(request.api, body, version, template)
@@ -132,7 +131,6 @@ def _template_variables(api: Api, body: Mapping[str, object]) -> dict[str, objec
 
 
 def template_source(version: VersionEntry) -> str:
-    """Return the version's template; raises ``UnsupportedByModel``."""
     if not version.chat_template:
         raise UnsupportedByModel(f"{version.id} has no chat template", param="model")
     return version.chat_template

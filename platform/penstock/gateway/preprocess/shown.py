@@ -66,7 +66,6 @@ def unread(api: Api, body: Mapping[str, object], version: VersionEntry, template
 
 
 def _unread_effort(api: Api, body: Mapping[str, object]) -> Iterator[str]:
-    """A model without reasoning fulfils a request for none."""
     if asked_effort(api, body) not in (None, _NO_EFFORT):
         yield _EFFORT.get(api, "reasoning_effort")
     thinking = body.get("thinking")
@@ -119,8 +118,9 @@ _VARIABLES = frozenset({"reasoning_effort", "enable_thinking"})
 
 
 def variables(api: Api, body: Body, template: ChatTemplate) -> dict[str, object]:
-    """As the engine passes them (vLLM 0.32, ``build_chat_params``). Raises ``EngineOnly`` if only the engine knows
-    them.
+    """Return the variables that the engine passes (vLLM 0.32, ``build_chat_params``).
+
+    Raises ``EngineOnly`` if only the engine knows them.
     """
     if not _VARIABLES & template.variables:
         return {}

@@ -83,7 +83,6 @@ class Records:
         self._keep(_record(call, answer, self._clock.now() - seconds, seconds, self._promises))
 
     def replayed(self, call: Call, original: RequestId) -> None:
-        """With the id of the original request."""
         now, who = self._clock.monotonic(), call.principal
         seconds = now - call.request.arrived_at
         self._place(who.tenant, now)(
@@ -188,6 +187,7 @@ def _record(call: Call, answer: Answer, at: float, seconds: float, promises: Pro
         ruled=call.ruled,
         service_tier=who.tier.name,
         price_factor=who.tier.price_factor,
+        visible_s=answer.visible_s,
     )
 
 
@@ -220,7 +220,7 @@ def _price(call: Call) -> tuple[int, int, int] | None:
 
 
 def refused_early(records: Records, ledger: RequestLedger) -> Callable[[PenstockError, Early], None]:
-    """A listener that records early refusals and counts those of known tenants."""
+    """Return a listener that records early refusals and counts those of known tenants."""
 
     def told(error: PenstockError, early: Early) -> None:
         if early.who.tenant:

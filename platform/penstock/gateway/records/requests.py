@@ -97,7 +97,7 @@ class RequestLedger:
             self._keep(call, answer)
 
     def expect(self, *versions: VersionEntry) -> None:
-        """A series that began at its first bad event would hide it from ``rate``."""
+        """Begin the series: one that began at its first bad event would hide it from ``rate``."""
         for version in versions:
             if version.tier in self._expected:
                 continue

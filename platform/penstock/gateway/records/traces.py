@@ -1,7 +1,7 @@
 """OpenTelemetry traces of requests in W3C context (J5); spans are built from the timings of an ended request.
 
-The hot path carries only a ``traceparent``. The worker receives the request's span id, so that the engine's spans are
-its children. The caller's sampling decision is followed. Without an endpoint OpenTelemetry is not imported.
+The worker receives the request's span id, so that the engine's spans are its children. The caller's sampling decision
+is followed. Without an endpoint OpenTelemetry is not imported.
 """
 
 from collections.abc import Callable
@@ -86,7 +86,6 @@ class RequestTraces:
         return root
 
     def _attempts(self, call: Call, root: Span, times: _Times) -> Span:
-        """Return the last attempt's span, or ``root`` without any."""
         last = root
         ends = [*(one.sent_s for one in call.attempts.trail[1:]), times.seconds]
         for one, end_s in zip(call.attempts.trail, ends, strict=False):  # refused before it was sent: none at all

@@ -59,7 +59,7 @@ def asked(request: InferenceRequest, principal: Principal) -> Asked:
 
 
 def _history(request: InferenceRequest) -> tuple[bool, bool]:
-    """Whether the conversation used tools, and has images or other media."""
+    """Tell whether the conversation used tools, and has images or other media."""
     if not request.api.generates:
         return False, False
     turns = request.body.get("messages") or request.body.get("input")

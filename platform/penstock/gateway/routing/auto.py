@@ -83,7 +83,7 @@ def first_of(auto: Auto, kept: str) -> int:
 
 
 def nothing_fits(alias: Alias, passed: Passed, last: BadRequest | None) -> BadRequest:
-    """Each rule's misfit in the platform's own words, or the one fault that all rules share."""
+    """Say each rule's misfit, or the one fault that all rules share."""
     if last is not None and all(why is Misfit.TEMPLATE for _, why in passed) and isinstance(last, InvalidField):
         return last
     if last is not None and last.reason and isinstance(last, ContextTooLong):

@@ -27,7 +27,6 @@ class Roster:
 
 
 def roster(version: VersionEntry, before: Roster | None = None) -> Roster:
-    """Return the index of a version; ``before`` if the same workers serve."""
     serving = tuple(selection.ready(version.workers))
     by_id = {worker.id: worker for worker in serving}
     is_same = before is not None and before.homes.workers == tuple(by_id)
@@ -36,13 +35,11 @@ def roster(version: VersionEntry, before: Roster | None = None) -> Roster:
 
 
 def rosters(table: RoutingTable, before: Mapping[str, Roster]) -> dict[str, Roster]:
-    """An adapter has the same object as its base."""
     own = {one.id: roster(one, before.get(one.id)) for one in table.versions if not one.base}
     return {one.id: own[one.base or one.id] for one in table.versions}
 
 
 def staffed(table: RoutingTable) -> RoutingTable:
-    """Each adapter gets its base's workers and chat template."""
     own = {version.id: version for version in table.versions}
     if len(own) == sum([not version.base for version in table.versions]):
         return table

@@ -18,8 +18,9 @@ MOST_RETRY_AFTER_S = 60.0
 
 
 def nobody(version: VersionEntry) -> NoCapacity:
-    """With the expected end of the first start, else a start's usual time. A worker lost a moment ago and still in the
-    table is restarted on its node, which is quicker.
+    """Tell the expected end of the first start, else a start's usual time.
+
+    A worker lost a moment ago is restarted on its node, which is quicker.
     """
     if version.is_crowded_out and not any(worker.state in _COMES for worker in version.workers):
         says = "no worker of this model can start: pinned models hold the memory that it needs"
@@ -31,7 +32,7 @@ def nobody(version: VersionEntry) -> NoCapacity:
 
 
 def failing(version: VersionEntry, shut_s: float, *, is_unreachable: bool) -> NoCapacity:
-    """With the next probe's time, or a start's if only a start helps."""
+    """Tell the next probe's time, or a start's if only a start helps."""
     if is_unreachable:
         return nobody(version)
     return NoCapacity("every worker of this model fails", retry_after_s=_within(shut_s))

@@ -56,7 +56,6 @@ def ordered(adapter: VersionId, workers: Collection[WorkerId]) -> dict[WorkerId,
 def credited(
     scores: list[float], candidates: Sequence[Candidate], adapter: VersionId, order: Mapping[WorkerId, int]
 ) -> list[float]:
-    """``scores`` come from ``scorers.totals`` with ``adapter``; a busy worker gets no credit."""
     most_work = min([one.work_tokens for one in candidates]) + SLACK_TOKENS
     unit = ADAPTER / (PLAIN + ADAPTER)
     first = second = MOST_RANKED

@@ -92,7 +92,7 @@ def reachable(view: View, principal: Principal, name: str = "") -> frozenset[Ver
 
 
 def is_seen(view: View, principal: Principal, name: str) -> bool:
-    """A rule's target exists for this caller, whatever its key's scope."""
+    """True if a rule's target exists for this caller, whatever its key's scope."""
     route = view.routes.get(name)
     if route is not None:
         return bool(shares_of(route, view.versions, principal))
@@ -101,7 +101,7 @@ def is_seen(view: View, principal: Principal, name: str) -> bool:
 
 
 def ruled(view: View, name: str, principal: Principal) -> Auto | None:
-    """Without rules to targets hidden from this caller; None if no rule is left."""
+    """Leave out rules to targets hidden from this caller; None if no rule is left."""
     auto = view.autos.get(name)
     if auto is None or not view.has_owners:
         return auto
@@ -176,7 +176,7 @@ def _too_dear(version: VersionEntry, request: InferenceRequest, principal: Princ
 
 
 def _unknown(name: str, view: View, principal: Principal) -> UnknownModel:
-    """For an exact version it lists the versions that this key may name."""
+    """List, for an exact version, the versions that this key may name."""
     model, pins, _ = name.partition("@")
     others = [
         name

@@ -70,7 +70,6 @@ class _Ask(NamedTuple):
 
 
 def _of_key(index: PrefixIndex, affinity: int, serving: Roster, block_size: int) -> Mapping[WorkerId, int]:
-    """This cache key's last worker decides between equal workers."""
     holders = index.matches((affinity,), serving.by_id) if affinity else ()
     return {worker: max(1, KEY_TOKENS // max(1, block_size)) for worker in list(holders)[:1]}
 
@@ -145,7 +144,7 @@ class WorkerRouter:
         return _noted(index, prepared.affinity, chosen)
 
     def wait_s(self, version: VersionEntry) -> float:
-        """Of a large version a random sample is read; all workers only if none of the sample would take one."""
+        """Read a random sample of a large version; all workers only if none of the sample would take one."""
         ask = _Ask(self._clock.monotonic())
         version = self._table.version(version.id) or version
         if self._health.shut_for_s(version.base or version.id, ask.now) or self.refuses(version.id):
@@ -221,7 +220,7 @@ class WorkerRouter:
         return tried | refusing | own
 
     def _few(self, serving: Roster, ask: _Ask) -> list[Candidate]:
-        """A sample of a large version, all open workers of a small one."""
+        """Return a sample of a large version's open workers, all of a small one's."""
         everybody, most = serving.serving, self._settings.sample.choices + MAX_HOLDERS
         few = self._sampled(serving, ask) if len(everybody) > most else []
         if few:
@@ -233,7 +232,7 @@ class WorkerRouter:
         return draw(open_, most, self._chance)
 
     def _sampled(self, serving: Roster, ask: _Ask) -> list[Candidate]:
-        """An adapter's homes, random draws until enough are open, the prefix's holders; may be empty."""
+        """Return an adapter's homes, random draws until enough are open, and the prefix's holders; may be empty."""
         ours, everybody, met = self._settings.sample, serving.serving, set(ask.tried)
         near = [serving.by_id[w] for w in ask.order if w not in met]
         open_ = self._open(near, ask, len(everybody)) if near else []
@@ -274,8 +273,9 @@ class WorkerRouter:
         counted.new.inc(blocks - held)
 
     def _full(self, workers: Sequence[WorkerEntry], ask: _Ask) -> Overloaded:
-        """Until the first full worker has processed half of its queue. A tenant with a full queue of its own at another
-        worker of the version is refused for that.
+        """Refuse until the first full worker has processed half of its queue.
+
+        A tenant with a full queue of its own at another worker of the version is refused for that.
         """
         at = self._table.view.at
         seen = [self._board.seen(w.id, w.load, at, ask.now) for w in workers]

@@ -73,7 +73,6 @@ def best(scores: Sequence[float], chance: random.Random) -> int:
 def recorded(
     chosen: WorkerId, among: Sequence[Candidate], scores: Sequence[float], *, serving: int, met: int
 ) -> Choice:
-    """``serving`` workers serve, and the request has tried ``met`` of them before."""
     if not scores:
         return Choice(chosen, serving, met, len(among), (_kept(among[0], None),))
     ranked = sorted(zip(scores, among, strict=True), key=lambda one: -one[0])

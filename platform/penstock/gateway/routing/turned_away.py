@@ -30,7 +30,7 @@ class _Refusal(NamedTuple):
     refused: Demand
 
     def joined(self, other: Demand) -> "_Refusal":
-        """For the smaller size and the longer deadline of both."""
+        """Keep the smaller size and the longer deadline of both."""
         both = (self.refused.deadline_s, other.deadline_s)
         size = min(self.refused.body_bytes, other.body_bytes)
         return _Refusal(self.until, Demand(other.tenant, size, max(both) if all(both) else 0.0))

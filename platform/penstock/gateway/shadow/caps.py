@@ -59,7 +59,7 @@ class TenantTurns:
         return all(had_at <= self._had_at.get(one, float("-inf")) for one in lately)
 
     def is_longest_ago(self, tenant: TenantId, now: float) -> bool:
-        """Other tenants had requests in the last minutes, and all of them a later turn."""
+        """True if all other tenants of the last minutes had a later turn."""
         had_at = self._had_at.get(tenant, float("-inf"))
         others = [one for one, at in self._came_at.items() if one != tenant and now - at < AWHILE_S]
         return bool(others) and all(had_at < self._had_at.get(one, float("-inf")) for one in others)
@@ -91,7 +91,6 @@ class Taken:
         self._tokens.spend(tokens)
 
     def may_score(self, caps: ShadowCaps, tenant: TenantId, now: float) -> bool:
-        """Tenants take turns, so that a flood counts as one tenant."""
         return self._scores.has(caps.scored_per_s, now) and self._turns.is_theirs(tenant, now)
 
     def scored(self, tenant: TenantId, now: float) -> None:
@@ -100,8 +99,9 @@ class Taken:
 
 
 class ComparisonCaps:
-    """A rate, few at once, one of each tenant at a time, tenants in turn. The tenant with the oldest turn may overdraw
-    the rate by one, else tenants with many requests would use it up.
+    """Bounds comparisons: a rate, few at once, one per tenant at a time.
+
+    Tenants take turns: the one with the oldest turn may overdraw the rate by one.
     """
 
     __slots__ = ("_level", "_running", "_tokens", "_turns")

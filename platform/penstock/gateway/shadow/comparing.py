@@ -130,7 +130,7 @@ class Comparing:
     async def _counts(
         self, ask: Ask, original: Original, copy: Asked, note: Copy, version: VersionEntry
     ) -> Counts | None:
-        """None if the copy's end says nothing about its model."""
+        """Return None if the copy's end says nothing about its model."""
         answer = copy.answer
         if not _is_told(answer.outcome):
             return None

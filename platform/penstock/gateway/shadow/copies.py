@@ -64,7 +64,7 @@ def _may_act(request: InferenceRequest) -> bool:
 
 
 def paid(call: Call, answer: Answer) -> int | None:
-    """Without cache discounts; None if the tokens are not known exactly."""
+    """Return the price without cache discounts; None if the tokens are not known exactly."""
     usage, version = answer.usage, call.version
     if version is None or not usage.exact:
         return None

@@ -1,7 +1,7 @@
 """The share of tokens in which two versions of one model would differ: a quality measure without a judging model. Pure.
 
 Each version gets the request as its own engine renders it, followed by the incumbent's answer, and returns the
-likeliest token at each position of the answer. The score is the share of positions with different tokens.
+likeliest token at each position of the answer.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,15 @@ MOST_ANSWER = 64
 
 
 def cut(ids: TokenIds) -> TokenIds | None:
-    """None if the answer is empty or its prompt too long."""
     if not ids.answer or len(ids.prompt) > MOST_PROMPT:
         return None
     return TokenIds(prompt=ids.prompt, answer=ids.answer[:MOST_ANSWER])
 
 
 def pair(told: TokenIds | None, own: TokenIds | None) -> tuple[TokenIds, TokenIds] | None:
-    """The same answer, each after its own prompt: ``told`` is the incumbent's, ``own`` the candidate's."""
+    """Return two bodies with the same answer, each after its own prompt: ``told`` is the incumbent's, ``own`` the
+    candidate's.
+    """
     if told is None or own is None:
         return None
     theirs, mine = cut(told), cut(TokenIds(prompt=own.prompt, answer=told.answer))
@@ -35,7 +36,7 @@ def asked(ids: TokenIds) -> dict[str, object]:
 
 
 def likeliest(body: bytes, after: int) -> list[int] | None:
-    """After the prompt; None if the body lacks them."""
+    """Return the likeliest tokens after the prompt; None if the body lacks them."""
     try:
         found = content.only(body).likeliest()[after:]
     except ValueError:

@@ -52,7 +52,7 @@ class Unseen:
         self.metrics.counter(names.SHADOW_LEFT_OUT).labels(reason=reason).inc()
 
     def is_text(self, call: Admitted) -> bool:
-        """Its tokens may be scored: plain text, after a short prompt."""
+        """True if the tokens can be scored: plain text, after a short prompt."""
         return call.prepared.prompt_tokens <= scoring.MOST_PROMPT and self.is_plain(call.request)
 
     async def copy(
@@ -66,8 +66,9 @@ class Unseen:
     async def differ(
         self, ask: Ask, call: Admitted, note: Copy, other: VersionEntry, both: tuple[TokenIds, TokenIds]
     ) -> float | None:
-        """None if unknown. Each version gets the prompt as its own engine rendered it, so that a lost template
-        shows.
+        """Return None if unknown.
+
+        Each version gets the prompt as its own engine rendered it, so that a lost template shows.
         """
         found, salt = list[list[int]](), copies.salt_of(call, note, note.of)
         # The busier one first: where it has no room, the other need not compute.
@@ -81,7 +82,7 @@ class Unseen:
     async def _likeliest(
         self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, salt: str
     ) -> list[int] | None:
-        """With retries, since at a busy version all callers go first."""
+        """Retry, since at a busy version all callers go first."""
         for again in range(TRIES):
             if again:
                 await asyncio.sleep(AGAIN_S)
@@ -110,5 +111,4 @@ class Unseen:
 
 
 def _unpaid(note: Copy) -> Copy:
-    """Without a price, and no evidence of its own."""
     return Copy(of=note.of, alias=note.alias, tenant=note.tenant, sticky=note.sticky, is_evidence=False, pair=note.pair)

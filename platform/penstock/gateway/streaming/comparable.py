@@ -1,8 +1,9 @@
 """Turns an answer into a form that can be compared with another answer: sorted JSON, or labels. Pure.
 
-Free texts have no such form. The engine's grammar makes requested JSON, whatever the prompt says. Other fields can
-still break it (a stop word, a forbidden token), so only requests count that leave the answer's end to the model, apart
-from bound and form. Trade-off: unknown formats, long answers and several choices give no evidence.
+Free texts have no such form. Requests for JSON count only if no other field (a stop word, a forbidden token) can change
+the answer's end.
+
+Trade-off: unknown formats, long answers and several choices give no evidence.
 """
 
 from functools import partial
@@ -57,7 +58,6 @@ class KeptEvents:
         self._bytes = 0
 
     def over(self, plain: Take) -> Take:
-        """Wraps ``plain``; events of earlier attempts are dropped."""
         self._events, self._bytes = [], 0
         return partial(self._take, plain)
 
@@ -85,7 +85,7 @@ def whole(body: bytes) -> bool | None:
 
 
 def form(body: bytes) -> bytes | None:
-    """None if the answer is too large or has no single text."""
+    """Return None if the answer is too large or has no single text."""
     if len(body) > MOST_BYTES:
         return None
     try:

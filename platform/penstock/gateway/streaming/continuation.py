@@ -1,8 +1,8 @@
 """Decides whether a stream that lost its worker may continue at another, and after which token (C9). Pure.
 
 The continuation is a completion after the token ids of the original prompt and of the answer so far. Requests that
-depend on more than the earlier tokens are refused: seeds, penalties that distinguish output from prompt, grammars,
-parsers, log probabilities, several choices, unknown fields.
+depend on more than these are refused: seeds, penalties that distinguish output from prompt, grammars, parsers, log
+probabilities, several choices, unknown fields.
 
 Trade-off: a list of allowed fields refuses some streams that could continue.
 """

@@ -31,8 +31,9 @@ class TokenReader(Protocol):
     async def pieces(
         self, version: VersionEntry, prompt: Sequence[int], output: Sequence[int], *, skip_special: bool
     ) -> list[str]:
-        """Each output token's text: empty if it ends inside a character. Raises ``StoreUnavailable`` or
-        ``ArtifactRefused``.
+        """Return each output token's text: empty if it ends inside a character.
+
+        Raises ``StoreUnavailable`` or ``ArtifactRefused``.
         """
         ...
 
@@ -92,7 +93,7 @@ class Continuity:
 
     @property
     def told(self) -> Callable[[], TokenIds | None]:
-        """A function that refers only to the transcript, since the request keeps it."""
+        """Return a function that refers only to the transcript, since the request keeps it."""
         return no_ids if self._transcript is None else self._transcript.told
 
     def continued(self) -> None:
@@ -102,7 +103,6 @@ class Continuity:
         self._count(End.FAILED, NO_WORKER)
 
     async def rest(self, error: PenstockError) -> Rest | None:
-        """None if the stream must end with ``error``."""
         found = self._obstacle or await self._rest(error)
         if isinstance(found, Rest):
             return found

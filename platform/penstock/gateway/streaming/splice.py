@@ -86,7 +86,6 @@ class Splice:
 
 
 def usage_event(head: bytes, said: bytes, kept: int, prompt_tokens: int) -> bytes:
-    """The continuation's usage plus the ``kept`` tokens of the first worker."""
     body = {**msgspec.json.decode(said), **msgspec.json.decode(head.partition(b":")[2] + b"]}")}
     body.pop("metrics", None)
     usage = body.get("usage")

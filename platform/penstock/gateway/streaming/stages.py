@@ -18,7 +18,6 @@ def _ms(seconds: Mapping[Stage, float]) -> dict[Stage, float]:
 
 
 def field(call: Call, version: str) -> bytes:
-    """In a stream it is a comment, which clients ignore."""
     said: dict[str, object] = {
         "request_id": call.request.id,
         "version": version,
@@ -32,7 +31,7 @@ def field(call: Call, version: str) -> bytes:
 
 
 def spliced(pieces: Sequence[bytes], extra: bytes) -> list[bytes]:
-    """With ``"penstock": extra`` as the last field; other bytes unchanged."""
+    """Append ``"penstock": extra`` as the last field; other bytes stay unchanged."""
     *before, last = pieces
     text = last.rstrip()
     if not (before or [text])[0].startswith(b"{") or not text.endswith(b"}"):
@@ -65,7 +64,7 @@ def engine_stages(times: EngineTimes, waited_s: float) -> dict[Stage, float]:
 
 
 def split_batched(timings: Timings, batched: Batched, *, items: int) -> None:
-    """By the worker's times of the last item; the rest counts as relay, or as several items' wait for each other."""
+    """Split by the worker's times of the last item; the rest counts as relay, or as items' wait for each other."""
     if batched.prepared_s is None or batched.computed_s is None:
         return
     left_s = timings.seconds.pop(Stage.DECODE, 0.0)

@@ -113,7 +113,6 @@ class StreamRelay:
             self._write(events)
 
     def on_end(self, error: BaseException | None) -> None:
-        """An attempt without any event is left to the dispatcher."""
         del error
         if self._begun and not self._is_deaf:
             self._lose(StreamBroken())
@@ -161,7 +160,7 @@ class StreamRelay:
     # -- events ------------------------------------------------------------------------
 
     def _begin(self, now: float) -> None:
-        """After a break, resume the reply instead."""
+        """Begin the reply, or resume it after a break."""
         frame = self._frame
         self._begun = True
         frame.call.timings.mark(Stage.PREFILL)
@@ -255,7 +254,6 @@ class StreamRelay:
     # -- watching ----------------------------------------------------------------------
 
     def _stopped(self, error: PenstockError) -> None:
-        """Before the first token the dispatcher raises the error."""
         if self._frame.first_at is not None:
             self._frame.call.timings.mark(Stage.DECODE)
             self._fail(error)
@@ -264,7 +262,7 @@ class StreamRelay:
         self._last_at += min(paused_s, max(0.0, self._frame.clock() - self._last_at))
 
     def _silence(self) -> None:
-        """It commits the status, so later errors are events."""
+        """Send a comment. It commits the status, so later errors are events."""
         frame = self._frame
         left = self._beat_s - (frame.clock() - self._last_at)
         if left <= 0.0:

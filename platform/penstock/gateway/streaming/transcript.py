@@ -59,7 +59,6 @@ class Transcript:
         self._has_finished = is_last
 
     def cut(self, kept: int) -> None:
-        """The text is kept as a whole."""
         del self._ids[kept:]
 
     @property
@@ -69,7 +68,7 @@ class Transcript:
 
     @property
     def has_finished(self) -> bool:
-        """Only the usage may still be missing."""
+        """True if only the usage may still be missing."""
         self._fold()
         return self._has_finished
 
@@ -88,7 +87,6 @@ class Transcript:
         return self._ids.tolist()
 
     def told(self) -> TokenIds | None:
-        """Ids of prompt and answer; None if the engine omitted any."""
         return TokenIds(prompt=self.prompt, answer=self.ids) if self.is_faithful else None
 
     @property

@@ -88,7 +88,6 @@ class UnaryRelay:
         self._pieces.append(data)
 
     def on_end(self, error: BaseException | None) -> None:
-        """A broken answer is left to the dispatcher."""
         if error is not None or self._frame.is_over:
             return
         frame, reply = self._frame, self._frame.reply

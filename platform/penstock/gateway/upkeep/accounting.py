@@ -79,11 +79,11 @@ class Accounting:
     _counted_at: float = 0.0
 
     def keys_changed(self, ring: KeyRing) -> None:
-        """A budget may be new: they are counted in the next round."""
+        """Count budgets in the next round, since one may be new."""
         self._ring, self._wants_count = ring, True
 
     async def run(self) -> None:
-        """In separate loops, so that no hold expires if the database is slow."""
+        """Run separate loops, so that no hold expires if the database is slow."""
         async with self.parts.ledger() as ledger, asyncio.TaskGroup() as group:
             group.create_task(
                 _forever(self._keep, _round_over if self.parts.shared is None else self.parts.shared.pause)
@@ -139,9 +139,10 @@ class Accounting:
             raise
 
     async def _count_the_past(self, ledger: LedgerStore) -> None:
-        """After a start, a new budget, or the store's data loss. Without a shared store also every ``RECOUNT_S``: a
-        gateway and a jobs runner spend the same budgets, and each overshoots by at most what the other spends
-        meanwhile.
+        """Count after a start, a new budget, or the store's data loss.
+
+        Without a shared store also every ``RECOUNT_S``: a gateway and a jobs runner spend the same budgets, and each
+        overshoots by at most the other's spend meanwhile.
         """
         now, shared = self.parts.clock.monotonic(), self.parts.shared
         is_old = 0.0 < self._counted_at <= now - RECOUNT_S
@@ -176,7 +177,7 @@ async def _half_over() -> None:
 
 
 async def _forever(step: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
-    """An error must not end the renewal of holds."""
+    """Repeat even after an error, which must not end the renewal of holds."""
     while True:
         try:
             await step()

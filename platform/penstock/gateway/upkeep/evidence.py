@@ -20,7 +20,7 @@ class Evidence:
 
 
 def shared_by(table: CurrentTable, name: str) -> Shared | None:
-    """With its versions' longest context; None for a version's own name, or a single version."""
+    """Return the alias and its versions' longest context; None for a version's own name, or a single version."""
     view = table.view
     route = view.routes.get(name)
     if route is None or len(route.shares) == 1:

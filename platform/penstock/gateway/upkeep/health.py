@@ -74,7 +74,6 @@ def _circuit(change: Change) -> tuple[str, str, str, str]:
 
 
 def degrader(crowd: Crowd, clock: Clock, metrics: Metrics, enter_s: Mapping[Tier, float]) -> PressureDegrader:
-    """Under pressure the wait alone takes ``enter_s``."""
     gauge = metrics.gauge(names.PRESSURE)
     return PressureDegrader(
         crowd=crowd,

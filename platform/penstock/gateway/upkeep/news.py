@@ -41,7 +41,7 @@ class News:
         self.packs.replace(book)
 
     async def table_came(self, table: RoutingTable) -> None:
-        """In steps that yield to the event loop; an older table is refused (I3)."""
+        """Apply in steps that yield to the event loop; an older table is refused (I3)."""
         try:
             for _ in self.table.steps(table, self.clock.monotonic()):
                 await asyncio.sleep(0)

@@ -17,7 +17,6 @@ Answer = tuple[int, str, bytes]
 
 
 def missing(table: CurrentTable, keys: Keyring, packs: CurrentPacks) -> str:
-    """Routing table, API keys or safety packs; empty if none is missing."""
     if not table.number:
         return "no routing table yet"
     if not len(keys):
@@ -42,7 +41,7 @@ class Probes:
         return missing(self.table, self.keys, self.packs)
 
     def serves(self) -> bool:
-        """A worker serves, and its version's circuit is closed."""
+        """True if a worker serves and the version's circuit is closed."""
         view, now = self.table.view, self.clock.monotonic()
         named = {share.version for route in view.table.routes for share in route.shares if share.weight}
         versions = {view.versions[one].base or one for one in named}

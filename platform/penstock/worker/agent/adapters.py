@@ -82,7 +82,7 @@ class AdapterLoader:
         )
 
     def pin(self, adapters: tuple[VersionId, ...]) -> None:
-        """These are loaded first and never evicted; all others are unpinned."""
+        """Load these first and never evict them; all others are unpinned."""
         if adapters != self._pinned:
             self._pinned = adapters
             self._pinned_anew.set()

@@ -1,8 +1,7 @@
 """The agent: one process that controls one engine from start to end.
 
 fetch → verify → start → warm up and test → ready → watched. A lost engine is restarted with backoff; a crash loop ends
-the agent. On an order to sleep it frees the engine's memory once nothing runs. Gateways connect to the engine's gate
-directly, also while the controller is down.
+the agent. On an order to sleep it frees the engine's memory once nothing runs.
 """
 
 import asyncio
@@ -172,7 +171,7 @@ class Agent:
         return work.done()
 
     async def _fail(self, working: asyncio.Task[None]) -> int:
-        """An error that is not a ``PenstockError`` is a bug and is raised again."""
+        """Raise an error that is not a ``PenstockError`` again: it is a bug."""
         await self._end_engine()
         error = working.exception()
         detail = error.message if isinstance(error, PenstockError) else repr(error)
@@ -217,7 +216,7 @@ class Agent:
         return copy if self._running else await self._obtained_again(copy)
 
     async def _put_away(self) -> None:
-        """On a GPU keep the process and free the device's memory, else end the process."""
+        """Keep the process on a GPU and free the device's memory, else end the process."""
         if self._running is None:
             return
         if self._config.device != "cpu":

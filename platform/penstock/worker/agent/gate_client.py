@@ -92,8 +92,9 @@ class GateClient:
         return _state(await self.ask("/penstock/drain", {}, timeout_s))
 
     async def rest(self, timeout_s: float = 5.0, *, on: bool) -> GateState:
-        """With ``on`` close the gate for new requests while running ones continue. Raises ``OSError`` or
-        ``EngineError``.
+        """Close the gate for new requests (``on``) while running ones continue, or open it.
+
+        Raises ``OSError`` or ``EngineError``.
         """
         return _state(await self.ask("/penstock/rest", {"rest": on}, timeout_s))
 

@@ -1,7 +1,7 @@
-"""Learns the engine's curve from the steps that it serves. The agent's process fits it: a fit takes milliseconds, which
-in the gate would delay tokens.
+"""Learns the engine's curve from the steps that it serves.
 
-Each time that the log has grown by half, a new curve is fitted; the gate predicts with it, and heartbeats report it.
+Each time that the log has grown by half, the agent's process fits a new curve, which in the gate would delay tokens;
+the gate predicts with it, and heartbeats report it.
 
 Trade-off: a worker that sees few compositions of steps keeps its earlier curve.
 """
@@ -34,7 +34,7 @@ class LoggedSteps(msgspec.Struct, frozen=True):
 
 
 def read(told: Mapping[str, Any]) -> LoggedSteps:
-    """An empty log if it can't be read."""
+    """Return an empty log if it can't be read."""
     try:
         return msgspec.convert(told, LoggedSteps)
     except msgspec.ValidationError:

@@ -94,7 +94,7 @@ class Life:
             self.restart_s = self._repeated_s
 
     def gave_back(self) -> None:
-        """If a restart's duration is unknown, estimate that of a wake."""
+        """Estimate a wake's duration if a restart's is unknown."""
         self.holds_memory = False
         self.restart_s = self.restart_s or self._expected_wake_s(self._expected_s)
 
@@ -118,7 +118,7 @@ class Life:
         return now - self._since
 
     def ready_in_s(self, now: float) -> float:
-        """By the last start; 0 if ready, ending, or unknown."""
+        """Seconds of the last start; 0 if ready, ending, or unknown."""
         expected = {**self._expected_s, **self._again_s}
         expected.setdefault(WorkerState.WAKING, self._expected_wake_s(expected, but=WorkerState.WARMING))
         if not self.state.is_starting or not expected.get(self.state):

@@ -45,7 +45,7 @@ class Measuring:
     note: Callable[[str], None]
 
     async def of_engine(self, *, max_seqs: int, max_model_len: int, block_size: int, most_s: float) -> Measured:
-        """With the memory that the engine reports; raises ``CommandError``."""
+        """Measure with the memory that the engine reports; raises ``CommandError``."""
         try:
             kv_tokens = (await self.client.numbers()).kv_blocks * block_size
             room = EngineBounds(max_seqs=max_seqs, max_model_len=max_model_len, kv_tokens=kv_tokens)

@@ -51,7 +51,6 @@ class Resting:
     opened: Callable[[], None]
 
     async def unless_still(self, watching: Coroutine[Any, Any, EngineLost]) -> EngineLost | None:
-        """Return how the engine was lost; None once the gate is closed and no request runs."""
         watch, still = asyncio.ensure_future(watching), asyncio.ensure_future(self._until_still())
         try:
             await asyncio.wait({watch, still}, return_when=asyncio.FIRST_COMPLETED)

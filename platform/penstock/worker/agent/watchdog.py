@@ -49,7 +49,7 @@ _WORDS = {
 
 
 def doing(before: Vitals | None, now: Vitals, elapsed_s: float, *, answers: bool) -> Doing:
-    """Of the core's processes, or of the server's if the engine does not answer."""
+    """Return the activity of the core's processes, or of the server's if the engine does not answer."""
     if now.compiles:
         return Doing.COMPILING
     if (now.core if answers else now.server).wants_core:
@@ -90,8 +90,9 @@ class Watchdog:
         return marker is not None and marker != self._marker
 
     def look(self, marker: object, did: Doing, now: float) -> None:
-        """A changed ``marker`` is progress. Without it the time since the last reading, at most half of ``still_s``, is
-        added to the activity ``did``.
+        """Take a changed ``marker`` as progress.
+
+        Without it the time since the last reading, at most half of ``still_s``, is added to the activity ``did``.
         """
         elapsed_s = min(now - self._looked_at, self._patience.still_s / 2)
         self._looked_at = now

@@ -80,8 +80,9 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 def reserve(host: str, port: int) -> socket.socket:
-    """Until the socket is closed; 0 takes a free port. Bound without listening, with ``SO_REUSEADDR``: the child's own
-    bind with that option succeeds, others fail.
+    """Reserve a port until the socket is closed; 0 takes a free one.
+
+    Bound without listening, with ``SO_REUSEADDR``: the child's own bind with that option succeeds, others fail.
     """
     kept = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

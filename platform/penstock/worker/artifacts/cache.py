@@ -86,15 +86,16 @@ class NodeCache:
         return self.staging(digest).rename(self.folder(digest))
 
     def drop(self, digest: str) -> None:
-        """Even a copy in use: processes keep the files that they have open."""
+        """Delete even a copy in use: processes keep the files that they have open."""
         trash = self._root / f".trash.{uuid4().hex}"
         with suppress(FileNotFoundError):
             self.folder(digest).rename(trash)
         shutil.rmtree(trash, ignore_errors=True)
 
     def make_room(self, need_bytes: int, *, within_budget: bool = False) -> None:
-        """Until budget and disk have room; raises ``StoreUnavailable``. Unless ``within_budget``, a version larger than
-        the budget is admitted alone rather than never served.
+        """Evict until budget and disk have room; raises ``StoreUnavailable``.
+
+        Unless ``within_budget``, a version larger than the budget is admitted alone rather than never served.
         """
         if not self._fits(need_bytes):
             self._sweep()

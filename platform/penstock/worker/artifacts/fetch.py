@@ -126,7 +126,7 @@ class Fetcher:
             )
 
     def _bring(self, files: Sequence[Artifact], folder: Path, meter: Meter) -> list[Artifact]:
-        """Return the files with a wrong digest."""
+        """Fetch the files; return those with a wrong digest."""
         wrong: list[Artifact] = []
         part: Part | None = None
         try:

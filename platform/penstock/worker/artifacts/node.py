@@ -85,7 +85,7 @@ class Node:
         return Copy(folder=self.cache.folder(digest), manifest=manifest, hold=hold)
 
     def ahead(self, digest: str) -> Hold:
-        """For a worker that is still to come, which verifies the copy. It is fetched only within the budget."""
+        """Fetch, only within the budget, for a worker that is still to come, which verifies the copy."""
         is_there = self.cache.folder(digest).is_dir
         return self._held(digest, lambda: is_there() or self._fetched(digest, Watch(), within_budget=True))[0]
 

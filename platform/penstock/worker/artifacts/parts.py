@@ -76,7 +76,7 @@ class Part:
         self.offset += len(data)
 
     def finish(self) -> bool:
-        """For a wrong digest remove the file and return False."""
+        """Remove the file and return False for a wrong digest."""
         if self.offset != self._file.size_bytes or self._digest.hexdigest() != self._file.sha256:
             self._path.unlink()
             return False

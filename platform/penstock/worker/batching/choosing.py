@@ -34,8 +34,9 @@ class ChosenItems(NamedTuple):
 
 
 def in_turn(waiting: Iterable[Waiting], compute_s: float, windows: Sequence[float]) -> list[Waiting]:
-    """By latest start; ``windows`` are the classes' longest waits. An urgent item never overtakes an older one of its
-    tenant and class: the older one is moved forward instead.
+    """Order by latest start; ``windows`` are the classes' longest waits.
+
+    An urgent item never overtakes an older one of its tenant and class: the older one is moved forward instead.
     """
     behind: dict[tuple[TenantId, bool], float] = {}
     due: dict[Waiting, float] = {}
@@ -53,8 +54,9 @@ def in_fair_turn(
     each_s: float,
     spare: Callable[[Waiting], bool],
 ) -> Sequence[Waiting]:
-    """By virtual time, which grows by ``each_s`` per item. The order within each tenant is kept; spare items come
-    last.
+    """Order by virtual time, which grows by ``each_s`` per item.
+
+    The order within each tenant is kept; spare items come last.
     """
     next_at: dict[TenantId, float] = {}
     places: dict[Waiting, float] = {}
@@ -67,8 +69,9 @@ def in_fair_turn(
 
 
 def choose(turn: Sequence[Waiting], room: Room, now: float, seconds: Seconds) -> ChosenItems:
-    """In the given order. If no item can meet its deadline, a full batch is taken: the estimate may be wrong, and only
-    a batch can tell.
+    """Keep the given order.
+
+    If no item can meet its deadline, a full batch is taken: the estimate may be wrong, and only a batch can tell.
     """
     most, _ = _split(turn, room)
     if len(most) == len(turn) and _are_in_time(turn, now + seconds(len(turn))):

@@ -136,7 +136,7 @@ class Batcher:
             self._loop.call_soon(self._look_soon)
 
     def _look_soon(self) -> None:
-        """Once per iteration, after all its arrivals: a burst is one batch."""
+        """Look once per iteration, after all its arrivals: a burst is one batch."""
         self._looks_soon = False
         self._look(self._clock.monotonic())
 

@@ -46,7 +46,7 @@ class Computes:
         return self._curves.get(key, self._unmeasured).seconds(size) * self._tail
 
     def most_within(self, key: Key, seconds: float, most: int) -> int:
-        """From one to ``most`` items, probably within ``seconds``."""
+        """Return the items, from one to ``most``, that probably take at most ``seconds``."""
         if self.p50(key, most) <= seconds:
             return most
         return max(1, bisect_right(range(1, most), seconds, key=partial(self.p50, key)))

@@ -45,7 +45,7 @@ class Group:
         self.longest = max(self.longest, waiting.item.cost)
 
     def withdraw(self, gone: Waiting) -> bool:
-        """Also from the arrival rate; return whether the item was waiting."""
+        """Remove it from the arrival rate too; return whether the item was waiting."""
         if gone not in (self.offline if gone.is_offline else self.interactive):
             return False
         with suppress(ValueError):

@@ -189,7 +189,7 @@ class Policy:
         return min(one.came_at + self.window_s(group.key, size, offline=of) for one, of in oldest if one is not None)
 
     def _idle_at(self, group: Group, size: int, now: float, device: DeviceState) -> float:
-        """From then on waiting for one more item gains nothing."""
+        """Return the time after which waiting for one more item gains nothing."""
         if device.running:
             return device.free_at - self._settings.ahead_s if self._settings.in_flight > device.running else inf
         next_s = group.next_in_s(now)

@@ -97,7 +97,6 @@ class Runner:
         return _Timed(results, began_at, self._clock.monotonic())
 
     def _learn(self, part: Sequence[WaitingItem], timed: _Timed) -> float:
-        """The compute time excludes the wait for an earlier batch."""
         began_at = max(timed.began_at, min(self._last_ended_at, timed.ended_at))
         seconds = timed.ended_at - began_at
         self._last_ended_at = max(self._last_ended_at, timed.ended_at)
@@ -108,7 +107,7 @@ class Runner:
         return seconds
 
     def _give_up(self, part: Sequence[WaitingItem], error: Exception) -> bool:
-        """If halving can't help; return whether they were failed."""
+        """Fail the items if halving can't help; return whether they were failed."""
         if isinstance(error, (ComputeLost, BrokenExecutor)):
             for one in part:
                 one.fail(WorkerLost(), Left.LOST)

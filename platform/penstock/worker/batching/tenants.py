@@ -3,8 +3,8 @@
 Start-time fair queueing over predicted compute seconds by weight: a text of 256 tokens counts by its time, not as one
 item.
 
-Trade-off: predicted seconds are charged at a batch's start, so that later items are ordered correctly; time beyond the
-prediction is charged to no tenant.
+Trade-off: predicted seconds are charged at a batch's start, so that later items are ordered correctly; time beyond them
+to no tenant.
 """
 
 from collections import OrderedDict

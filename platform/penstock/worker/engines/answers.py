@@ -84,8 +84,9 @@ def with_default_choice(respond: Any) -> Any:  # noqa: ANN401
 
 
 def with_cut_end(stream: Any) -> Any:  # noqa: ANN401
-    """If a Responses stream is truncated, its last item ends as incomplete. Only the end of the events shows which item
-    is the last, so an item's end is held until the next event.
+    """End a truncated Responses stream's last item as incomplete.
+
+    Only the end of the events shows which item is the last, so an item's end is held until the next event.
     """
 
     @wraps(stream)
@@ -117,7 +118,7 @@ def _cut(item: Any) -> None:  # noqa: ANN401
 
 
 def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
-    """A whole answer without a complete tool call is parsed as a stream is."""
+    """Parse a whole answer without a complete tool call as a stream is."""
 
     @wraps(extract)
     def extracted(self: Any, model_output: str, request: Any) -> Any:  # noqa: ANN401
@@ -135,7 +136,7 @@ def or_as_streamed(extract: Any) -> Any:  # noqa: ANN401
 
 
 def with_its_text(extract: Any) -> Any:  # noqa: ANN401
-    """Without a call the text is the parser's, not the raw output with marks."""
+    """Take the parser's text of an answer without a call, not the raw output with marks."""
 
     @wraps(extract)
     def extracted(self: Any, content: str | None, request: Any, *more: Any, **named: Any) -> Any:  # noqa: ANN401
@@ -149,8 +150,9 @@ def with_its_text(extract: Any) -> Any:  # noqa: ANN401
 
 
 def _holds_markup(parser: Any, text: str, choice: object) -> bool:  # noqa: ANN401
-    """A tool call's opening mark, or its beginning at the end. A single character counts only if a call was forced:
-    otherwise it may be ordinary text.
+    """Find a tool call's opening mark, or its beginning at the end.
+
+    A single character counts only if a call was forced: otherwise it may be ordinary text.
     """
     mark = getattr(parser, "tool_call_start_token", None)
     if not isinstance(mark, str) or not mark:
@@ -171,7 +173,7 @@ def _joined(deltas: Iterable[Any]) -> list[Any]:
 
 
 def with_inputs(convert: Any) -> Any:  # noqa: ANN401
-    """In Messages arguments are an object, and ids Anthropic's."""
+    """Write Messages' arguments as an object, and ids as Anthropic's."""
 
     @wraps(convert)
     def converted(self: Any, generator: Any) -> Any:  # noqa: ANN401
@@ -206,7 +208,7 @@ def _as_object(arguments: str, *, is_cut: bool) -> str:
 
 
 def with_cached(convert: Any) -> Any:  # noqa: ANN401
-    """In Messages the first chunk has cached tokens, and ids are Anthropic's."""
+    """Add cached tokens to Messages' first chunk; ids are Anthropic's."""
 
     @wraps(convert)
     async def converted(self: Any, chunks: AsyncIterator[str]) -> AsyncIterator[str]:  # noqa: ANN401

@@ -1,7 +1,7 @@
 """Ends an engine's server after its core has ended, and logs the core's exit code, which only this process knows.
 
-vLLM's server would shut down in order: it waits for all requests, for ever if one waits for the dead core, and then
-exits with code 0. Written for vLLM 0.32.
+vLLM's own shutdown waits for all requests, for ever if one waits for the dead core, and exits with code 0. Written for
+vLLM 0.32.
 """
 
 import logging
@@ -22,7 +22,7 @@ def install() -> None:
 
 
 def saying(monitor: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A core that ended unexpectedly ends this process."""
+    """End this process if the core ends unexpectedly."""
 
     def monitor_engine_liveness(self: Any) -> None:  # noqa: ANN401  vLLM is untyped here
         monitor(self)

@@ -22,7 +22,7 @@ class Device(StrEnum):
 
 
 def names(folder: Path = Path("/dev")) -> list[str]:
-    """A container's GPU by its number, a MIG slice by the number of its GPU."""
+    """Return a container's GPUs by their numbers, a MIG slice by the number of its GPU."""
     return [path.name for path in folder.glob("nvidia*")]
 
 

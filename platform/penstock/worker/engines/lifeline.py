@@ -1,8 +1,8 @@
 """A pipe that ties an engine to its agent: when the agent dies, the kernel kills the engine's process group.
 
 The engine registers SIGKILL for its group as the asynchronous I/O signal of the pipe's read end, whose only event is
-that the writer closes it. Unlike a parent-death signal it works for processes that are not our children, includes the
-engine's children, and needs no thread.
+that the writer closes it. Unlike a parent-death signal it works for adopted processes, includes the engine's children,
+and needs no thread.
 """
 
 import fcntl

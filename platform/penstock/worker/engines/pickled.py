@@ -47,7 +47,7 @@ def read(source: Path) -> Any:  # noqa: ANN401  whatever was pickled
 
 
 def tensors_of(found: Any) -> dict[str, Any]:  # noqa: ANN401  whatever was pickled
-    """Each with its own memory; raises ``NotWeights``."""
+    """Return tensors with memory of their own; raises ``NotWeights``."""
     import torch
 
     if isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):

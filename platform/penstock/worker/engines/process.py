@@ -76,7 +76,7 @@ class EngineProcess:
         return code
 
     async def _until_gone(self) -> None:
-        """Then the port is free, even if the dead process is not reaped."""
+        """Wait until the port is free, even if the dead process is not reaped."""
         with suppress(TimeoutError, ProcessLookupError):
             async with timeout(_GONE_WITHIN_S):
                 while True:
@@ -179,7 +179,6 @@ class Forking:
         os.close(end)
 
     async def start(self, launch: LaunchPlan, files: EngineFiles) -> EngineProcess:
-        """``CannotFork`` if the parent does not start it."""
         self.prepare()
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
@@ -242,7 +241,10 @@ class _Verdict:
     _asked: bool = field(default=False)
 
     def exit_code(self) -> int | None:
-        """From the pre-imported parent. Wait shortly for it: parent and agent notice the end at the same time."""
+        """Read the pre-imported parent's report.
+
+        Wait shortly for it: parent and agent notice the end at the same time.
+        """
         if not self._asked:
             self._asked = True
             with suppress(OSError, ValueError, KeyError):

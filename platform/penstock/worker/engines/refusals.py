@@ -35,9 +35,9 @@ def install() -> None:
 
 
 def _raising(raise_if_error: Any, refused: Callable[[str], Exception]) -> Any:  # noqa: ANN401  vLLM is untyped here
-    """A rejected grammar, one that allows no further token, or one that takes too long (``mask_time``) becomes a
-    caller's mistake (400). vLLM's scheduler ends a single request with an error only in these cases; a failing
-    engine ends all of them.
+    """Make a rejected grammar a caller's mistake (400), or one that allows no further token or takes too long
+    (``mask_time``). vLLM's scheduler ends a single request with an error only in these cases; a failing engine ends all
+    of them.
     """
 
     def looked(self: Any, finish_reason: str | None, request_id: str) -> None:  # noqa: ANN401
@@ -49,7 +49,7 @@ def _raising(raise_if_error: Any, refused: Callable[[str], Exception]) -> Any:  
 
 
 def with_status(convert: Any) -> Any:  # noqa: ANN401
-    """In Messages an error event keeps the chat error's HTTP status."""
+    """Keep the chat error's HTTP status in Messages' error event."""
 
     async def converted(self: Any, chunks: AsyncIterator[str]) -> AsyncIterator[str]:  # noqa: ANN401
         error = ""

@@ -107,8 +107,9 @@ class _BySteps(Scheduler):
             config.long_prefill_token_threshold, self.max_num_active_reqs = threshold, active
 
     def _make_room(self, running: list[Any], is_still: Callable[[Any], bool]) -> None:
-        """For the first prompt: the least often preempted request first, then the newest. Its KV blocks stay cached
-        until needed.
+        """Preempt for the first prompt: the least often preempted request first, then the newest.
+
+        Its KV blocks stay cached until needed.
         """
         head = next((one for one in self.waiting if not is_still(one)), None)
         if head is None or head.status not in _READABLE:

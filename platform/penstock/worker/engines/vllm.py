@@ -163,7 +163,7 @@ def _compiled(place: Place) -> dict[str, str]:
 
 
 def _scheduler(place: Place) -> str:
-    """On a CPU the one that does not schedule a step while another runs."""
+    """Name, on a CPU, the scheduler that schedules no step while another runs."""
     return f"{SCHEDULERS}.{'TenantScheduler' if place.device == 'cpu' else 'AsyncTenantScheduler'}"
 
 
@@ -184,7 +184,7 @@ def _wall(engine: EngineSettings) -> tuple[str, ...]:
 
 
 def _kv(engine: EngineSettings, place: Place) -> tuple[str, ...]:
-    """On a CPU vLLM would take nearly all memory, or refuse to start."""
+    """Bound the KV cache on a CPU: vLLM would take nearly all memory, or refuse to start."""
     size_bytes = engine.kv_cache_bytes or (CPU_KV_BYTES if place.device == "cpu" else 0)
     return (
         *(("--kv-cache-memory-bytes", str(size_bytes)) if size_bytes else ()),
@@ -222,7 +222,6 @@ def _adapters(engine: EngineSettings, place: Place) -> tuple[str, ...]:
 
 
 def _sleeps_inside(place: Place) -> bool:
-    """On a CPU the process ends instead."""
     return place.sleeps and place.device != "cpu"
 
 

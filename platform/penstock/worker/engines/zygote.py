@@ -132,7 +132,7 @@ class Parent:
 
 
 def listen(path: Path) -> socket.socket:
-    """For its owner only; the path appears atomically."""
+    """Listen for this user alone; the path appears atomically."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
     new = path.with_name(f"{path.name}.{os.getpid()}")
     old_umask = os.umask(0o177)

@@ -98,7 +98,7 @@ class Gate:
                 await self._engine(visit, admitted, scope, send)
 
     def _find_adapter(self, ticket: Ticket) -> None:
-        """Only a failed adapter is refused; others are loaded during the wait, by ``worker/agent/adapters.py``."""
+        """Refuse only a failed adapter; others are loaded during the wait, by ``worker/agent/adapters.py``."""
         why, for_s = self._without(ticket)
         if why:
             raise Refused(GateRefusal.ADAPTER, why, QueueRefusal(None, for_s))
@@ -112,7 +112,7 @@ class Gate:
         )
 
     async def _wait(self, visit: Visit, receive: Receive) -> EngineEntry | None:
-        """None if the client has left. Raises ``Refused``."""
+        """Return None if the client has left. Raises ``Refused``."""
         ticket, size = visit.ticket, self.queue.slots.size
         if ticket.tenant == PLATFORM and not ticket.adapter:
             return EngineEntry(receive, Report(waited=AT_ONCE))

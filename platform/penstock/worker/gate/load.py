@@ -36,7 +36,7 @@ class LoadBook:
     _is_still: bool = False
 
     def observe(self, observed: Observed, now: float) -> None:
-        """An engine is stalled if it made no progress between two readings with work."""
+        """Mark the engine as stalled if it made no progress between two readings with work."""
         has_work = self.in_flight + self.probes > 0
         since_s = self._since_s(now)
         self._read_at = now
@@ -52,7 +52,7 @@ class LoadBook:
         return self._still_s + self._since_s(now) if self._is_still else 0.0
 
     def _since_s(self, now: float) -> float:
-        """At most ``MOST_UNSEEN_S``: beyond that the agent or this process was suspended."""
+        """Return at most ``MOST_UNSEEN_S``: beyond that the agent or this process was suspended."""
         return 0.0 if self._read_at is None else min(now - self._read_at, MOST_UNSEEN_S)
 
     def enter(self, prompt_tokens: int, output_tokens: int) -> None:

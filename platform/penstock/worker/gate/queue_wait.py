@@ -84,7 +84,7 @@ class QueueWait:
         return Report(waited=self.waited, adapted=met)
 
     async def until_admitted(self) -> QueueRefusal | None:
-        """None when the request may enter, after which the caller must ``leave`` the queue, else the refusal."""
+        """Return None when the request may enter, after which the caller must ``leave`` the queue, else the refusal."""
         self._queue.arrive(self._work, self._came_at, lambda: self._settle(None), self._reject)
         if self._outcome.done():
             return self._outcome.result()
@@ -125,7 +125,7 @@ class QueueWait:
 
     @property
     def _start_by(self) -> float:
-        """As known now: an adapter's load extends the time."""
+        """Return the latest start as known now: an adapter's load extends it."""
         work, now = self._work, self._clock()
         if not work.start_by:
             return math.inf

@@ -12,8 +12,6 @@ from penstock.domain.serving.ticket import Presented, Ticket, binding_of, unseal
 
 
 class UsedTickets:
-    """Used tickets' nonces, each until its ticket expires."""
-
     def __init__(self) -> None:
         self._nonces: set[bytes] = set()
         self._by_age: deque[tuple[float, bytes]] = deque()

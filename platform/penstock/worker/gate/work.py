@@ -20,7 +20,7 @@ from penstock.worker.gate_config import GateConfig
 
 
 def queue_of(config: GateConfig) -> AdmissionQueue:
-    """Only slots bound it until the engine has reported its KV blocks."""
+    """Bound it by slots alone until the engine has reported its KV blocks."""
     size = EngineSize(
         max_seqs=config.max_num_seqs,
         kv_blocks=sys.maxsize,

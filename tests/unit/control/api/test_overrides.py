@@ -29,7 +29,9 @@ async def deployed(manual: ManualClock, **changes: object) -> Fleet:
         ({"for_s": 0}, "for_s", "change the scale file"),
         ({"for_s": 604_801}, "for_s", "seven days"),
         ({"for_s": "NaN"}, "for_s", ""),
-        ({"reason": " "}, "reason", "for the others"),
+        ({"reason": " \n"}, "reason", "for the others"),
+        ({"reason": "a\x1b[2J"}, "reason", "one line of 500 characters"),
+        ({"reason": "a" * 501}, "reason", "one line of 500 characters"),
         ({"until": 1}, "until", ""),
     ],
 )
@@ -45,6 +47,14 @@ async def test_what_can_not_hold_is_refused(
     assert (answer.status_code, error["param"]) == (400, field)
     assert remedy in error["message"]
     assert [one["override"] for one in shown] == [None]
+
+
+async def test_a_reason_is_one_line_of_the_history(clock: ManualClock) -> None:
+    """Line breaks in a reason forge no second entry."""
+    fleet = await deployed(clock, least=2)
+    async with fleet.room.client(await fleet.room.key(Role.ADMIN)) as operator:
+        answer = await operator.put(WAY, json=GOOD | {"reason": " a\n\r\u2028launch\t"})
+    assert answer.json()["override"]["reason"] == "a launch"
 
 
 async def test_more_than_the_pools_hold_is_refused(clock: ManualClock) -> None:

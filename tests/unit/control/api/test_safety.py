@@ -41,6 +41,8 @@ async def test_a_pack_is_pushed_and_rolled_back(room: Room) -> None:
         ("POST /packs/own/rollback", {"version": 9}, 400, "version", "no version 9"),
         ("POST /packs/none/rollback", {}, 400, "pack", "there are: own"),
         ("PUT /floor", {"packs": ["none"]}, 400, "packs", "there are: own"),
+        ("PUT /floor", {"packs": ["own", "own"]}, 400, "packs", "own is named twice: leave one out"),
+        ("POST /packs", {"pack": "id: own\nversion: 2\nversion: 3"}, 400, "pack", "line 3: version stands twice"),
     ],
 )
 async def test_what_is_not_valid_is_refused_and_the_pack_stays(

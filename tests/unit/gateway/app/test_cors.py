@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from penstock.apps.settings import forms
 from penstock.domain.errors import NoCapacity
 from penstock.gateway.app.cors import Origins
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
+from penstock.settings import forms
 from tests.support.gateways import toy
 from tests.support.gateways.server import Client, on_uvloop, stream
 from tests.support.gateways.toy import Running, running

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.settings import Settings
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import EngineError
+from penstock.settings import Settings
 from penstock.worker.engines.device import Device, check_ranks, choose
 
 SLICE = "MIG-5c2f4a4e-1111-2222-3333-444455556666"

@@ -54,12 +54,14 @@ order by at desc, request, number
 limit $7
 
 -- name: counts
-select tenant, pack, rule, stage, action, wanted, count(*) as interventions, count(distinct request) as requests
+-- Also without the rule: a request in which several rules match is one.
+select tenant, pack, coalesce(rule, '') as rule, stage, action, wanted,
+       count(*) as interventions, count(distinct request) as requests
 from intervention
 where at >= $1 and ($2::double precision = 0 or at < $2) and ($3 = '' or tenant = $3)
   and ($4 = '' or pack = $4 or split_part(pack, '@', 1) = $4) and ($5 = '' or rule = $5) and ($6 = '' or request = $6)
-group by tenant, pack, rule, stage, action, wanted
-order by interventions desc, tenant, pack, rule
+group by grouping sets ((tenant, pack, rule, stage, action, wanted), (tenant, pack, stage, action, wanted))
+order by tenant, pack, interventions desc, rule
 limit 1000
 
 -- name: served

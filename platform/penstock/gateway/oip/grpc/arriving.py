@@ -21,8 +21,9 @@ async def _content() -> None: ...
 
 
 async def arrived(read: Read, client: Client, within_s: float | None, ask: Ask = _content) -> bytes | None:
-    """None if no message will come; raises ``RequestTimedOut``. ``ask`` may refuse a large message before it is
-    read.
+    """Return None if no message will come; raises ``RequestTimedOut``.
+
+    ``ask`` may refuse a large message before it is read.
     """
     call = _Arriving(ask)
     client.waits(call, within_s)

@@ -1,7 +1,7 @@
 """Bounds concurrent calls by tenant and by address: no key and no address can use them all.
 
 A call counts from its metadata on: for its tenant if the key is valid, else for its address. Every call reads its
-message itself, since grpc would first wait for the message, without a limit and before any check.
+message itself: grpc would wait for it without a limit, and before any check.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ class Calls(grpc.GenericRpcHandler):
         return self._strangers, caller.client.address
 
     async def _message(self, caller: RpcCaller, context: Context, decode: Decode) -> object:
-        """For calls other than inference, bounded like an HTTP head."""
+        """Read the message of a call other than inference, bounded like an HTTP head."""
         error: PenstockError = MalformedBody("the call ended without a message")
         try:
             message = await arrived(context.read, caller.client, self._edge.limits.header_timeout_s)

@@ -153,7 +153,7 @@ def _parameters(given: Mapping[str, Any]) -> Parameters:
 
 
 def parted(data: bytes) -> tuple[bytes, list[memoryview]]:
-    """By outermost fields, into message and raw contents; raises ``MalformedBody``."""
+    """Split by outermost fields into message and raw contents; raises ``MalformedBody``."""
     view, at, begin = memoryview(data), 0, 0
     kept: list[memoryview] = []
     raw: list[memoryview] = []
@@ -174,7 +174,6 @@ def parted(data: bytes) -> tuple[bytes, list[memoryview]]:
 
 
 def _end(data: bytes, kind: int, at: int) -> int:
-    """Return the end of the field with its value at ``at``."""
     if kind == _VARINT:
         return _varint(data, at)[1]
     if kind == _DELIMITED:

@@ -40,7 +40,6 @@ def reflect(server: Calls, services: Iterable[str], pool: descriptor_pool.Descri
 
 
 def _v1() -> descriptor_pb2.FileDescriptorProto:
-    """Return v1's file descriptor: v1alpha's with v1's names."""
     file = descriptor_pb2.FileDescriptorProto.FromString(reflection_pb2.DESCRIPTOR.serialized_pb)
     file.name, file.package = (one.replace("v1alpha", "v1") for one in (file.name, file.package))
     file.ClearField("options")

@@ -93,7 +93,7 @@ class OpenInference:
         return StreamedExchange(self._edge, headers, raw, context.time_remaining(), outbox)
 
     def begin(self, exchange: RpcExchange) -> "asyncio.Task[None]":
-        """In a separate task: a disconnect ends the request through its reply, not by cancellation."""
+        """Serve in a separate task: a disconnect ends the request through its reply, not by cancellation."""
         task = asyncio.get_running_loop().create_task(exchange.run(self._edge.corridor.serve))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -113,7 +113,7 @@ class OpenInference:
     # -- questions ---------------------------------------------------------------------------
 
     def _plain(self, answer: Handler, *, is_open: bool = False) -> Callable[[str], Callable[..., Awaitable[bytes]]]:
-        """For calls other than inference; with ``is_open`` they need no key."""
+        """Serve calls other than inference; with ``is_open`` they need no key."""
 
         def make(name: str) -> Callable[..., Awaitable[bytes]]:
             kind = CLASSES[f"{name}Request"]

@@ -1,8 +1,9 @@
-"""Golden prompts: questions with known answers. An engine that answers one wrong must not serve (G1).
+"""Golden prompts: questions with known answers.
 
-Checks are coarse: a substring of a greedy answer, an order of two similarities. Rounding differs between machines and
-batches, so they detect only a wrong kernel, a damaged file or a lost chat template. An overflow, of which callers would
-get an empty answer with status 200, shows in log probabilities that are not finite.
+An engine that answers one wrong must not serve (G1). Checks are coarse, since rounding differs between machines and
+batches: a substring of a greedy answer, an order of two similarities. They detect a wrong kernel, a damaged file or a
+lost chat template. An overflow, of which callers would get an empty answer with status 200, shows in log probabilities
+that are not finite.
 """
 
 import math

@@ -183,7 +183,6 @@ def _failed(status: int, error: PenstockError, *headers: tuple[bytes, bytes], re
 
 
 async def _body(receive: Receive) -> bytes | None:
-    """None if the client left; the gate bounds it."""
     parts: list[bytes] = []
     while True:
         message = await receive()

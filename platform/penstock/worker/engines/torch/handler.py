@@ -32,7 +32,7 @@ class Model:
     """The longest accepted text."""
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """On the device; floats in the serving dtype."""
+        """The weights on the device; floats in the serving dtype."""
         found: dict[str, torch.Tensor] = {}
         for path in sorted(self.folder.glob("*.safetensors")):
             found |= load_file(path, device=str(self.device))
@@ -67,11 +67,11 @@ class Handler(ABC):
 
     @abstractmethod
     def forward(self, batch: Features) -> Features:
-        """Each output by its declared name, one row per item."""
+        """Return outputs by their declared names, one row per item."""
 
     @abstractmethod
     def example(self) -> Given:
-        """A small typical input for warm-up and probes."""
+        """Return a small typical input for warm-up and probes."""
 
     def postprocess(self, row: Features) -> Features:
         return row

@@ -114,7 +114,7 @@ def _too_large(param: str) -> InvalidField:
 
 
 def _square(image: Image.Image, side: int) -> Image.Image:
-    """With a margin of an eighth, as in the networks' evaluation."""
+    """Crop with a margin of an eighth, as in the networks' evaluation."""
     part = min(image.size) * side / (side + 32)
     left, top = (image.width - part) / 2, (image.height - part) / 2
     box = (left, top, left + part, top + part)

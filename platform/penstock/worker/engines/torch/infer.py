@@ -105,7 +105,7 @@ def write(version: str, form: Form, rows: Sequence[Features]) -> tuple[bytes, in
 
 
 def _stacked(rows: Sequence[torch.Tensor | None]) -> torch.Tensor:
-    """``EngineError`` if an item lacks the output or differs in kind."""
+    """Raises ``EngineError`` if an item lacks the output or differs in kind."""
     found = [row for row in rows if row is not None]
     kinds = {(row.dtype, row.shape) for row in found}
     if len(found) != len(rows) or len(kinds) != 1 or found[0].dtype not in DATATYPES:
@@ -148,7 +148,7 @@ def _check(tensors: Mapping[str, Tensor], settings: HandlerSettings) -> None:
 
 
 def _items(tensors: Mapping[str, Tensor]) -> list[Given]:
-    """A bytes element per row if that is the only input, else tensors by name."""
+    """Return a bytes element per row if that is the only input, else tensors by name."""
     if len(tensors) == 1:
         (tensor,) = tensors.values()
         if tensor.spec.datatype is Datatype.BYTES:

@@ -166,7 +166,10 @@ class Service:
         self._dtype = str(handler.model.dtype).removeprefix("torch.")
 
     async def answer(self, given: Sequence[Given], ticket: Ticket) -> Answered:
-        """In order. Raises the first item's error, ``BadRequest`` or a batcher's; the other items are cancelled."""
+        """Answer in order.
+
+        Raises the first item's error, ``BadRequest`` or a batcher's; the other items are cancelled.
+        """
         meter = current.get() or Meter()
         asked = _Asked(ticket, meter, self._prospect(given, ticket, meter))
         with self._sharing.of(ticket.tenant, meter.share), self._prospects.of(asked.prospect):
@@ -268,7 +271,7 @@ class Service:
         )
 
     async def _prepared(self, given: Given, asked: _Asked) -> Prepared:
-        """A quick item that is its request's only one is done on the event loop."""
+        """Prepare a request's only, quick item on the event loop."""
         work = partial(self._handler.preprocess, given)
         try:
             if asked.prospect.items == 1 and self._handler.is_quick(given):

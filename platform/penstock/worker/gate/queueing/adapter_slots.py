@@ -1,11 +1,9 @@
 """The adapters in the engine's batch: it has slots for a few at once. Pure.
 
 If all slots run requests, vLLM admits no other adapter: a third one beside two busy ones would wait forever. Here an
-adapter keeps its slot, and its requests go first, until another has waited ``BOUND_S``; then the slot closes and is
-reassigned after its running requests.
-
-The bound: of ``n`` adapters for ``s`` slots, each is served after ``n / s`` times ``BOUND_S`` plus the longest answer
-in a closing slot.
+adapter keeps its slot until another has waited ``BOUND_S``; then the slot closes and is reassigned after its running
+requests. Of ``n`` adapters for ``s`` slots, each is served after ``n / s`` times ``BOUND_S`` plus the longest answer in
+a closing slot.
 
 Trade-off: a longer bound swaps less and leaves fewer closed slots empty, but other adapters wait longer.
 """
@@ -47,7 +45,7 @@ class AdapterSlots:
         return adapter in self._slots
 
     def since(self, adapter: VersionId, now: float) -> float:
-        """When the adapter got its slot; ``now`` if it has none, or a closing one."""
+        """Return the time of the adapter's slot; ``now`` if it has none, or a closing one."""
         slot = self._slots.get(adapter)
         return slot.since if slot is not None and not slot.goes_to else now
 
@@ -56,15 +54,16 @@ class AdapterSlots:
         return slot.running if slot is not None else 0
 
     def is_open(self, adapter: VersionId) -> bool:
-        """Without a swap; true for requests without an adapter."""
+        """True if no swap is needed, and for requests without an adapter."""
         if not adapter:
             return True
         slot = self._slots.get(adapter)
         return slot is not None and not slot.goes_to and self.residents.has(adapter)
 
     def ask(self, adapter: VersionId, now: float, *, checks: bool = False) -> bool:
-        """If the adapter has waited its bound, close another's slot for it. ``checks``: the request tests the adapter,
-        and may enter before it is ready.
+        """Close another adapter's slot if this one has waited its bound.
+
+        ``checks``: the request tests the adapter, and may enter before it is ready.
         """
         if not (self.residents.holds(adapter) if checks else self.residents.has(adapter)):
             return False
@@ -94,7 +93,7 @@ class AdapterSlots:
             slot.running -= 1
 
     def gave_up(self, adapter: VersionId) -> None:
-        """None of the adapter's requests waits any more: cancel its promised slot."""
+        """Cancel the adapter's promised slot: none of its requests waits any more."""
         promised = self._promised.pop(adapter, None)
         if promised is not None:
             self._slots[promised].goes_to = NO_VERSION

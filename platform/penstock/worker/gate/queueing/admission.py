@@ -186,7 +186,7 @@ class AdmissionQueue:
         self.yielding.first_token(promise, took_s, now, self._batch)
 
     def stepped(self, promise: TimedPromise, took_s: float, at: float) -> None:
-        """One further token of a request; batch work has no promise."""
+        """Count a further token of a request; batch work has no promise."""
         self.yielding.step(promise, took_s, at, self._batch)
 
     @property
@@ -194,7 +194,7 @@ class AdmissionQueue:
         return BatchHeld(self.slots.held_up_to(Standing.BATCH).slots - self._stops, self.slots.whole.slots)
 
     def counted(self, request: RequestId, prompt_tokens: int) -> None:
-        """By the engine's count, excess charge and blocks are released."""
+        """Release excess charge and blocks by the engine's count."""
         entry = self._entries.get(request)
         if entry is None or entry.entered_at is None or prompt_tokens >= entry.work.prompt_tokens:
             return

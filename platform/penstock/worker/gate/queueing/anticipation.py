@@ -1,11 +1,7 @@
 """Anticipatory scheduling (Iyer and Druschel, SOSP'01): a flooding tenant's prompt is delayed for a tenant about to
-return.
-
-A prompt in prefill can't be withdrawn. So the flooding tenant's next prompt waits briefly for a tenant that would go
-first and usually returns soon.
-
-Trade-off: slots stay empty during the delay, so it lasts for part of an answer's time, in total at most half of all
-time.
+return. A prompt in prefill can't be withdrawn, so it waits briefly for a tenant that would go first and usually returns
+soon. Trade-off: slots stay empty during the delay, so it lasts for part of an answer's time, in total at most half of
+all time.
 """
 
 from collections import OrderedDict
@@ -108,7 +104,7 @@ class Anticipation:
         self._patience.rest(now)
 
     def until(self, head: Work, fair: FairQueue, stay_s: float, now: float) -> float | None:
-        """When a delayed prompt is considered again; None if it may go now."""
+        """Return when a delayed prompt is considered again; None if it may go now."""
         if not fair.is_flood(head):
             return None
         most_s = min(MOST_ANTICIPATION_S, ANTICIPATION_PART * stay_s)

@@ -82,7 +82,7 @@ class FairQueue:
         return evicted
 
     def push(self, work: Work, share: float = 0.0) -> None:
-        """After ``make_room``; ``share`` is its tenant's share of the slots."""
+        """Enqueue after ``make_room``; ``share`` is the tenant's share of the slots."""
         level = self._levels[work.standing]
         if not level.waiting:
             self._times.resume(work.standing)
@@ -113,7 +113,10 @@ class FairQueue:
     # -- who is next -----------------------------------------------------------------------
 
     def pop(self, fits: Callable[[Work], Fit], pick: Callable[[Flow], Work] = oldest) -> Work | None:
-        """Charged; None if none that ``fits`` may start. ``pick`` selects a tenant's request."""
+        """Take the next request and charge its flow; None if none that ``fits`` may start.
+
+        ``pick`` selects a tenant's request.
+        """
         shared = [one for one in self._levels if self._levels[one].waiting and not one.is_spare]
         spare = [one for one in self._levels if self._levels[one].waiting and one.is_spare]
         overtaken: list[PriorityLevel] = []
@@ -134,18 +137,18 @@ class FairQueue:
         return None
 
     def head_of(self, tenant: TenantId, pick: Callable[[Flow], Work] = oldest) -> Work | None:
-        """In the tenant's best level, without spare levels."""
+        """Return the head of the tenant's best level, without spare levels."""
         flows = (level.flows.get(tenant) for level in self._shared if level.waiting)
         return next((pick(flow) for flow in flows if flow is not None and flow.queue), None)
 
     def pop_apart(self, work: Work) -> Work:
-        """On the tenant's own reserved slots: its level is not charged, so others lose no service."""
+        """Take a request for the tenant's own reserved slots: its level is not charged, so others lose no service."""
         level = self._levels[work.standing]
         self._apart.add(work.request)
         return self._dispatch(level, work)
 
     def is_flood(self, head: Work) -> bool:
-        """At least as many requests of this tenant wait as run."""
+        """True if at least as many requests of this tenant wait as run."""
         flow = self._levels[head.standing].flows[head.tenant]
         return len(flow.queue) >= flow.running > 0
 
@@ -154,7 +157,7 @@ class FairQueue:
         return self._levels[work.standing].is_owed(work)
 
     def would_go_first(self, tenant: TenantId, standing: Standing, head: Work) -> bool:
-        """Before a waiting request, if the absent tenant arrived now."""
+        """True if the absent tenant, arriving now, would precede a waiting request."""
         if standing is not head.standing:
             return standing > head.standing
         return self._levels[standing].would_go_first(tenant, head)
@@ -185,8 +188,9 @@ class FairQueue:
         return flow.cost if flow is not None else 0.0
 
     def waiting_without(self, work: Work) -> float | None:
-        """None if the queue would be full even without the request's own tenant. A tenant beyond its own bounds waits
-        only for itself.
+        """Return None if the queue would be full even without the request's own tenant.
+
+        A tenant beyond its own bounds waits only for itself.
         """
         flows = [level.flows[work.tenant] for level in self._levels.values() if work.tenant in level.flows]
         own = self._levels[work.standing].flows.get(work.tenant)

@@ -80,7 +80,7 @@ class Flow:
             del self.lines[work.adapter]
 
     def oldest(self, may: Callable[[VersionId], bool]) -> Work:
-        """With an adapter that ``may`` be in the batch; without one, the oldest of all."""
+        """Return the oldest of adapters that ``may`` be in the batch; without one, the oldest of all."""
         if len(self.lines) == 1:
             return self.head
         heads = [next(iter(line.items())) for adapter, line in self.lines.items() if may(adapter)]
@@ -103,7 +103,7 @@ class Flow:
 
     @property
     def head(self) -> Work:
-        """Of batch work the one with the nearest deadline, else the oldest."""
+        """Return batch work with the nearest deadline, else the oldest request."""
         while self.due:
             if (request := self.due[0][-1]) in self.queue:
                 return self.queue[request]
@@ -133,7 +133,7 @@ class LongestFlows:
             heapq.heappush(self._heap, (flow.noted, -flow.arrival, flow.tenant))
 
     def longest(self, flows: Mapping[TenantId, Flow]) -> Flow:
-        """Of equal ones the newest; at least one must wait."""
+        """Return the newest of equal ones; at least one must wait."""
         while True:
             noted, arrival, tenant = self._heap[0]
             flow = flows.get(tenant)

@@ -33,16 +33,17 @@ class Forecast:
         self.pace.predict(self._steps.pace_per_s)
 
     def reading_s(self, work: Work) -> float | None:
-        """From entry to first token; None before a model was learned."""
+        """Seconds from entry to first token; None before a model was learned."""
         return None if self._steps is None else self._steps.reading_s(work)
 
     def wait_s(self, work: Work, now: float) -> float:
         return max(self._ahead_of(work) / self.pace.per_s, self._adapter_s(work, now))
 
     def _ahead_of(self, work: Work) -> float:
-        """Until its turn and a free slot; 0 if it could enter now. On its tenant's reserved slot only its own work is
-        before it. Beyond its tenant's part of the KV blocks it waits for its own work, which gets the part of the
-        pace that its slots are of all.
+        """Return the work before its turn and a free slot; 0 if it could enter now.
+
+        On its tenant's reserved slot only its own work is before it. Beyond its tenant's part of the KV blocks it waits
+        for its own work, which gets the part of the pace that its slots are of all.
         """
         rules, fair = self._rules, self._fair
         if rules.enters_past_full(work) or (not len(fair) and rules.fits(work) is Fit.YES):
@@ -63,7 +64,6 @@ class Forecast:
     # -- too long ----------------------------------------------------------------------------
 
     def retries_s(self, work: Work, now: float) -> float:
-        """Work of its tenant's expected retries, which go first."""
         return self.retries.before(work, self._rules.active.share_of(work) or 1.0, now) / self.pace.per_s
 
     def late_s(self, work: Work, now: float, wait_s: float | None = None, retries_s: float = 0.0) -> float | None:
@@ -81,7 +81,7 @@ class Forecast:
         return _over_s(work.start_by - now, max(0.0, wait_s - self._load_s(work, now)), retries_s)
 
     def is_hopeless(self, work: Work, now: float) -> bool:
-        """Too late for its deadline, while others still could meet theirs."""
+        """True if too late for its deadline, while others still could meet theirs."""
         if not work.deadline_at or not len(self._fair):
             return False
         return now + STAY_HEADROOM * self.stay.of(work.cost) > work.deadline_at
@@ -89,7 +89,7 @@ class Forecast:
     # -- because of what ---------------------------------------------------------------------
 
     def is_own(self, work: Work, now: float) -> bool:
-        """In time without its tenant's waiting requests and expected retries."""
+        """True if it would be in time without its tenant's waiting requests and expected retries."""
         ahead = self._fair.waiting_without(work)
         if ahead is None:
             return False
@@ -112,7 +112,7 @@ class Forecast:
         return self.waits_for_load(work) and self._ahead_of(work) / self.pace.per_s <= self._load_s(work, now)
 
     def held_s(self, work: Work, since: float, now: float) -> float:
-        """Since ``since``, for its adapter's load and not in a queue."""
+        """Seconds since ``since`` spent on its adapter's load and not in a queue."""
         if self._adapters is None or not work.adapter:
             return 0.0
         return self._adapters.residents.held_s(work.adapter, since, now)
@@ -131,7 +131,7 @@ class Forecast:
         return self.retry_s(work, self.wait_s(work, now) + self.retries_s(work, now), now)
 
     def retry_s(self, work: Work, wait_s: float, now: float) -> float:
-        """Also reserve a place for that retry."""
+        """Reserve a place for the retry, too."""
         retry_s = max(SHORTEST_WAIT_S, HEADROOM * wait_s)
         if retry_s <= LONGEST_WAIT_S:
             self.retries.expect(work, now + retry_s, now)

@@ -1,7 +1,7 @@
 """One priority level of the fair queue: its tenants, by start-time fair queueing.
 
 The flow with the least virtual time is next; a flow with nothing inside may be ahead by a request. Of equal flows the
-one with less inside is first, then the older: many tenants with one request each are served in order of arrival.
+one with less inside is first, then the older.
 """
 
 import heapq
@@ -100,7 +100,7 @@ class PriorityLevel:
         return chosen
 
     def _kept_back(self, flow: Flow, fit: Fit) -> Flow | None:
-        """None if its own part binds the flow: it counts as idle, which earns nothing."""
+        """Return None if the flow's own part binds it: it counts as idle, which earns nothing."""
         if fit is not Fit.OVER_KV:
             return flow
         flow.virtual = max(flow.virtual, self._now)
@@ -167,7 +167,7 @@ class PriorityLevel:
         heapq.heappush(self._next, flow.place)
 
     def _age(self, flow: Flow) -> None:
-        """Once its first request after idling is no longer waiting, ``fresh`` is reset."""
+        """Reset ``fresh`` once the flow's first request after idling no longer waits."""
         self._fresh -= flow.fresh
         flow.fresh = 0.0
         if not self.waiting:

@@ -94,12 +94,12 @@ class MayEnter:
 
     @property
     def may_leave_free(self) -> bool:
-        """Anticipation may delay a flooding tenant within the reserve."""
+        """True if anticipation may delay a flooding tenant: slots within the reserve stay free."""
         whole = self.slots.whole
         return whole.slots - self.slots.held.slots <= RESERVE_PART * whole.slots
 
     def _preempts(self, work: Work) -> bool:
-        """Its tenant has none inside, and another is above its share."""
+        """True if the tenant has no request inside, and another is above its share."""
         slots, need = self.slots, self.slots.need(work)
         if not slots.size.preempts or work.standing.is_spare or slots.held_by(work.tenant).slots:
             return False
@@ -112,7 +112,7 @@ class MayEnter:
         return held.slots > max(1.0, self.active.part_of(tenant) * self.slots.held.slots)
 
     def _kept_for_others(self, work: Work, *, is_owed: bool) -> Room:
-        """For active tenants below their share; none if its own tenant is below."""
+        """Return the slots for active tenants below their share; none if its own tenant is below."""
         whole, held = self.slots.whole, self.slots.held_by(work.tenant)
         share = whole.times(self.active.share_of(work))
         if is_owed and held.slots < share.slots and held.blocks <= share.blocks:
@@ -127,8 +127,9 @@ class MayEnter:
         return PREFILL_PART if self.slots.held_by(work.tenant).slots else FIRST_PREFILL_PART
 
     def _left(self, work: Work, kept: Room) -> Room:
-        """In the engine and in each part that bounds the request. Each part keeps ``kept`` for the other active tenants
-        that it bounds, of the request's standing or better.
+        """Return what is left in the engine and in each part that bounds the request.
+
+        Each part keeps ``kept`` for the other active tenants that it bounds, of the request's standing or better.
         """
         holds, active = self.slots, self.active
         left = holds.whole.minus(holds.held).minus(self.reserved.kept)
@@ -141,7 +142,6 @@ class MayEnter:
         return self._beside_others(left) if work.standing <= Standing.BATCH else left
 
     def _beside_others(self, left: Room) -> Room:
-        """By what ``yielding`` has learned of batch work."""
         slots = self.slots
         if slots.batch_slots is None:
             return left

@@ -141,7 +141,7 @@ class Residents:
         return min(coming, key=lambda one: self._turn(one, had, now), default=None)
 
     def look_at(self, now: float) -> float | None:
-        """When ``wanted`` may change by time alone; None if only an event can change it."""
+        """Return when ``wanted`` may change by time alone; None if only an event can change it."""
         self._forget(now)
         if len(self._loads) >= LOADS_PER_MINUTE:
             return self._loads[0][0] + MINUTE_S
@@ -185,7 +185,7 @@ class Residents:
             self.loading = None
 
     def refuse(self, adapter: VersionId, why: str, now: float, for_s: float) -> None:
-        """For ``for_s``; a pin is retried at growing intervals."""
+        """Refuse the adapter for ``for_s``; a pin is retried at growing intervals."""
         if len(self._refused) >= MOST_KNOWN:
             del self._refused[next(iter(self._refused))]
         self._refused[adapter] = AdapterRefusal(why, now + for_s)
@@ -212,7 +212,7 @@ class Residents:
         return refused
 
     def held_s(self, adapter: VersionId, since: float, now: float) -> float:
-        """From ``since`` until the adapter was ready: the part of a wait that is no queueing."""
+        """Seconds from ``since`` until the adapter was ready: the part of a wait that is no queueing."""
         return max(0.0, self._checked.get(adapter, now) - since)
 
     def wait_s(self, adapter: VersionId, now: float) -> float:

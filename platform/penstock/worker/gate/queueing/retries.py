@@ -52,7 +52,6 @@ class Retries:
         return False
 
     def before(self, work: Work, share: float, now: float) -> float:
-        """Work before a new request, for a tenant with this share."""
         line = self._living(work, now)
         if line is None:
             return 0.0

@@ -37,7 +37,7 @@ class Active:
         self._weight = 0.0
 
     def others(self, work: Work, up_to: Standing) -> int:
-        """Of a standing from the request's up to ``up_to``."""
+        """Count the other active tenants with a standing from the request's up to ``up_to``."""
         own = self._tenants.get(work.tenant)
         return sum(self._many[work.standing : up_to + 1]) - (own is not None and work.standing <= own.standing <= up_to)
 
@@ -47,7 +47,7 @@ class Active:
         return 0.0 if work.standing.is_spare else own / max(self._weight, own)
 
     def part_of(self, tenant: TenantId) -> float:
-        """Of the engine's steps, by its weight there; 0 for others."""
+        """Return the tenant's part of the engine's steps, by its weight there; 0 for others."""
         known = self._tenants.get(tenant)
         return in_engine(known.standing, known.weight) / self._weight if known is not None else 0.0
 

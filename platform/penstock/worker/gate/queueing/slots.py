@@ -43,7 +43,7 @@ class EngineSize:
         return -(-tokens // self.block_size)
 
     def blocks_of(self, work: Work, output_tokens: int) -> int:
-        """With these output tokens in all: prompts count once."""
+        """Return the blocks with these output tokens in all: prompts count once."""
         if work.part < 1.0:
             output_tokens = math.ceil(output_tokens * work.part)
         if work.sequences == 1:
@@ -149,7 +149,7 @@ class Slots:
 
     @property
     def mean_cost(self) -> float:
-        """Of running requests: about that much work frees a slot."""
+        """Mean cost of running requests: about that much work frees a slot."""
         return self._cost / len(self._slots) if self._slots else 0.0
 
     def need(self, work: Work) -> Room:
@@ -170,8 +170,9 @@ class Slots:
         return self._up_to[standing]
 
     def room_for(self, work: Work, *, prefill_part: float = 1.0) -> Fit:
-        """In slots, blocks and the prefill part of a step. A request above every bound still fits into an empty
-        engine.
+        """Compare with slots, blocks and the prefill part of a step.
+
+        A request above every bound still fits into an empty engine.
         """
         if not self._slots:
             return Fit.YES
@@ -202,7 +203,7 @@ class Slots:
             slot.blocks = blocks
 
     def recount(self, work: Work, output_tokens: int) -> None:
-        """By its counted prompt, and its expected output or the longer real one."""
+        """Take the counted prompt, and the expected output or the longer real one."""
         slot = self._slots[work.request]
         blocks = self.size.blocks_of(work, max(work.expected_output_tokens, output_tokens))
         self._count(work, Room(0, blocks - slot.blocks))

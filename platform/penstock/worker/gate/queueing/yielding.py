@@ -2,8 +2,9 @@
 
 An event is a promised request's first token, or a step that gave it another one. A late one takes a part of batch
 work's slots, one in time gives a small part back, so that in the end the tolerated part is late (stochastic
-approximation, Robbins and Monro 1951). Trade-off: late events are needed to find the limit, and slots return only as
-batch answers end; in return there is no window, no quantile and no model of the engine.
+approximation, Robbins and Monro 1951).
+
+Trade-off: late events are needed to find the limit, and slots return only as batch answers end.
 """
 
 import math

@@ -41,7 +41,7 @@ class _Convolution(nn.Conv2d):
         super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """A side of n pixels becomes n / stride, rounded up."""
+        """Return n / stride pixels, rounded up, for a side of n."""
         sides = []
         for size in (x.shape[-1], x.shape[-2]):
             missing = max(0, (-(-size // self.stride[0]) - 1) * self.stride[0] + self.kernel_size[0] - size)

@@ -1,7 +1,7 @@
 """The settings of every process, the kinds of settings, and the layout of the home folder.
 
-A setting is a field: its name, type, default and bounds are the code, and its docstring is its one line of meaning. A
-``SettingKind`` marks a setting that may contain a password, or is the path of a required file or of a writable folder.
+A setting is a field, and its docstring is its one line of meaning. A ``SettingKind`` marks a setting that may contain a
+password, or is the path of a required file or of a writable folder.
 """
 
 from enum import StrEnum
@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from penstock.apps.settings import forms
 from penstock.domain.command_error import CommandError
 from penstock.formats.documents import DocumentRefused, yaml_of
+from penstock.settings import forms
 
 PREFIX = "PENSTOCK_"
 
@@ -51,8 +51,6 @@ class Home:
 
 
 class SettingKind(StrEnum):
-    """The kind of a setting, beside its type."""
-
     SECRET = "secret"
     """May hold a password: shown as ***, and never in a process's arguments or logs."""
     KEY_FILE = "key file"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock.apps import settings
+from penstock import settings
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from penstock.apps.settings.stores import (
+from penstock.settings.stores import (
     ArtifactSettings,
     DatabaseSettings,
     KeySettings,
@@ -11,7 +11,7 @@ from penstock.apps.settings.stores import (
     PeerSettings,
     SealingSettings,
 )
-from penstock.apps.settings.told import Told
+from penstock.settings.told import Told
 
 
 class DrainSettings(Told):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from penstock.apps import settings
+from penstock import settings
 from penstock.apps.controller import _addresses
 from penstock.cli.terminal import explained
 from penstock.domain.command_error import CommandError

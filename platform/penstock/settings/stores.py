@@ -5,8 +5,8 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from pydantic import AfterValidator, Field
 
-from penstock.apps.settings import forms
-from penstock.apps.settings.told import File, KeyFile, Secret, Told
+from penstock.settings import forms
+from penstock.settings.told import File, KeyFile, Secret, Told
 from penstock.telemetry.tenants import TenantNames
 
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from penstock.apps.settings import forms
-from penstock.apps.settings.deferred import DeferredSettings
-from penstock.apps.settings.pipeline import DrainSettings, PipelineSettings
-from penstock.apps.settings.stores import (
+from penstock.settings import forms
+from penstock.settings.deferred import DeferredSettings
+from penstock.settings.pipeline import DrainSettings, PipelineSettings
+from penstock.settings.stores import (
     ArtifactSettings,
     AuditSettings,
     DatabaseSettings,
@@ -20,7 +20,7 @@ from penstock.apps.settings.stores import (
     SealingSettings,
     with_files,
 )
-from penstock.apps.settings.told import File, Folder, KeyFile, Secret, Told
+from penstock.settings.told import File, Folder, KeyFile, Secret, Told
 from penstock.worker.engines.device import Device
 
 ENDING_S = 15.0
@@ -86,7 +86,6 @@ class GatewaySettings(ListeningSettings, PipelineSettings, DeferredSettings):
 
     @property
     def answers_address(self) -> str:
-        """Return the address of the answers' store with its files; empty without one."""
         return with_files(self.answers_url, password_file=self.answers_password_file, ssl_ca_certs=self.answers_ca_file)
 
 

@@ -15,7 +15,9 @@ from pathlib import Path
 import yaml
 from pydantic import Field
 
-from penstock.apps.settings.processes import (
+from penstock.domain.command_error import CommandError
+from penstock.mounted.secret_file import HIDDEN, is_path
+from penstock.settings.processes import (
     ControllerSettings,
     GatewaySettings,
     InitSettings,
@@ -23,10 +25,8 @@ from penstock.apps.settings.processes import (
     RunnerSettings,
     WorkerSettings,
 )
-from penstock.apps.settings.stores import PeerSettings
-from penstock.apps.settings.told import PREFIX, SettingKind, Tls, Told, named, read
-from penstock.domain.command_error import CommandError
-from penstock.mounted.secret_file import HIDDEN, is_path
+from penstock.settings.stores import PeerSettings
+from penstock.settings.told import PREFIX, SettingKind, Tls, Told, named, read
 
 
 class Settings(  # type: ignore[misc]  # pydantic's plugin writes each class a model_construct of its own

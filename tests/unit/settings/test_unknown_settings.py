@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps import settings
+from penstock import settings
 from penstock.domain.command_error import CommandError
 
 

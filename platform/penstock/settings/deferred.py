@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from penstock.apps.settings import forms
-from penstock.apps.settings.told import Secret, Told
+from penstock.settings import forms
+from penstock.settings.told import Secret, Told
 
 
 class DeferredSettings(Told):
