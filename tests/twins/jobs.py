@@ -1,15 +1,11 @@
 """Deferred requests in memory. Twin of `connectors.postgres.jobs` and of `connectors.postgres.runners`."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-import msgspec
-
-from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
+from penstock.domain.errors import Conflict, IdempotencyMismatch
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
-from penstock.domain.jobs.errors import NoFileRoom, OverEnqueued
 from penstock.domain.jobs.ids import NO_BATCH, BatchId, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     MOST_REPLAYED,
@@ -35,7 +31,7 @@ from penstock.domain.jobs.job import (
     Unended,
     pause_of,
 )
-from penstock.domain.jobs.payload import ROW_BYTES
+from tests.twins import job_rows
 from tests.twins.job_rows import lost_end, next_state, overdue, stored
 
 Flow = tuple[VersionId, TenantId]
@@ -75,7 +71,7 @@ class MemoryJobs:
         if any((job.batch, job.line) in lines or job.name in names for job in jobs):
             raise Conflict("this job exists already")
         if jobs:
-            self._check(jobs[0].tenant, jobs, limits)
+            job_rows.check(self._of(jobs[0].tenant), jobs, limits)
         for job in jobs:
             self._open(stored(job, JobId(next(self._ids))), job.created_at)
 
@@ -244,26 +240,10 @@ class MemoryJobs:
 
     async def kept(self, tenant: TenantId, now: float) -> int:
         del now
-        return sum(map(_kept, (one for one in self._jobs.values() if one.tenant == tenant)))
+        return sum(map(job_rows.kept, self._of(tenant)))
 
-    def _check(self, tenant: TenantId, added: Sequence[NewJob] | Sequence[Job], limits: EnqueueLimits) -> None:
-        tokens: Counter[Alias] = Counter()
-        for job in added:
-            tokens[job.model] += job.cost_tokens
-        held = Counter({job.model: 0 for job in added})
-        for one in self._open_ones():
-            if one.tenant == tenant:
-                held[one.model] += one.cost_tokens
-        jobs = sum(one.tenant == tenant for one in self._open_ones())
-        if limits.jobs and jobs + len(added) > limits.jobs:
-            raise ExceedsLimit if len(added) > limits.jobs else OverEnqueued
-        for model, asked in tokens.items():
-            if limits.tokens and held[model] + asked > limits.tokens:
-                raise ExceedsLimit if asked > limits.tokens else OverEnqueued
-        more = sum(map(_kept, added)) if isinstance(added[0], NewJob) else 0
-        kept = sum(map(_kept, (one for one in self._jobs.values() if one.tenant == tenant)))
-        if more and 0 < limits.kept_bytes < kept + more:
-            raise ExceedsLimit if more > limits.kept_bytes else NoFileRoom
+    def _of(self, tenant: TenantId) -> list[Job]:
+        return [one for one in self._jobs.values() if one.tenant == tenant]
 
     def _open(self, job: Job, now: float) -> None:
         self._jobs[job.id] = job
@@ -378,7 +358,7 @@ class MemoryJobs:
             if job.kind is not JobKind.JOB or job.state not in (JobState.FAILED, JobState.CANCELLED):
                 raise Conflict("only a single job that failed or was cancelled runs again")
         if tenant is not None:
-            self._check(tenant, jobs, limits)
+            job_rows.check(self._of(tenant), jobs, limits)
         for job in jobs:
             reason, begin = (Reason.NOT_BEFORE, job.not_before) if job.not_before > now else (Reason.NONE, 0.0)
             again = replace(
@@ -408,8 +388,3 @@ class MemoryJobs:
             self._jobs.pop(job)
             self._keys = {key: one for key, one in self._keys.items() if one != job}
         return len(jobs)
-
-
-def _kept(one: NewJob | Job) -> int:
-    own = ROW_BYTES - 2 + len(msgspec.json.encode(one.metadata)) + (0 if one.batch else one.input.size)
-    return own + (one.output.size if isinstance(one, Job) else 0)

@@ -4,7 +4,6 @@ It stands in front of the pipeline for ``/v1/responses`` alone. Engines never se
 own stores stay empty. Trade-off: the last event of a stream waits for two writes; in return ``store`` is true.
 """
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from penstock.gateway.deferred.stored_turns import StoredTurns
 from penstock.gateway.openai.parse import PREVIOUS, STORE
 from penstock.gateway.openai.services import Corridor
 from penstock.intake.types import Headers
+from penstock.lateness.awake import timeout
 
 KEEP_S = 1.0
 """Seconds that an answer's end waits for the stores at most; then it says that it is not kept."""
@@ -83,7 +83,7 @@ class KeptResponses:
         )
         outcome = KeepOutcome.KEPT
         try:
-            async with asyncio.timeout(KEEP_S):
+            async with timeout(KEEP_S):
                 await self.payloads.put(who.tenant, stored.object, context + body)
                 await self.rows.add(stored, who.plan.file_bytes)
         except (NoFileRoom, ExceedsLimit):
@@ -134,7 +134,6 @@ class ShownReply(PassedReply):
         return response_bodies.encoded(self._shown(response_bodies.decoded(held))) if held else b""
 
     def end(self, *, is_kept: bool) -> None:
-        """Send what is held."""
         self._own = {**self._own, STORE: is_kept}
         held, self._held = b"".join(self._held), []
         if not self._is_finished:
