@@ -1,5 +1,6 @@
 """Deferred requests in memory. Twin of `connectors.postgres.jobs` and of `connectors.postgres.runners`."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
