@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import httpx
 import msgspec
 
+from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.payloads.folder import FolderObjects
 from penstock.connectors.payloads.store import SealedPayloads
 from penstock.domain.clock import SystemClock
@@ -38,6 +39,7 @@ from penstock.gateway.deferred.stored_responses import StoredResponses
 from penstock.gateway.deferred.stored_turns import StoredTurns, TurnCounts
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.openai.bounds import UNBOUNDED
+from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
 from penstock.intake.limits import Limits
 from penstock.jobs.accepting import Accepted
@@ -205,6 +207,7 @@ class Site:
         self.payloads = SealedPayloads(FolderObjects(self.folder), FixedKeys())
         self.stored = StoredResponses(rows=self.rows, jobs=self.jobs, payloads=self.payloads, clock=clock)
         self.attempts = ResponseAttempts(rows=self.rows, payloads=self.payloads, bills=_NoBills(), clock=clock)
+        self.answers = MemoryAnswers(clock)
         self.toy = Toy(answered)
         self._ids = itertools.count(1)
 
@@ -234,7 +237,7 @@ class Site:
             clock=self.clock,
             ids=lambda: f"{next(self._ids):032x}",
         )
-        responses = Responses(stored=self.stored, jobs=self.jobs, clock=self.clock)
+        responses = Responses(stored=self.stored, jobs=self.jobs, answers=self.answers, clock=self.clock)
         made = edge(self.toy, Limits(), deferred=[lambda api, access: add_responses(api, access, responses)])
         assert isinstance(made.identity, Keyring)
         made.identity.replace(self.ring)
@@ -242,7 +245,9 @@ class Site:
             made,
             ids=lambda: f"{next(self._ids):016x}",
             counting=TurnCounts(corridor=self.toy, turns=turns),
-            responses=StoredCorridor(kept=kept, background=background, turns=turns, stored=self.stored, stall_s=1.0),
+            responses=StoredCorridor(
+                kept=Once(kept, self.answers), background=background, turns=turns, stored=self.stored, stall_s=1.0
+            ),
         )
 
     async def begin(self, name: str) -> tuple[Job, AttemptReply]:

@@ -40,6 +40,7 @@ class PostgresStoredResponses:
             (row,) = await session.rows(
                 _SQL["add"], one.id, one.tenant, one.object, one.created_at, one.expires_at, one.begin_bytes,
                 one.input_at, one.input_bytes, one.body_at, one.body_bytes, one.is_background, one.keeps_events,
+                one.answer_key,
             )  # fmt: skip
             await check_kept(session, one.tenant, row["kept_bytes"], most_bytes, one.created_at)
 

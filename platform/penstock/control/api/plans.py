@@ -1,6 +1,5 @@
 """Plans from bodies: validation of their bounds, and changes of them."""
 
-import re
 from dataclasses import fields, replace
 
 from penstock.control.api.bodies import Changes
@@ -28,9 +27,7 @@ _BETWEEN = {
     "keep_answers_s": (FETCHED_S, DAY_S),
 }
 """A job without a bound of attempts, of time or of its results' life would stay for ever."""
-MOST_POOLS = 16
 MOST_WINDOWS = 16
-_POOL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 MOST_FACTOR = 1000.0
 """The highest price factor of a service tier: a larger one is a typing error."""
 
@@ -75,10 +72,9 @@ def _check_tiers(plan: Plan, param: str) -> None:
 def _check_jobs(plan: Plan, param: str) -> None:
     for name, (least, most) in _BETWEEN.items():
         if not least <= getattr(plan, name) <= most:
-            raise InvalidField(f"{name} is from {least:g} to {most:,.0f}", param=param + name)
-    pools = plan.batch_pools.split(",") if plan.batch_pools else []
-    if len(pools) > MOST_POOLS or not all(map(_POOL.fullmatch, pools)):
-        raise InvalidField(f"pools are at most {MOST_POOLS} names with commas", param=f"{param}batch_pools")
+            usual = getattr(_PLAIN, name)
+            says = f"{name} is from {least:g} to {most:,.0f}; {usual:,.0f} is the default"
+            raise InvalidField(says, param=param + name)
     try:
         offered = windows(plan)
         if len(offered) > MOST_WINDOWS or max(map(window_s, offered)) > _BETWEEN["job_deadline_s"][1]:

@@ -53,6 +53,8 @@ class StoredResponse:
     body_bytes: int = 0
     is_background: bool = False
     keeps_events: bool = False
+    answer_key: str = ""
+    """The name of the answer's record under the caller's idempotency key, if it had one."""
 
 
 Item = Mapping[str, object]

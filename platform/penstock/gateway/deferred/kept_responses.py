@@ -15,13 +15,13 @@ from penstock.domain.jobs.errors import NoFileRoom
 from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.jobs.stored_response import ResponseId, StoredResponse, object_of
 from penstock.domain.outcome import Outcome
-from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.answers import sse
-from penstock.gateway.calls.call import Progress
+from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.deferred import response_bodies, turns
 from penstock.gateway.deferred.stored_responses import ResponseStore
 from penstock.gateway.deferred.stored_turns import StoredTurns
+from penstock.gateway.openai.idempotent import record_key
 from penstock.gateway.openai.parse import PREVIOUS, STORE
 from penstock.gateway.openai.services import Corridor
 from penstock.intake.types import Headers
@@ -65,12 +65,13 @@ class KeptResponses:
             answer = progress.answer
             if keeps and answer is not None and answer.outcome is Outcome.OK and (body := way.final()):
                 context = turns.context_of(progress.call.request.body)
-                is_kept = await self._kept(call.principal, context, body)
+                is_kept = await self._kept(call, context, body)
         finally:
             way.end(is_kept=is_kept)
 
-    async def _kept(self, who: Principal, context: bytes, body: bytes) -> bool:
+    async def _kept(self, call: Call, context: bytes, body: bytes) -> bool:
         now, response = self.clock.now(), ResponseId(response_bodies.id_of(body))
+        who, key = call.principal, call.request.idempotency_key
         stored = StoredResponse(
             id=response,
             tenant=who.tenant,
@@ -80,6 +81,7 @@ class KeptResponses:
             input_bytes=len(context),
             body_at=len(context),
             body_bytes=len(body),
+            answer_key=record_key(who, key).name if key else "",
         )
         outcome = KeepOutcome.KEPT
         try:

@@ -15,6 +15,7 @@ from penstock.domain.ids import TenantId
 from penstock.domain.jobs.errors import PayloadGone
 from penstock.domain.jobs.ids import JobName
 from penstock.domain.jobs.job import Job
+from penstock.domain.serving.idempotency import RecordKey
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import FETCHED_S, Principal
 from penstock.gateway.deferred import shapes, turns
@@ -43,10 +44,17 @@ class Jobs(Protocol):
         ...
 
 
+class Answers(Protocol):
+    async def drop(self, key: RecordKey) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Responses:
+    """``answers`` are those under idempotency keys."""
+
     stored: StoredResponses
     jobs: Jobs
+    answers: Answers
     clock: Clock
 
     async def find(self, who: Principal, response: str) -> Found:
@@ -97,6 +105,8 @@ class Responses:
         if not found.is_over:
             found = await self.cancel(found)
         stored, job = found.stored, found.job
+        if stored.answer_key:
+            await self.answers.drop(RecordKey(stored.tenant, stored.answer_key))
         objects = list(await self.stored.rows.delete(stored.tenant, stored.id) or ())
         if job is not None and job.output.object:
             objects.append(job.output.object)
@@ -127,8 +137,11 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
     @api.get(f"{ONE}/input_items")
     async def input_items(request: Request, response: str) -> Response:
         found = await responses.find(access.caller(request), response)
-        page, has_more = turns.paged(turns.listed(await responses.context(found)), turns.asked(request.query_params))
-        return shapes.listed(page, has_more=has_more)
+        query = request.query_params
+        page, has_more = turns.paged(turns.listed(await responses.context(found)), turns.asked(query))
+        listed = shapes.listed(page, has_more=has_more)
+        listed.headers.update(_ignored(query))
+        return listed
 
     @api.post(f"{ONE}/cancel")
     async def cancel(request: Request, response: str) -> Response:

@@ -15,6 +15,7 @@ from penstock.gateway.deferred.kept_responses import KeepOutcome
 from tests.support.gateways.stored import OTHER_SECRET, Item, Site, events
 
 OK, BAD, GONE = 200, 400, 404
+BODY: Item = {"model": "m", "input": "hi"}
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def read(answer: httpx.Response) -> list[Item]:
 
 
 async def create(http: httpx.AsyncClient, **fields: object) -> httpx.Response:
-    return await http.post("/v1/responses", json={"model": "m", "input": "hi", **fields})
+    return await http.post("/v1/responses", json={**BODY, **fields})
 
 
 async def test_a_response_is_the_same_at_each_gateway(site: Site) -> None:
@@ -210,6 +211,17 @@ async def test_a_failed_response_tells_its_error(site: Site) -> None:
         "failed",
         {"code": "server_error", "message": "the engine failed"},
     )
+
+
+async def test_a_deleted_answer_is_gone_under_its_key(site: Site) -> None:
+    """A repeat is the same response until its deletion, and then a new one."""
+    headers = {"idempotency-key": "k"}
+    async with site.gateway() as http:
+        names = []
+        for _ in range(2):
+            names += [(await http.post("/v1/responses", json=BODY, headers=headers)).json()["id"] for _ in range(2)]
+            await http.delete(f"/v1/responses/{names[-1]}")
+    assert (names[0] == names[1], names[2] == names[3], names[1] == names[2]) == (True, True, False)
 
 
 async def test_a_repeated_submit_makes_one_response(site: Site) -> None:

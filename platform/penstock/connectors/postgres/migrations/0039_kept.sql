@@ -4,6 +4,8 @@ alter table job add column kept_bytes bigint not null generated always as (
     1022 + octet_length(metadata) + output_bytes + case batch when '' then input_bytes else 0 end) stored;
 alter table file add column kept_bytes bigint not null generated always as (
     case deleted_at when 0 then 1024 + bytes else 0 end) stored;
+-- The record of the answer under its idempotency key: a deletion takes it along.
+alter table stored_response add column answer_key text not null default '' check (length(answer_key) <= 64);
 alter table stored_response add column event_bytes bigint not null default 0;
 -- A background response's input is its job's.
 alter table stored_response add column kept_bytes bigint not null generated always as (

@@ -1,13 +1,13 @@
 -- name: add
 insert into stored_response
     (id, tenant, object, created_at, expires_at, begin_bytes, input_at, input_bytes, body_at, body_bytes,
-     is_background, keeps_events)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+     is_background, keeps_events, answer_key)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 returning kept_bytes
 
 -- name: find
 select id, tenant, object, created_at, expires_at, begin_bytes, input_at, input_bytes, body_at, body_bytes,
-       is_background, keeps_events
+       is_background, keeps_events, answer_key
 from stored_response where tenant = $1 and id = $2 and expires_at > $3
 
 -- name: delete
