@@ -25,7 +25,7 @@ class _Slow(MemoryJobs):
 
 
 async def test_a_drain_beside_the_loop_stores_each_end_once() -> None:
-    """None looks fenced: an ordinary shutdown warns of nothing. An end that is really late is told."""
+    """An ordinary shutdown fences nothing; an end that is really late is told."""
     store = _Slow()
     ended, fenced = list[Done](), list[Done]()
     endings = Endings(store=store, payloads=ANY, clock=ManualClock(), ended=ended.append, fenced=fenced.append)
