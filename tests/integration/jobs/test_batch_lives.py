@@ -17,7 +17,6 @@ from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import BatchId
 from penstock.domain.jobs.job import PAUSE_ALL, JobState, Reason
-from penstock.domain.jobs.payload import ROW_BYTES
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan
 from penstock.gateway.deferred import batches
@@ -223,19 +222,6 @@ async def test_a_repeated_batch_is_checked_for_its_models(site: BatchSite) -> No
     with pytest.raises(UnknownModel):
         await site.intake.create(replace(site.who(), models=(Alias("other"),)), wish)
     assert (await site.intake.create(site.who(), wish))[1]
-
-
-async def test_a_full_tenant_runs_no_further_batch(site: BatchSite) -> None:
-    """Each line counts for its row; the batch says what to delete, and leaves nothing."""
-    site.plan = Plan(file_bytes=7 * ROW_BYTES)
-    batch = await site.create(*LINES)
-    await site.step(await site.runner())
-    failed = await site.find(batch.id)
-    (fault,) = failed.faults
-    assert (failed.state, fault.code) == (BatchState.FAILED, "file_limit_exceeded")
-    assert "delete" in fault.message
-    (row,) = await site.database.rows("select count(*) as jobs from job")
-    assert row["jobs"] == 0
 
 
 async def test_windows_are_the_plans(site: BatchSite) -> None:
