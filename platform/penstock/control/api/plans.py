@@ -7,6 +7,7 @@ from penstock.control.api.ports import TenancyStore
 from penstock.domain.clock import DAY_S
 from penstock.domain.errors import InvalidField
 from penstock.domain.jobs.batch import window_s, windows
+from penstock.domain.jobs.file import LEAST_KEPT_S
 from penstock.domain.money import THOUSAND
 from penstock.domain.tenancy import batch_hours
 from penstock.domain.tenancy.audit import Act
@@ -22,11 +23,14 @@ _OF_JOBS = ("batch_enqueued_tokens", "batch_jobs", "file_bytes", "files")
 _BETWEEN = {
     "job_attempts": (1, 100),
     "job_deadline_s": (1, 30 * DAY_S),
-    "keep_s": (3600, 366 * DAY_S),
-    "keep_files_s": (0, 366 * DAY_S),
+    "keep_s": (LEAST_KEPT_S, 366 * DAY_S),
+    "keep_files_s": (LEAST_KEPT_S, 366 * DAY_S),
     "keep_answers_s": (FETCHED_S, DAY_S),
 }
-"""A job without a bound of attempts, of time or of its results' life would stay for ever."""
+"""A job without a bound of attempts, of time or of its results' life would stay for ever. What is fetched later is kept
+for an hour at least, as OpenAI's files are; answers under idempotency keys are for retries, which come in a minute.
+"""
+_OR_ZERO = "keep_files_s"
 MOST_WINDOWS = 16
 MOST_FACTOR = 1000.0
 """The highest price factor of a service tier: a larger one is a typing error."""
@@ -71,10 +75,10 @@ def _check_tiers(plan: Plan, param: str) -> None:
 
 def _check_jobs(plan: Plan, param: str) -> None:
     for name, (least, most) in _BETWEEN.items():
-        if not least <= getattr(plan, name) <= most:
-            usual = getattr(_PLAIN, name)
-            says = f"{name} is from {least:g} to {most:,.0f}; {usual:,.0f} is the default"
-            raise InvalidField(says, param=param + name)
+        value = getattr(plan, name)
+        if not least <= value <= most and (value or name != _OR_ZERO):
+            usual = ", or 0: as keep_s" if name == _OR_ZERO else f"; {getattr(_PLAIN, name):,.0f} is the default"
+            raise InvalidField(f"{name} is from {least:,.0f} to {most:,.0f}{usual}", param=param + name)
     try:
         offered = windows(plan)
         if len(offered) > MOST_WINDOWS or max(map(window_s, offered)) > _BETWEEN["job_deadline_s"][1]:
