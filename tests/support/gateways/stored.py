@@ -238,7 +238,7 @@ class Site:
             clock=self.clock,
             ids=lambda: f"{next(self._ids):032x}",
         )
-        responses = Responses(stored=self.stored, jobs=self.jobs, answers=self.answers, clock=self.clock)
+        responses = Responses(stored=self.stored, jobs=self.jobs, keyed_answers=self.answers, clock=self.clock)
         made = edge(self.toy, Limits(), deferred=[lambda api, access: add_responses(api, access, responses)])
         assert isinstance(made.identity, Keyring)
         made.identity.replace(self.ring)

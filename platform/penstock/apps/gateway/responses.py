@@ -57,7 +57,9 @@ def responses_api(
         stored=stored,
         stall_s=settings.stream_stall_s,
     )
-    routes = partial(add_responses, responses=Responses(stored=stored, jobs=jobs, answers=once.answers, clock=clock))
+    routes = partial(
+        add_responses, responses=Responses(stored=stored, jobs=jobs, keyed_answers=once.answers, clock=clock)
+    )
     return ResponsesApi(corridor=corridor, counting=TurnCounts(corridor=counting, turns=turns), routes=(routes,))
 
 

@@ -88,7 +88,7 @@ class AnswerStore(Protocol):
     async def release(self, key: RecordKey) -> None: ...
 
     async def drop(self, key: RecordKey) -> None:
-        """Drop a record, whoever wrote it: its answer was deleted."""
+        """Drop a record, also of another gateway: its answer was deleted."""
         ...
 
     async def forget(self, tenant: TenantId) -> int:

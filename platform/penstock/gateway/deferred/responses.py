@@ -43,17 +43,15 @@ class Jobs(Protocol):
         ...
 
 
-class Answers(Protocol):
+class KeyedAnswers(Protocol):
     async def drop(self, key: RecordKey) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Responses:
-    """``answers`` are those under idempotency keys."""
-
     stored: StoredResponses
     jobs: Jobs
-    answers: Answers
+    keyed_answers: KeyedAnswers
     clock: Clock
 
     async def find(self, who: Principal, response: str) -> Found:
@@ -93,7 +91,7 @@ class Responses:
             found = await self.cancel(found)
         stored, job = found.stored, found.job
         if stored.answer_key:
-            await self.answers.drop(RecordKey(stored.tenant, stored.answer_key))
+            await self.keyed_answers.drop(RecordKey(stored.tenant, stored.answer_key))
         objects = list(await self.stored.rows.delete(stored.tenant, stored.id) or ())
         if job is not None and job.output.object:
             objects.append(job.output.object)
