@@ -53,7 +53,7 @@ def test_an_adapter_stands_in_the_table_beside_its_base() -> None:
 
 
 def test_an_adapter_is_filtered_by_its_own_packs_and_its_bases() -> None:
-    """Each pack once; what only the adapter names is not the base's. Of equal rules the stricter one acts."""
+    """Each pack once, the adapter's not for the base, and of equal rules the stricter one acts."""
     base = made.version_of(replace(BASE.manifest, safety=("lax", "both")))
     own = made.version_of(replace(made.manifest(base=base), safety=("strict", "both")))
     catalogue = Catalogue(versions=(base, own), routes=(things.route("sea", own.id),))
