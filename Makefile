@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs bench-safety bench-audit bench-filters fuzz-filters
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs bench-safety bench-audit bench-filters fuzz-filters toxicity
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ bench-admission: setup ## What limits and ledger add to a request, in process an
 
 bench-queue: setup ## What waiting in fair order costs, by how many wait
 	@$(BIN)/python -m loadtests.bench_queue
+
+toxicity: setup ## Convert the classifier of the pack abuse anew, in an environment of its own, with its recorded scores (needs PyPI; minutes)
+	@$(BIN)/python -m scripts.toxicity platform/penstock/filters/shipped/toxicity.safetensors tests/unit/filters/toxicity.tsv
 
 bench-filters: setup ## What content filters cost a token and how long they hold one, beside fixed windows
 	@$(BIN)/python -m loadtests.bench_filters

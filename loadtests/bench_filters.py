@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from penstock.filters import shipped
 from penstock.filters.hold import Compiled, Tail
 from penstock.filters.judge import Judge, expressions
-from penstock.filters.pack import Action, Pack, Rule, Where, strictest
+from penstock.filters.pack import Action, Mode, Pack, Rule, Where, strictest
 
 ROOT = Path(__file__).parent.parent
 TOKENS = 1_000
@@ -27,6 +28,7 @@ CHARACTERS = 4
 ROUNDS = 5
 PHRASES = 500
 MOST_FIRST, MOST_MEAN, MOST_P99 = 1, 3.0, 25
+MOST_FIRST_OF_SENTENCE = 12
 _chance = random.Random(1)
 
 
@@ -48,6 +50,10 @@ def phrases() -> tuple[str, ...]:
     """Return phrases of one to three of the house's own words, each with one that occurs nowhere."""
     words = sorted({word for word in (ROOT / "README.md").read_text().split() if word.isalpha()})
     return tuple(" ".join([*_chance.sample(words, _chance.randint(1, 2)), "zq"]) for _ in range(PHRASES))
+
+
+def classifier() -> Compiled:
+    return Compiled(strictest([replace(shipped.pack("abuse"), mode=Mode.ENFORCE)]), Where.OUTPUT)
 
 
 def policy() -> Compiled:
@@ -114,6 +120,12 @@ def hyperscan(rules: Sequence[Rule], parts: Sequence[bytes]) -> Callable[[], obj
     return run
 
 
+def whole(compiled: Compiled, parts: Sequence[str]) -> None:
+    tail = Tail(compiled)
+    for part in parts:
+        tail.feed(part)
+
+
 def costs(compiled: Compiled, parts: Sequence[str]) -> None:
     encoded = [part.encode() for part in parts]
     rules = [one.rule for one in compiled.rules]
@@ -122,12 +134,8 @@ def costs(compiled: Compiled, parts: Sequence[str]) -> None:
     if (bare := hyperscan(rules, encoded)) is not None:
         print(f"Hyperscan's stream mode          {timed(bare):6.2f} us a token")
 
-    def whole() -> None:
-        tail = Tail(compiled)
-        for part in parts:
-            tail.feed(part)
-
-    print(f"held back and judged             {timed(whole):6.2f} us a token")
+    print(f"held back and judged             {timed(lambda: whole(compiled, parts)):6.2f} us a token")
+    print(f"the classifier of pack abuse     {timed(lambda: whole(classifier(), parts)):6.2f} us a token")
     events = [json.dumps({"choices": [{"index": 0, "delta": {"content": part}}]}).encode() for part in parts]
     print(f"(an event's JSON by the stdlib   {timed(lambda: [json.loads(one) for one in events]):6.2f} us)")
 
@@ -139,6 +147,9 @@ def main() -> int:
         costs(compiled, parts)
         first, mean, p99 = row("by what may still match", held(compiled, parts))
         failed |= first > MOST_FIRST or mean > MOST_MEAN or p99 > MOST_P99
+        judged = classifier()
+        first, _, _ = row("by sentence (pack abuse)", held(judged, parts))
+        failed |= first > MOST_FIRST_OF_SENTENCE
         row("window of 32", windowed(32))
         row("chunks of 200", chunked(200))
         row("whole answer", chunked(TOKENS))

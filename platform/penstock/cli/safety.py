@@ -23,7 +23,7 @@ Since = Annotated[str, typer.Option(help="In this last time, as 30m or 24h.")]
 Tenant = Annotated[str, typer.Option(help="Only this tenant's.", show_default="all")]
 PackName = Annotated[str, typer.Option("--pack", help="Only this pack's: secrets, or secrets@3.", show_default="all")]
 Rule = Annotated[str, typer.Option(help="Only this rule's.", show_default="all")]
-Source = Annotated[str, typer.Argument(help="A YAML file, or the name of a shipped pack: off, pii, secrets.")]
+Source = Annotated[str, typer.Argument(help="A YAML file, or the name of a shipped pack: abuse, off, pii, secrets.")]
 
 
 @app.command("packs")

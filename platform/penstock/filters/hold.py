@@ -11,9 +11,10 @@ from copy import copy
 from dataclasses import dataclass
 
 from penstock.filters import shape
-from penstock.filters.judge import Found, Judge
+from penstock.filters.judge import Judge
 from penstock.filters.normal import Reading, folded, normal, unescaped
-from penstock.filters.pack import Applied, Policy, Rule, Where
+from penstock.filters.pack import Applied, Found, Policy, Rule, Where
+from penstock.filters.sentences import Sentences
 from penstock.filters.trie import Trie, start
 
 
@@ -62,13 +63,14 @@ class Tail:
     judged together with what was held then.
     """
 
-    __slots__ = ("_before", "_compiled", "_held", "_known", "_read", "_state", "safe", "total")
+    __slots__ = ("_before", "_compiled", "_held", "_known", "_read", "_sentences", "_state", "safe", "total")
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled, self._read = compiled, normal
         self._before = b""
         """The last judged byte that has left, for word boundaries."""
         self._held = ""
+        self._sentences = Sentences(compiled.judge.classifiers) if compiled.judge.classifiers else None
         self._known = self._state = 0
         self.safe = self.total = 0
 
@@ -76,6 +78,8 @@ class Tail:
         """Return a copy that reads what follows as the inside of JSON strings."""
         other = copy(self)
         other._read = unescaped  # noqa: SLF001 - its own class's
+        if self._sentences is not None:
+            other._sentences = self._sentences.copy()  # noqa: SLF001
         return other
 
     def feed(self, text: str, *, is_last: bool = False) -> Sequence[Found]:
@@ -84,13 +88,26 @@ class Tail:
         self._held += text
         reading = self._read(self._held)
         judged = reading.judged
+        sentences = self._of_sentences(reading, is_last=is_last)
         if self._compiled.trie is not None and len(judged) > self._known:
             self._state = self._compiled.trie.walk(self._state, folded(judged[self._known :]))
         hits = self._compiled.judge.find(self._before + judged) if judged else ()
         found = hits and self._certain(hits, reading, is_last=is_last)
         self._leave(reading, self._safe(judged))
-        self.safe = max(self.safe, self.total - (0 if is_last else len(self._held)))
-        return found
+        self.safe = max(self.safe, self.total if is_last else self._held_from())
+        return [*found, *sentences] if sentences else found
+
+    def _held_from(self) -> int:
+        first = self.total - len(self._held)
+        return first if self._sentences is None else min(first, self._sentences.held_from(first))
+
+    def _of_sentences(self, reading: Reading, *, is_last: bool) -> Sequence[Found]:
+        """Judge what was not read before by its sentences."""
+        if self._sentences is None:
+            return ()
+        first, known = self.total - len(self._held), self._known
+        starts, ends = ([first + at for at in places[known:]] for places in (reading.starts, reading.ends))
+        return list(self._sentences.feed(reading.judged[known:], starts, ends, is_last=is_last))
 
     def _certain(self, hits: Sequence[Found], reading: Reading, *, is_last: bool) -> list[Found]:
         """Return the hits but those that left before, and those at the end, which the next character may change."""

@@ -5,23 +5,15 @@ A pass over the held tail costs as much as Hyperscan's stream mode, so no state 
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import re2
 
 from penstock.filters.normal import fold
-from penstock.filters.pack import Check, Rule
+from penstock.filters.pack import Check, Found, Rule
+from penstock.filters.sentences import classifiers
 
 _MEMORY_BYTES = 64 << 20
 """Memory of a pass's states: RE2 starts anew when it is full, so it bounds speed, not what is found."""
-
-
-class Found(NamedTuple):
-    """``rule`` is the index of the rule, ``start`` and ``end`` are offsets in bytes."""
-
-    rule: int
-    start: int
-    end: int
 
 
 def options() -> re2.Options:
@@ -36,25 +28,26 @@ def options() -> re2.Options:
 class Judge:
     """Compiled rules: milliseconds for hundreds, a second for ``MOST_PHRASES``."""
 
-    __slots__ = ("_rules", "_set", "_singles", "_suspects")
+    __slots__ = ("_rules", "_set", "_singles", "_suspects", "classifiers")
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self._rules = rules
-        each = [expressions(rule) for rule in rules]
-        self._singles = [re2.compile(b"|".join(b"(?:%b)" % one for one in some), options()) for some in each]
+        self._rules = [(at, rule.check) for at, rule in enumerate(rules) if not rule.judge]
+        each = [b"|".join(b"(?:%b)" % one for one in expressions(rules[at])) for at, _ in self._rules]
+        self._singles = [re2.compile(one, options()) for one in each]
         self._set = re2.Set.SearchSet(options())
-        for some in each:
-            self._set.Add(b"|".join(b"(?:%b)" % one for one in some))
+        for one in each:
+            self._set.Add(one)
         self._set.Compile()
         self._suspects = self._set.Match
+        self.classifiers = classifiers(rules)
 
     def find(self, text: bytes) -> Sequence[Found]:
         """Return the matches: at each start the longest. Their union holds every text that a rule matches."""
         suspects = self._suspects(text)
-        return [found for rule in suspects for found in self._of(rule, text)] if suspects else ()
+        return [found for one in suspects for found in self._of(one, text)] if suspects else ()
 
-    def _of(self, rule: int, text: bytes) -> Iterator[Found]:
-        single, spans = self._singles[rule], self._rules[rule].check
+    def _of(self, suspect: int, text: bytes) -> Iterator[Found]:
+        single, (rule, spans) = self._singles[suspect], self._rules[suspect]
         at = 0
         while (hit := single.search(text, at)) is not None:
             start, end = hit.span()

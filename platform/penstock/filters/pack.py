@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -56,7 +56,7 @@ EVERYWHERE = frozenset(Where)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Either ``regex`` with its ``span``, or ``phrases``: whole words, in any case."""
+    """One of ``regex`` with its ``span``, ``phrases`` (whole words, in any case), ``judge`` with its ``threshold``."""
 
     name: str
     action: Action
@@ -65,7 +65,19 @@ class Rule:
     span: Span = "word"
     phrases: tuple[str, ...] = ()
     check: Check | None = None
+    judge: str = ""
+    """A classifier of sentences."""
+    threshold: float = 0.0
+    """The least of its scores, which are 0 to 1, that is a match."""
     stages: frozenset[Where] = EVERYWHERE
+
+
+class Found(NamedTuple):
+    """``rule`` is the index of the rule; ``start`` and ``end`` count judged bytes, or characters of the text."""
+
+    rule: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +114,11 @@ class Pack:
 
     @cached_property
     def digest(self) -> str:
-        return sha256(msgspec.json.encode(self, order="sorted")).hexdigest()
+        raw = msgspec.to_builtins(self)
+        for rule in raw["rules"]:
+            if not rule["judge"]:  # these fields came later: stored packs keep their digests
+                del rule["judge"], rule["threshold"]
+        return sha256(msgspec.json.encode(raw, order="sorted")).hexdigest()
 
     @property
     def name(self) -> str:
@@ -120,7 +136,7 @@ class Applied:
 
     @property
     def _what(self) -> tuple[object, ...]:
-        return self.rule.regex, self.rule.phrases, self.rule.check
+        return self.rule.regex, self.rule.phrases, self.rule.check, self.rule.judge, self.rule.threshold
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,10 @@ from penstock.filters import shape
 from penstock.filters.judge import options
 from penstock.filters.normal import normal
 from penstock.filters.pack import Action, Check, Examples, Hold, Pack, Rule, Where
+from penstock.filters.sentences import JUDGES, MOST_BYTES
 from penstock.filters.whole import matched
 
-MOST_BYTES = 1 << 20
+MOST_PACK_BYTES = 1 << 20
 """Bytes of a pack: read and checked within two seconds."""
 MOST_RULES = 200
 MOST_PHRASES = 5_000
@@ -57,8 +58,8 @@ class _Once(yaml.CSafeLoader):
 
 def parse(text: bytes) -> Pack:
     """Return the pack, or raise ``InvalidField`` with the field at fault and the remedy."""
-    if len(text) > MOST_BYTES:
-        raise InvalidField(f"a pack has at most {MOST_BYTES:,} bytes: split it into several packs", param="pack")
+    if len(text) > MOST_PACK_BYTES:
+        raise InvalidField(f"a pack has at most {MOST_PACK_BYTES:,} bytes: split it into several packs", param="pack")
     try:
         _bounded(text)
         raw = yaml.load(text, _Once)  # noqa: S506 - a kind of SafeLoader
@@ -137,12 +138,25 @@ def _in_rule(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
         yield "stages", "is empty: name input, output or both"
     if rule.action is Action.MASK and Where.INPUT in rule.stages:
         yield "action", "mask is for output alone, since a prompt is never rewritten: set stages: [output]"
-    if bool(rule.regex) == bool(rule.phrases):
-        yield "regex", "or phrases is needed: one of them"
+    if sum(map(bool, (rule.regex, rule.phrases, rule.judge))) != 1:
+        yield "regex", "or phrases or judge is needed: one of them"
+    elif rule.judge or rule.threshold:
+        yield from _in_judge(rule, held)
     elif rule.phrases:
         yield from _in_phrases(rule, held)
     else:
         yield from _in_regex(rule, held)
+
+
+def _in_judge(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
+    if rule.judge not in JUDGES:
+        yield "judge", f"with a threshold has to be one of {', '.join(JUDGES)}"
+    if not 0 < rule.threshold <= 1:
+        yield "threshold", "has to be above 0, at most 1"
+    if rule.check is not None:
+        yield "check", "is for a regex"
+    if held < MOST_BYTES:
+        yield "judge", f"holds a sentence of up to {MOST_BYTES} characters: more than hold.characters ({held})"
 
 
 def _in_phrases(rule: Rule, held: int) -> Iterator[tuple[str, str]]:

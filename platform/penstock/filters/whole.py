@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from penstock.filters.judge import Found, Judge
+from penstock.filters.judge import Judge
 from penstock.filters.normal import normal, unescaped
-from penstock.filters.pack import Pack
+from penstock.filters.pack import Found, Pack
+from penstock.filters.sentences import Sentences
 
 ESCAPE = "\\"
 """A text that has it is judged twice: as it is written, and as the inside of JSON strings."""
@@ -16,6 +17,7 @@ def spans(judge: Judge, text: str) -> list[Found]:
     for read in (normal, unescaped) if ESCAPE in text else (normal,):
         judged, starts, ends, _ = read(text)
         found |= {Found(rule, starts[start], ends[end - 1]): None for rule, start, end in judge.find(judged)}
+        found |= dict.fromkeys(Sentences(judge.classifiers).feed(judged, starts, ends, is_last=True))
     return list(found)
 
 

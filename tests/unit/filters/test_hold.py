@@ -1,6 +1,7 @@
 """Text is held while a rule may still match it: every cut of a text gives the whole text's verdict."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.filters import shipped
 from penstock.filters.hold import Compiled, Tail
-from penstock.filters.pack import Action, Pack, Rule, Where, strictest
+from penstock.filters.pack import Action, Mode, Pack, Rule, Where, strictest
 from penstock.filters.whole import spans
 
 PHRASES = ("😀 code", "blue moon", "blue moon rising", "moon", "Übel", "a.b", "o'clock")
@@ -23,6 +24,8 @@ OWN = Pack(
     ),
 )
 COMPILED = Compiled(strictest([OWN, shipped.pack("secrets"), shipped.pack("pii")]), Where.OUTPUT)
+ABUSE = replace(shipped.pack("abuse"), mode=Mode.ENFORCE)
+CLASSIFIED = Compiled(strictest([OWN, shipped.pack("secrets"), ABUSE]), Where.OUTPUT)
 PIECES = [
     *(
         "blue",
@@ -60,6 +63,16 @@ PIECES = [
     *("\\", "\\n", "\\u0041", "\\u004BIAIOSFODNN7EXAMPLE", "jane\\u0040example.com", "\\ud83d\\ude00", "\\u00dcbel"),
     *("blue \n", "  moon", "\u034f", "\x00", "123\u201145\u20116789", "_AKIAIOSFODNN7EXAMPLE_"),
     *(" ", ".", ",", "a", "1", "-", "\n", "e\u0301", "\ufeff"),
+    *(
+        "you stupid idiot",
+        "Shut up, moron! ",
+        "id\\u0069ot. ",
+        "…",
+        "x" * 50,
+        "ü" * 30,
+        'so." ',
+        "all day long and all the night ",
+    ),
 ]
 TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=9).map("".join)
 CUTS = st.lists(st.integers(1, 9), min_size=1, max_size=12)
@@ -79,18 +92,19 @@ def pieces(text: str, cuts: Sequence[int]) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("compiled", [COMPILED, CLASSIFIED], ids=["rules", "classifier"])
 @settings(max_examples=400, deadline=None)
 @given(text=TEXTS, cuts=CUTS)
-def test_every_cut_gives_the_verdict_of_the_whole_text(text: str, cuts: Sequence[int]) -> None:
+def test_every_cut_gives_the_verdict_of_the_whole_text(compiled: Compiled, text: str, cuts: Sequence[int]) -> None:
     """For every cut the same characters match, as written and unescaped, and none has left before it was found."""
-    tail, found = Tail(COMPILED), set[tuple[int, int]]()
+    tail, found = Tail(compiled), set[tuple[int, int]]()
     tails, parts = (tail, tail.unescaped()), pieces(text, cuts)
     for at, part in enumerate(parts):
         left = min(one.safe for one in tails)
         now = covered([hit for one in tails for hit in one.feed(part, is_last=at == len(parts) - 1)])
         assert not {at for _, at in now - found if at < left}
         found |= now
-    assert found == covered(spans(COMPILED.judge, text))
+    assert found == covered(spans(compiled.judge, text))
     assert all(one.safe == one.total == len(text) for one in tails) or not parts
 
 

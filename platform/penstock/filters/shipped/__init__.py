@@ -6,7 +6,7 @@ from importlib.resources import files
 from penstock.filters.pack import Pack
 from penstock.filters.reading import parse
 
-NAMES = ("off", "pii", "secrets")
+NAMES = ("abuse", "off", "pii", "secrets")
 
 
 def text(name: str) -> bytes:

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from penstock.filters.hold import Compiled, Tail
-from penstock.filters.judge import Found
-from penstock.filters.pack import Action, Applied
+from penstock.filters.pack import Action, Applied, Found
 from penstock.filters.whole import ESCAPE
 
 MASK = "*"

@@ -14,7 +14,7 @@ from penstock.domain.errors import PenstockError
 from penstock.domain.serving.request import Api, Prepared
 from penstock.filters import shipped
 from penstock.filters.hold import Compiled
-from penstock.filters.pack import Action, AtBound, Hold, Pack, Rule, Where, strictest
+from penstock.filters.pack import Action, AtBound, Hold, Mode, Pack, Rule, Where, strictest
 from penstock.gateway.answers import sse
 from penstock.gateway.calls.call import Admitted, Call, Timings
 from penstock.gateway.calls.lease import Lease
@@ -27,6 +27,7 @@ from tests.support.samples.calls import DUE, VERSION, principal
 SECRET = "AKIAIOSFODNN7EXAMPLE"
 PACKS = [shipped.pack("secrets"), shipped.pack("pii")]
 COMPILED = Compiled(strictest(PACKS), Where.OUTPUT)
+CLASSIFIED = Compiled(strictest([replace(shipped.pack("abuse"), mode=Mode.ENFORCE)]), Where.OUTPUT)
 
 
 class Answered:
@@ -122,6 +123,22 @@ async def test_a_masked_match_is_masked_alone(cuts: Sequence[int]) -> None:
     text = 'write to "jane.doe@example.com" today, 4111 1111 1111 1111 ok'
     masked = f'write to "{"*" * 20}" today, {"*" * 19} ok'
     assert Answered(Api.CHAT).stream(chat(cut(text, cuts))).said() == masked
+
+
+@settings(max_examples=100, deadline=None)
+@given(cuts=CUTS)
+async def test_a_classifier_ends_an_answer_before_its_sentence(cuts: Sequence[int]) -> None:
+    """However an insult is cut into events, its stream ends before its sentence, as the whole answer does."""
+    said, insult = "Thank you very much indeed for all of your help. ", "Shut up, moron! "
+    answered = Answered(Api.CHAT, CLASSIFIED).stream(chat(cut(f"{said}{insult}Good bye.", cuts)))
+    assert said.startswith(answered.said())
+    assert [(match.applied.rule.name, match.position) for match in answered.matches] == [("toxicity", len(said))]
+    whole = Answered(Api.CHAT, CLASSIFIED, is_stream=False)
+    whole.guard.start(200, [])
+    body = {"choices": [{"index": 0, "message": {"content": f"{said}{insult}Good bye."}, "finish_reason": "stop"}]}
+    whole.guard.write(json.dumps(body).encode())
+    whole.guard.finish()
+    assert json.loads(whole.reply.body)["choices"][0]["message"]["content"] == said
 
 
 async def test_choices_do_not_wait_for_each_other() -> None:
