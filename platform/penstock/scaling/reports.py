@@ -203,7 +203,7 @@ def _is_silent(known: _Gateway, now: float) -> bool:
 
 
 def _is_old(known: _Gateway | None, report: GatewayReport, now: float) -> bool:
-    """Once the newer one is silent an older process, or number, speaks again: a false one mutes no gateway."""
+    """True if an older process, or number, speaks again after the newer one fell silent."""
     if known is None or _order(report) > _order(known.report):
         return False
     return not _is_silent(known, now) or _order(report) == _order(known.report)

@@ -165,7 +165,6 @@ class Database:
 
     @property
     def acting(self) -> Session | None:
-        """The session of the present administrative act, if there is one."""
         acting = _ACTING.get()
         return acting[1] if acting is not None and acting[0] is self else None
 

@@ -61,8 +61,9 @@ class _Writing:
 
 
 class RedisAnswers:
-    """Sealed under ``keys``, and requests compared under ``print_key``. Only the
-    gateway that claimed a record writes it: one that was suspended until its claim expired can't write into another's.
+    """Answers sealed under ``keys``, and fingerprints of requests under ``print_key``.
+
+    Only the gateway that claimed a record writes it, even if it was suspended until its claim expired.
     """
 
     def __init__(self, wire: Wire, keys: Keys, print_key: bytes, quota: AnswerQuota = USUAL_QUOTA) -> None:

@@ -47,7 +47,7 @@ class OutputExpectation:
         return _upper(BUCKETS)
 
     def learn(self, tenant: TenantId, version: VersionId, cost: Cost, tokens: int) -> None:
-        """All sequences together, of an answer that ended by itself."""
+        """Learn the tokens of all sequences of an answer that ended by itself."""
         kind = (tenant, version, cost.output_each.bit_length())
         counts = self._counts.get(kind)
         if counts is None:
