@@ -87,7 +87,7 @@ class _Deaths(NamedTuple):
 
 
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
-    """Return None if the host can't list its processes; ``now`` is Unix seconds."""
+    """Plan nothing if the host can't list its processes; ``now`` is Unix seconds."""
     if not view.is_known:
         return FleetPlan()
     fleet = _by_version(seen, view, now, policy)
