@@ -94,6 +94,9 @@ class MemoryAnswers:
             record.broken = True
             record.wake()
 
+    async def drop(self, key: RecordKey) -> None:
+        await self.release(key)
+
     async def forget(self, tenant: TenantId) -> int:
         names = list((self._rooms.get(tenant) or _Room()).records)
         for name in names:

@@ -120,6 +120,9 @@ class RedisAnswers:
         if writing is not None:
             await self._drop(key, writing.owner)
 
+    async def drop(self, key: RecordKey) -> None:
+        await self._drop(key, "")
+
     async def forget(self, tenant: TenantId) -> int:
         dropped, stem = 0, self._stem(RecordKey(tenant, ""))
         with _store():

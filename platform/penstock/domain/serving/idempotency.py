@@ -87,6 +87,10 @@ class AnswerStore(Protocol):
 
     async def release(self, key: RecordKey) -> None: ...
 
+    async def drop(self, key: RecordKey) -> None:
+        """Drop a record, also of another gateway: its answer was deleted."""
+        ...
+
     async def forget(self, tenant: TenantId) -> int:
         """Drop all records of a tenant, also those that grow; return their number."""
         ...
