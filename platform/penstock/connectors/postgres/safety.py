@@ -42,7 +42,6 @@ class PostgresPacks:
         return () if row is None else tuple(row["packs"])
 
     async def push(self, pack: Pack, act: Act) -> None:
-        """Store a version and serve it; raise ``Conflict`` if it exists with other rules, or is new and lower."""
         async with self._database.transaction() as session:
             await session.run(_SQL["lock"])
             newest = await session.row(_SQL["newest"], pack.id)
@@ -55,7 +54,6 @@ class PostgresPacks:
             await _choose(session, pack.id, pack.digest, act)
 
     async def choose(self, pack: str, version: int | None, act: Act) -> bool:
-        """Serve a stored version again, None for the next lower one; False if there is none."""
         async with self._database.transaction() as session:
             await session.run(_SQL["lock"])
             row = await session.row(_SQL["before"], pack) if version is None else None
