@@ -72,7 +72,7 @@ class ScreenedRequests:
 
 
 def _is_score(call: Admitted) -> bool:
-    """Whether the platform asks how likely the tokens of two judged answers are; nobody is shown that."""
+    """Whether the platform asks how likely the tokens of two judged answers are, which no caller is shown."""
     return call.copy is not None and call.request.cost.scores_prompt
 
 

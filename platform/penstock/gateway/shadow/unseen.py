@@ -71,23 +71,23 @@ class Unseen:
 
         Each version gets the prompt as its own engine rendered it, so that a lost template shows.
         """
-        found, who = list[list[int]](), copies.platform(copies.salt_of(call, note, note.of), call)
+        found, principal = list[list[int]](), copies.platform(copies.salt_of(call, note, note.of), call)
         # The busier one first: where it has no room, the other need not compute.
         for version, ids in zip((call.version, other), both, strict=True):
-            likeliest = await self._likeliest(ask, note, version, ids, who)
+            likeliest = await self._likeliest(ask, note, version, ids, principal)
             if likeliest is None:
                 return None
             found.append(likeliest)
         return scoring.differ(*found)
 
     async def _likeliest(
-        self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, who: Principal
+        self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, principal: Principal
     ) -> list[int] | None:
         """Retry, since at a busy version all callers go first."""
         for again in range(TRIES):
             if again:
                 await asyncio.sleep(AGAIN_S)
-            asked = await ask(self._scoring(version, ids), who, copy=_unpaid(note))
+            asked = await ask(self._scoring(version, ids), principal, copy=_unpaid(note))
             if asked.answer.outcome is Outcome.BAD_REQUEST:  # too long for it, say: it will not take it later
                 return None
             if asked.answer.outcome is Outcome.OK:
