@@ -190,4 +190,7 @@ async def _check_kept(session: Session, tail: int, number: int, kept: bytes) -> 
 
 async def _newest_head(session: Session) -> Head | None:
     row = await session.row(_SQL["newest_head"])
-    return Signed.of(*_sound(row, _SEGMENT[:2])).head if row else None
+    try:
+        return Signed.of(*_sound(row, _SEGMENT[:2])).head if row else None
+    except Unreadable as error:
+        raise Conflict("the audit chain's newest head was damaged: `penstock audit verify` says how") from error

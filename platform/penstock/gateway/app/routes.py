@@ -206,7 +206,6 @@ def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]
 def _by_rules(
     table: RoutingTable, who: Principal, cards: Mapping[str, dict[str, object]]
 ) -> dict[str, dict[str, object]]:
-    """Cards of auto aliases: the last rule's model, with the largest context of all rules."""
     found: dict[str, dict[str, object]] = {}
     contexts = {str(version.id): version.max_model_len for version in table.versions}
     for auto in table.autos:
@@ -296,6 +295,7 @@ class _Named:
 
 def crashed(observer: ErrorObserver, error: Exception, scope: Scope) -> Refusal:
     request_id = RequestId(scope.get("state", {}).get("request_id", ""))
-    observer.crashed(error, request_id)
+    cause = error.__cause__  # what came after an answer had begun: Starlette raises an error of its own from it
+    observer.crashed(cause if isinstance(cause, PenstockError) else error, request_id)
     status, headers, body = response_of(PenstockError(), request_id, _spoken(scope["path"]))
     return status, [*headers, (b"x-request-id", request_id.encode())], body
