@@ -314,7 +314,7 @@ async def test_no_start_or_wait_lasts_longer_than_any_can(clock: ManualClock) ->
             {"load": Load(wait_s=14_401.0)},
             {"refused": (RefusedAdapter(version=things.TINY, reason="x", left_s=14_401.0),)},
         ):
-            body = msgspec.json.encode(replace(known, **wrong))  # type: ignore[arg-type]
+            body = msgspec.json.encode(replace(known, **wrong))
             assert (await client.post("/internal/workers/heartbeat", content=body)).status_code == 400
 
 
