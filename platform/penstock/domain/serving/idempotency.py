@@ -68,7 +68,7 @@ class Piece:
 
 
 class AnswerStore(Protocol):
-    """Shared by gateways; calls may raise ``StoreUnavailable``."""
+    """Gateways share it; calls may raise ``StoreUnavailable``."""
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
         """Atomically open a record with this fingerprint, or return the existing one's state."""

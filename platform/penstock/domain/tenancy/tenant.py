@@ -69,7 +69,7 @@ class OverQuota(StrEnum):
 
 
 class BatchYield(StrEnum):
-    """Of running batch work while requests of higher classes are about."""
+    """What running batch work does while requests of higher classes are about."""
 
     SHARE = "share"
     """It keeps the seats that objectives of the classes above leave."""
@@ -278,8 +278,9 @@ def scope(kind: ScopeKind, name: str, plan: Plan) -> Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """From its credential alone (A4). ``plan`` is the tenant's, with the tightest deadline, context and output bound of
-    key, tenant and organisation.
+    """The caller by its credential alone (A4).
+
+    ``plan`` is the tenant's, with the tightest deadline, context and output bound of key, tenant and organisation.
     """
 
     tenant: TenantId
