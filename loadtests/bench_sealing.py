@@ -14,7 +14,7 @@ from penstock.domain.ids import TenantId
 from penstock.sealing.objects import ObjectSealer
 from penstock.sealing.segments import KEY_ID_BYTES, Opening, Sealing, Subject, TenantKey
 
-MOST_RATIO, LEAST_MB_S = 5.0, 100.0
+MOST_RATIO, LEAST_MB_S = 4.5, 100.0
 """The goal is 3 times: two keys of the object, derived and expanded, are the rest."""
 ROUNDS, CALLS = 15, 2_000
 SMALL = secrets.token_bytes(2_000)

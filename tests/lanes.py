@@ -24,9 +24,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {
-    "faults": tuple(
-        f"tests/integration/{name}"
-        for name in ("faults", "worker", "gateway", "limits", "rollout", "jobs", "job_store")
+    "faults": tuple(f"tests/integration/{name}" for name in ("faults", "rollout", "jobs", "job_store")),
+    "workers": tuple(
+        f"tests/integration/{name}" for name in ("worker", "gateway", "limits", "adapters", "pool", "scaling")
     ),
     "platforms": ("tests/integration",),
     "logic": ("tests",),
@@ -154,7 +154,7 @@ def gate(options: Iterable[str]) -> list[Lane]:
     static = Lane("static", ["make", "--keep-going", "--no-print-directory", *STATIC])
     tests = {one.name: one for one in lanes(["-m", "not gpu and not drill and not observe", *given])}
     tests["logic"] = lane("logic", [*folders_of("logic"), "-m", "not gpu and not drill", *given])
-    for name in ("faults", "platforms"):
+    for name in FOLDERS.keys() - {"logic"}:
         tests[name].after = observed
     return [observed, static, *tests.values()]
 

@@ -248,12 +248,13 @@ async def test_redis_holds_no_plain_text(server: RedisServer) -> None:
     await wire.close()
 
 
-@pytest.mark.parametrize("change", ["other key", "altered", "swapped", "of another tenant"])
+@pytest.mark.parametrize("change", ["other key", "shredded", "altered", "swapped", "of another tenant"])
 async def test_what_does_not_open_is_dropped(server: RedisServer, change: str) -> None:
-    """An answer that was altered, or sealed by another platform, is never passed on; its key is free again."""
+    """An answer that was altered, or whose key is gone, is never passed on; its idempotency key is free again."""
     wire = Wire(server.url, patience_s=2.0)
     await wire.call("FLUSHALL")
-    store, other = RedisAnswers(wire, FixedKeys(), LOCAL_KEY), RedisAnswers(wire, FixedKeys(b"o" * 32), LOCAL_KEY)
+    keys = FixedKeys()
+    store, other = RedisAnswers(wire, keys, LOCAL_KEY), RedisAnswers(wire, FixedKeys(b"o" * 32), LOCAL_KEY)
     await store.claim(KEY, "body")
     await record(store, [HEAD, *BODY, END])
     here, there = (f"penstock:answers:{{{tenant}}}:k1:" for tenant in (ACME, SHOP))
@@ -268,6 +269,7 @@ async def test_what_does_not_open_is_dropped(server: RedisServer, change: str) -
     elif change == "of another tenant":
         await wire.call("RENAME", f"{here}body", f"{there}body")
         await wire.call("RENAME", f"{here}claim", f"{there}claim")
+    keys.is_shredded = change == "shredded"
     reader, key = (other if change == "other key" else store), RecordKey(SHOP if "tenant" in change else ACME, "k1")
     got: list[Piece] = []
     with pytest.raises(Conflict):

@@ -9,7 +9,7 @@ from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
 from penstock.control.api.ports import AuditLog
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.tenancy.audit import Selection
 from tests.support.samples import control_plane as things
 from tests.support.sealing import FixedKeys
@@ -72,7 +72,7 @@ async def test_an_alarm_is_told_to_the_tenants_webhooks_once(database: Database)
     endpoints = PostgresEndpoints(database, FixedKeys())
     alarm = replace(ALARM, tenant=TenantId("shop"))
     for tenant in (alarm.tenant, TenantId("other")):
-        await endpoints.create(tenant, "https://example.com/", ["budget.threshold"], b"s" * 32)
+        await endpoints.create(tenant, KeyId("k"), "https://example.com/", ["budget.threshold"], b"s" * 32)
     for _ in range(3):
         await PostgresAudit(database).note_threshold(alarm)
     told = await database.rows(

@@ -21,7 +21,7 @@ from penstock.control.receipts import RECEIPT_TYPE, Receipt
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.deletion import Counts, DeletionId, Scope, user_mark
-from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable
+from penstock.domain.jobs.errors import PayloadGone
 from penstock.domain.jobs.payload import object_id
 from tests.support.clock import ManualClock
 from tests.support.stores.stored_things import PLATFORM_KEY, Stored
@@ -54,7 +54,7 @@ async def test_nothing_of_a_deleted_tenant_opens(stored: Stored, clock: ManualCl
     fresh = stored.process()
     mine = [name for name, tenant in stored.objects.items() if tenant == ACME]
     for name in mine:
-        with pytest.raises(PayloadUnreadable):
+        with pytest.raises(PayloadGone):
             await fresh.get(ACME, name)
     assert await swept(stored, deletion) == wanted._replace(keys=1)
     assert await stored.left(ACME) == 0
@@ -63,7 +63,7 @@ async def test_nothing_of_a_deleted_tenant_opens(stored: Stored, clock: ManualCl
             await fresh.get(ACME, name)
     shutil.copytree(copy, stored.folder / "payloads", dirs_exist_ok=True)
     for name in mine:
-        with pytest.raises(PayloadUnreadable):
+        with pytest.raises(PayloadGone):
             await fresh.get(ACME, name)
     for name in stored.objects.keys() - set(mine):
         await fresh.get(SHOP, name)

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.webhooks import PostgresDeliveries, PostgresEndpoints
 from penstock.domain.errors import Conflict
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.ids import EndpointId, RunnerId
 from penstock.domain.jobs.webhook import (
     MOST_ENDPOINTS,
@@ -28,6 +29,7 @@ from tests.support.webhooks.deliverer import pass_time
 pytestmark = pytest.mark.integration
 SHOP, OTHER = TenantId("shop"), TenantId("other")
 SECRET = b"s" * 32
+BY = KeyId("key-1")
 ONE, TWO = RunnerId(1), RunnerId(2)
 """Two runners."""
 BROKEN = Answer(status=500, error=SendError.STATUS)
@@ -42,7 +44,7 @@ class Store(PostgresEndpoints):
         self.due = PostgresDeliveries(database, self.keys)
 
     async def endpoint(self, name: str = "a", events: tuple[str, ...] = ("*",), tenant: TenantId = SHOP) -> Endpoint:
-        return await self.create(tenant, f"https://{name}.example/", events, SECRET)
+        return await self.create(tenant, BY, f"https://{name}.example/", events, SECRET)
 
     async def tell(self, kind: str = "batch.completed", endpoint: str = "", tenant: TenantId = SHOP) -> None:
         await self.database.rows("select tell($1, $2, 'batch_1', $3)", tenant, kind, endpoint)
@@ -210,13 +212,13 @@ async def test_turned_off_and_on_by_its_owner(store: Store) -> None:
     await store.tell()
     (held,) = await store.claim()
     await store.tell()
-    off = await store.change(SHOP, endpoint.id, EndpointChange(is_on=False))
+    off = await store.change(SHOP, BY, endpoint.id, EndpointChange(is_on=False))
     assert off
     assert off.off_reason == "owner"
     await store.due.end([end(held, Verdict.RETRIED, delay_s=5.0)])
     assert [state for state, *_ in await store.state(endpoint.id)] == ["failed", "failed"]
     assert await store.test(SHOP, endpoint.id) is False
-    await store.change(SHOP, endpoint.id, EndpointChange(is_on=True))
+    await store.change(SHOP, BY, endpoint.id, EndpointChange(is_on=True))
     assert await store.replay(endpoint.id) == 2
     assert sorted(one.attempt for one in await store.claim()) == [1, 1]
 
@@ -237,7 +239,7 @@ async def test_a_delivered_one_is_replayed_by_name_alone(store: Store) -> None:
 async def test_secrets_are_sealed_and_sign_both_for_a_time(store: Store) -> None:
     """No row holds a secret; after a rotation the former one signs, too, until its end."""
     endpoint = await store.endpoint()
-    await store.rotate(SHOP, endpoint.id, b"n" * 32, 3600.0)
+    await store.rotate(SHOP, BY, endpoint.id, b"n" * 32, 3600.0)
     await store.tell()
     (held,) = await store.claim()
     assert held.secrets == (b"n" * 32, SECRET)
@@ -280,10 +282,10 @@ async def test_other_tenants_find_nothing(store: Store) -> None:
     endpoint = await store.endpoint()
     assert await store.find(OTHER, endpoint.id) is None
     assert await store.find(OTHER, endpoint.url) is None
-    assert await store.change(OTHER, endpoint.id, EndpointChange(is_on=False)) is None
-    assert await store.rotate(OTHER, endpoint.id, SECRET, 0.0) is None
+    assert await store.change(OTHER, BY, endpoint.id, EndpointChange(is_on=False)) is None
+    assert await store.rotate(OTHER, BY, endpoint.id, SECRET, 0.0) is None
     assert not await store.test(OTHER, endpoint.id)
-    assert not await store.delete(OTHER, endpoint.id)
+    assert not await store.delete(OTHER, BY, endpoint.id)
     assert await store.find(SHOP, endpoint.url) == endpoint
 
 
@@ -292,7 +294,7 @@ async def test_a_deleted_endpoint_takes_its_deliveries_along(store: Store) -> No
     endpoint = await store.endpoint()
     await store.tell()
     (held,) = await store.claim()
-    assert await store.delete(SHOP, endpoint.id)
+    assert await store.delete(SHOP, BY, endpoint.id)
     assert await store.due.end([end(held, Verdict.DELIVERED)]) == (frozenset(), ())
     assert await store.state(endpoint.id) == []
 
@@ -322,3 +324,21 @@ async def test_old_deliveries_are_forgotten(store: Store) -> None:
     await store.due.forget()
     rows = await store.database.rows("select count(*) as n from webhook_event")
     assert (rows[0]["n"], len(await store.claim())) == (1, 1)
+
+
+async def test_each_change_of_an_endpoint_has_its_row(store: Store) -> None:
+    """Its kind and the key that made it, no address and no secret; what changed nothing has none."""
+    endpoint = await store.endpoint()
+    to = EndpointChange(url="https://b.example/", events=("job.failed",), is_on=False)
+    for tenant in (SHOP, OTHER):
+        await store.change(tenant, BY, endpoint.id, to)
+        await store.rotate(tenant, BY, endpoint.id, SECRET, 0.0)
+        await store.delete(tenant, BY, endpoint.id)
+    acts = await PostgresAudit(store.database).newest(99)
+    assert {(act.who, act.target, act.tenant) for act in acts} == {(BY, endpoint.id, SHOP)}
+    assert [(act.what, act.detail) for act in reversed(acts)] == [
+        ("webhook.create", "*"),
+        ("webhook.change", "url, events=job.failed, enabled=false"),
+        ("webhook.rotate", ""),
+        ("webhook.delete", ""),
+    ]

@@ -21,7 +21,7 @@ from penstock.domain.ids import TenantId
 from penstock.sealing.administration import KeyAdministration
 from penstock.sealing.keys import Context, KeyPurpose, NamedEncryption, TenantKeys
 from penstock.sealing.local import LocalEncryption
-from penstock.sealing.segments import Unreadable
+from penstock.sealing.segments import KeyGone, Unreadable
 from tests.support.gateways.dispatch import until
 from tests.support.stores.s3_server import s3_server
 
@@ -123,7 +123,7 @@ async def test_a_shredded_key_leaves_every_process(database: Database, database_
         await database.rows("delete from tenant_key where tenant = $1", ACME)
         await until(lambda: first.id not in keys.kept, within_s=1.0 if is_told else 5.0)
     assert len(keys.kept) == 1
-    with pytest.raises(Unreadable):
+    with pytest.raises(KeyGone):
         await keys.find(ACME, KeyPurpose.CONTENT, first.id)
 
 

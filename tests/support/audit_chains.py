@@ -19,7 +19,7 @@ from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.samples import control_plane as things
 
-TABLES = ("audit_event", "audit_link", "audit_segment", "intervention")
+TABLES = ("audit_event", "audit_link", "audit_segment", "audit_pending", "intervention")
 
 
 @dataclass

@@ -9,7 +9,7 @@ from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.sealing.administration import KeyCount
 from penstock.sealing.keys import StoredKey, Wrapped
-from penstock.sealing.segments import KEY_ID_BYTES, TenantKey, key_id
+from penstock.sealing.segments import KEY_ID_BYTES, KeyGone, TenantKey, key_id
 
 
 class FixedKeys:
@@ -17,12 +17,15 @@ class FixedKeys:
 
     def __init__(self, *secrets: bytes) -> None:
         self.secrets = [*secrets] or [b"k" * 32]
+        self.is_shredded = False
 
     async def newest(self, tenant: TenantId) -> TenantKey:
         return fixed(self.secrets[0])
 
     async def opening(self, tenant: TenantId, header: bytes) -> Sequence[bytes]:
         named = key_id(header)
+        if self.is_shredded:
+            raise KeyGone
         return [secret for secret in self.secrets if named in (None, fixed(secret).id)]
 
 

@@ -5,13 +5,14 @@ Fields are packed with their lengths, so no two acts give the same bytes. Times 
 
 import hashlib
 import struct
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 GENESIS = hashlib.sha256(b"penstock audit chain, format 1").digest()
 """The hash before link 1."""
-_FIXED = struct.Struct(">QQd5I")
+_FIXED = struct.Struct(">qqd5I")
+_OF_DATABASE = msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)
 _INTERVENTION = struct.Struct(">iqd")
 
 
@@ -43,8 +44,8 @@ class Covered(NamedTuple):
 class Link(msgspec.Struct, frozen=True, gc=False):
     """An act in the chain; ``event`` is its row's id, ``at`` Unix seconds."""
 
-    number: int
-    event: int
+    number: Annotated[int, _OF_DATABASE]
+    event: Annotated[int, _OF_DATABASE]
     hash: bytes
     at: float
     who: str

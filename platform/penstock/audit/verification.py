@@ -4,6 +4,7 @@ A broken link costs one finding: the next is judged by the hash that is stored. 
 was rewritten. Trade-off: an act that leaves before its link does so unseen; the sequencer keeps that to a second.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -38,11 +39,15 @@ class Finding(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A segment as the database has it: the signed text, its signature, when it was shipped and moved (0: never)."""
+    """A segment as the database has it: the signed text, its signature, and what stands beside it."""
 
     text: str
     signature: bytes
+    first: int
+    last: int
+    closed_at: float
     shipped_at: float
+    """0: not yet, as ``moved_at``."""
     moved_at: float
 
 
@@ -86,6 +91,10 @@ def heads_of(segments: Iterable[Stored], is_signed: IsSigned, report: Report, si
             report.add(Kind.SIGNATURE, 0, str(error))
             continue
         check_head(one, heads[-1] if heads else None, is_signed, report, since)
+        head = one.head
+        times = (stored.closed_at, stored.shipped_at, stored.moved_at)
+        if (stored.first, stored.last) != (head.first, head.last) or not all(0 <= at < math.inf for at in times):
+            report.add(Kind.EDITED, head.last, f"what stands beside the head at link {head.last:,} was edited")
         heads.append(one)
     return heads
 

@@ -26,6 +26,7 @@ from penstock.domain.tenancy.audit import INTERVENTIONS
 
 MOST_STRAYS = 100
 INTERVENTIONS_AT_ONCE = 5_000
+MOST_DIGITS = 9
 KEPT_S = 90 * 86_400.0
 """Seconds for which the database keeps interventions at least."""
 LINKED_WITHIN_S, SHIPPED_WITHIN_S = 60.0, 900.0
@@ -45,7 +46,7 @@ class StoredChain(Protocol):
 
     async def uncovered(self, most: int) -> list[int]: ...
 
-    async def ends(self) -> tuple[int, int]: ...
+    async def ends(self) -> tuple[int, int, int]: ...
 
     async def strays(self, most: int) -> tuple[list[int], list[int]]: ...
 
@@ -59,6 +60,8 @@ class Verified:
     """``late`` says in words what waits too long; ``kept_elsewhere`` counts segments that only the store has."""
 
     report: Report
+    links: int
+    """Links that were verified in the database."""
     last: int
     heads: int
     files: int
@@ -69,10 +72,11 @@ class Verified:
         report = self.report
         return {
             "whole": report.is_whole,
-            "links": report.rows,
+            "links": self.links,
             "last": self.last,
             "heads": self.heads,
             "files": self.files,
+            "links_in_files": report.rows - self.links,
             "kept_elsewhere": self.kept_elsewhere,
             "late": list(self.late),
             "counts": {str(kind): count for kind, count in report.counts.items()},
@@ -98,13 +102,18 @@ class Verifier:
             heads = heads_of(rows, self.is_signed, report)
             last = await self._walk(chain, rows, heads, report)
             late = await self._strays(chain, report)
+        links = report.rows
         if self.store is not None:
             files = self._read(self.store, rows, heads, report)
         moved = sum(row.moved_at > 0 for row in rows)
-        return Verified(report=report, last=last, heads=len(heads), files=files, kept_elsewhere=moved, late=late)
+        return Verified(
+            report=report, links=links, last=last, heads=len(heads), files=files, kept_elsewhere=moved, late=late
+        )
 
     async def _walk(self, chain: StoredChain, rows: list[Stored], heads: list[Signed], report: Report) -> int:
-        there, end = await chain.ends()
+        there, end, outside = await chain.ends()
+        if outside:
+            report.add(Kind.INSERTED, 0, f"{outside:,} links have no number of the chain")
         if not (end or rows or (await chain.waiting())[0]):
             report.add(Kind.TRUNCATED, 0, "there are no acts at all, though setting up a database leaves some")
         left = [one.head.last for one in _moved(rows, heads, report) if one.head.last < there or not there]
@@ -133,11 +142,11 @@ class Verifier:
         """Report acts without a link; return what waits too long, in words."""
         late, (unknown, lost) = list[str](), await chain.strays(MOST_STRAYS)
         for event in unknown:
-            report.add(Kind.INSERTED, 0, f"act {event} was written behind the sequencer's back: it has no link")
+            report.add(Kind.INSERTED, 0, f"{_named(event)} was written behind the sequencer's back: it has no link")
         for event in lost:
-            report.add(Kind.DELETED, 0, f"act {event} was deleted before it was linked")
+            report.add(Kind.DELETED, 0, f"{_named(event)} was deleted before it was linked")
         for event in await chain.uncovered(MOST_STRAYS):
-            report.add(Kind.INSERTED, 0, f"interventions name act {event}, which covers none")
+            report.add(Kind.INSERTED, 0, f"interventions name {_named(event)}, which covers none")
         waiting, seconds = await chain.waiting()
         if seconds > LINKED_WITHIN_S:
             late.append(f"{waiting:,} acts have no link yet, the oldest for {seconds:,.0f} s")
@@ -168,6 +177,10 @@ class Verifier:
         return len(shipped)
 
 
+def _named(event: int) -> str:
+    return f"act {event}" if event >= 0 else "an act without an id"
+
+
 def _at_once(rows: list[Row]) -> Iterator[list[Row]]:
     """Yield acts that together cover as many interventions as are read at once."""
     part, size = list[Row](), 0
@@ -182,7 +195,8 @@ def _at_once(rows: list[Row]) -> Iterator[list[Row]]:
 
 
 def _count(row: Row) -> int:
-    return int(row.act[3]) if row.act and row.act[3].isdecimal() else 0
+    count = row.act[3] if row.act else ""
+    return int(count) if count.isdecimal() and len(count) <= MOST_DIGITS else 0
 
 
 def _kind_of(row: Row, found: list[Covered], now: float) -> Kind | None:

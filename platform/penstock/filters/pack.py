@@ -115,7 +115,7 @@ class Pack:
     @cached_property
     def digest(self) -> str:
         raw = msgspec.to_builtins(self)
-        for rule in raw.get("rules", ()):  # a pack that was read without rules has only the default
+        for rule in raw.get("rules", ()):  # a decoded pack lacks what its text leaves out
             if not rule["judge"]:  # these fields came later: stored packs keep their digests
                 del rule["judge"], rule["threshold"]
         return sha256(msgspec.json.encode(raw, order="sorted")).hexdigest()

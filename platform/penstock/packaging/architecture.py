@@ -45,6 +45,7 @@ _NO_KV = re.compile(
 _STATES = ("mamba", "ssm", "linear_attention", "recurrent", "rwkv", "conv")
 _EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 _LAYER_TYPES = ("layer_types", "layers_block_type")
+_WIDTH_FIELDS = ("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner")
 _FOURFOLD = ("gpt2", "gptj", "gpt_bigcode", "codegen", "falcon", "bloom")
 """Models whose inner layer is four times as wide as the hidden one, if their configuration names no width."""
 _WIDTHS = {"bfloat16": 16.0, "float16": 16.0, "half": 16.0, "float32": 32.0, "float": 32.0, "auto": 16.0}
@@ -66,7 +67,9 @@ def architecture_of(config: Mapping[str, object]) -> Architecture:
         )
     bits, expert_bits = _bits(told)
     dense = _dense(told, hidden, experts)
-    routed = told.maybe("moe_intermediate_size") or dense
+    routed = told.number("moe_intermediate_size", *_WIDTH_FIELDS) if experts else dense
+    if told.maybe("n_routed_experts"):
+        routed = told.number("moe_intermediate_size")
     return Architecture(
         hidden=hidden,
         intermediate=max(dense, routed * (told.maybe("num_experts_per_tok") if experts else 1)),
@@ -221,10 +224,10 @@ def _attention_weights(told: _Config, layer: Attention, hidden: int, heads: int)
 
 
 def _dense(told: _Config, hidden: int, experts: int) -> int:
-    names = ("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner")
     if experts:
-        return told.maybe(*names)
-    return told.maybe(*names) or (4 * hidden if told.text("model_type") in _FOURFOLD else told.number(*names))
+        return told.maybe(*_WIDTH_FIELDS)
+    fourfold = 4 * hidden if told.text("model_type") in _FOURFOLD else 0
+    return told.maybe(*_WIDTH_FIELDS) or fourfold or told.number(*_WIDTH_FIELDS)
 
 
 def _wide(told: _Config) -> float:

@@ -27,5 +27,5 @@ def gateways(pace: Pace, demand: Demand, bounds: GatewayBounds, now: float) -> P
     pace = pace.noting(need, demand.gateways, now) if is_known else pace.holding(demand.gateways, now)
     number = max(bounds.least, min(bounds.most, math.ceil(need - 1e-9)))
     count = pace.steps_in(now, bounds.least) if is_known else 0
-    workers = max(number, pace.workers - count)
+    workers = min(bounds.most, max(number, pace.workers - count))
     return replace(pace, workers=workers, in_at=now if workers < pace.workers else pace.in_at)

@@ -3,6 +3,9 @@
 Seconds are the controller's: a gateway's clock can't place its requests in the past or the future. Counters that begin
 anew count from zero. Increments of a gap are spread over it.
 
+Reports are not signed, so each process counts by itself: a false report under a gateway's name adds demand, and mutes
+and ends nothing.
+
 Trade-off: nothing is stored. A new leader's rates are too low for ``RATE_S``; it removes no worker for longer than
 that.
 """
@@ -30,6 +33,8 @@ from penstock.scaling.constants import (
 BUYS = frozenset({Standing.FREE, Standing.PAID, Standing.INTERACTIVE})
 """Standings whose requests ask for workers. Batch work, yielding requests and shadow copies use what others leave."""
 Key = tuple[VersionId, Standing]
+Process = tuple[str, float]
+"""A gateway's name, and when its process began."""
 
 
 class _Added(NamedTuple):
@@ -56,49 +61,54 @@ class _Gateway:
 class Reports:
     """The newest report of each gateway, and increments of the last ``JUDGED_S`` by whole second."""
 
-    _known: dict[str, _Gateway] = field(default_factory=dict)
+    _known: dict[Process, _Gateway] = field(default_factory=dict)
     _added: dict[Key, dict[int, _Added]] = field(default_factory=lambda: defaultdict(dict))
     _cpu_s: dict[int, float] = field(default_factory=dict)
     """CPU seconds of all gateways, by whole second."""
 
     def take(self, report: GatewayReport, now: float) -> bool:
-        """Take a report at ``now``, in awake seconds; False if it is unsound or not newer than the last."""
-        known = self._known.get(report.gateway)
-        if not _is_sound(report) or _is_old(known, report, now) or not (known or self._has_place(now)):
+        """Take a report at ``now``, in awake seconds; False if it is unsound or repeats the process's last."""
+        if not _is_sound(report):
+            return False
+        known = self._known.get(_process(report))
+        if known is not None and known.report == report:
+            return False
+        if known is None and not self._has_place(now):
             return False
         told = _Gateway(report, now, {(one.version, one.standing): one for one in report.counted})
-        if report.number == 1 or (known is not None and _order(report) > _order(known.report)):
-            is_same = known is not None and known.report.began == report.began
-            before = known if is_same else None
-            if not self._count(told, before, known.heard_at if known is not None else now):
+        elders = [one for one in self._known.values() if one.report.gateway == report.gateway] if known is None else []
+        is_new = report.number == 1 or any(one.report.began < report.began for one in elders)
+        if known is not None or is_new:
+            heard_at = max((one.heard_at for one in (elders if known is None else [known])), default=now)
+            if not self._count(told, known, heard_at):
                 return False
-        if report.has_ended:
-            self._known.pop(report.gateway, None)
-        else:
-            self._known[report.gateway] = told
+        self._known[_process(report)] = told
         return True
 
     def demand(self, now: float) -> Demand:
-        self._known = {name: one for name, one in self._known.items() if now - one.heard_at < GONE_S}
+        self._known = {process: one for process, one in self._known.items() if now - one.heard_at < GONE_S}
         self._forget(now)
         speaking = self._speaking(now)
+        names = {one.report.gateway for one in speaking}
+        silent = [one for one in self._unended() if one.report.gateway not in names]
         return Demand(
-            versions=self._versions(speaking.values(), now),
-            missing=tuple(sorted(self._known.keys() - speaking.keys())),
-            gateways=sum(not one.report.is_runner for one in speaking.values()),
-            loop_lag_s=max((one.report.loop_lag_s for one in speaking.values()), default=0.0),
+            versions=self._versions(speaking, now),
+            missing=tuple(sorted({one.report.gateway for one in silent})),
+            gateways=len({one.report.gateway for one in speaking if not one.report.is_runner}),
+            loop_lag_s=max((one.report.loop_lag_s for one in speaking), default=0.0),
             request_cpu_s=self._request_cpu_s(),
-            age_s=max((now - one.heard_at for one in self._known.values()), default=0.0),
+            age_s=max((now - one.heard_at for one in (*speaking, *silent)), default=0.0),
         )
 
     def held(self, now: float) -> frozenset[VersionId]:
-        return frozenset(held.version for held, _ in _held(self._speaking(now).values(), now))
+        return frozenset(held.version for held, _ in _held(self._speaking(now), now))
 
     def _count(self, told: _Gateway, before: _Gateway | None, heard_at: float) -> bool:
-        """``before`` is of the same process; False if it counted faster than one could."""
+        """``before`` is of the same process; False if it counted faster than one could, or a part above its whole."""
         was, now = before.counted if before is not None else {}, told.heard_at
         added = {key: _increment(was.get(key), one) for key, one in told.counted.items()}
-        if any(count > MOST_TOLD_S * len(_seconds(heard_at, now)) for more in added.values() for count in more):
+        most = MOST_TOLD_S * len(_seconds(heard_at, now))
+        if any(max(more) > most or not _agrees(more) for more in added.values()):
             return False
         self._spend(max(0.0, told.report.cpu_s - (before.report.cpu_s if before is not None else 0.0)), heard_at, now)
         for key, more in added.items():
@@ -106,15 +116,18 @@ class Reports:
         return True
 
     def _has_place(self, now: float) -> bool:
-        """Beyond the bound the name that is silent for longest gives way: false names shut out no gateway."""
+        """Beyond the bound the process that is silent for longest gives way: false names shut out no gateway."""
         if len(self._known) >= MOST_GATEWAYS:
-            name, oldest = min(self._known.items(), key=lambda item: item[1].heard_at)
-            if _is_silent(oldest, now):
-                del self._known[name]
+            process, oldest = min(self._known.items(), key=lambda item: item[1].heard_at)
+            if oldest.report.has_ended or _is_silent(oldest, now):
+                del self._known[process]
         return len(self._known) < MOST_GATEWAYS
 
-    def _speaking(self, now: float) -> dict[str, _Gateway]:
-        return {name: one for name, one in self._known.items() if not _is_silent(one, now)}
+    def _unended(self) -> list[_Gateway]:
+        return [one for one in self._known.values() if not one.report.has_ended]
+
+    def _speaking(self, now: float) -> list[_Gateway]:
+        return [one for one in self._unended() if not _is_silent(one, now)]
 
     def _add(self, key: Key, added: _Added, heard_at: float, now: float) -> None:
         """Spread increments over the seconds since the report before."""
@@ -194,19 +207,16 @@ def _increment(before: Counted | None, after: Counted) -> _Added:
     return _Added(*(max(0, getattr(after, name) - getattr(was, name)) for name in _Added._fields))
 
 
-def _order(report: GatewayReport) -> tuple[float, int]:
-    return report.began, report.number
+def _agrees(added: _Added | Counted) -> bool:
+    return added.cached_tokens <= added.read_tokens and added.late <= added.answered
+
+
+def _process(report: GatewayReport) -> Process:
+    return report.gateway, report.began
 
 
 def _is_silent(known: _Gateway, now: float) -> bool:
     return now - known.heard_at >= SILENT_S
-
-
-def _is_old(known: _Gateway | None, report: GatewayReport, now: float) -> bool:
-    """Once the newer one is silent an older process, or number, speaks again: a false one mutes no gateway."""
-    if known is None or _order(report) > _order(known.report):
-        return False
-    return not _is_silent(known, now) or _order(report) == _order(known.report)
 
 
 def _is_sound(report: GatewayReport) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
-from penstock.sealing.segments import KEY_ID_BYTES, TenantKey, Unreadable, key_id
+from penstock.sealing.segments import KEY_ID_BYTES, KeyGone, TenantKey, Unreadable, key_id
 
 KEEP_S = 900.0
 """Seconds that an unwrapped key serves without having been read anew: an outage of the KMS of so long is unseen."""
@@ -89,7 +89,9 @@ class Keys(Protocol):
     async def newest(self, tenant: TenantId) -> TenantKey: ...
 
     async def opening(self, tenant: TenantId, header: bytes) -> Sequence[bytes]:
-        """Return the secrets that an object with this header may be sealed under; none if its key is gone."""
+        """Return the secrets that an object with this header may be sealed under. Raises ``Unreadable``, or ``KeyGone``
+        if its key was shredded.
+        """
         ...
 
 
@@ -126,7 +128,7 @@ class TenantKeys:
         return await self._get(_KeyName(tenant, purpose))
 
     async def find(self, tenant: TenantId, purpose: KeyPurpose, key: bytes) -> TenantKey:
-        """Raises ``Unreadable`` if the tenant has no such key: it is another's, or was shredded."""
+        """Raises ``KeyGone`` if the tenant has no such key."""
         return await self._get(_KeyName(tenant, purpose, key))
 
     @property
@@ -186,7 +188,9 @@ class TenantKeys:
         context = Context(wanted.tenant, wanted.purpose, self._region)
         if wanted.key:
             found = await self._store.find(wanted.tenant, wanted.key)
-            if found is None or found.context.purpose is not wanted.purpose:
+            if found is None:
+                raise KeyGone
+            if found.context.purpose is not wanted.purpose:
                 raise Unreadable
             return TenantKey(found.id, await self._encryption.unwrap(found.wrapped, found.context))
         found = await self._store.newest(context) or await self._store.add(await made(self._encryption, context))

@@ -5,9 +5,9 @@ the tenant's key, a random salt. Header, tenant and name are associated data of 
 and a last-segment flag. So an altered, moved, cut off or foreign segment fails to open.
 """
 
-import hashlib
 import hmac
 import os
+from hashlib import blake2b
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -23,12 +23,18 @@ FORMAT = b"PSL\x02"
 FORMER = b"PSL\x01"
 """The format under keys derived from the platform's, without the key's id: it is opened, and written no more."""
 HEADER_BYTES = len(FORMAT) + KEY_ID_BYTES + SALT_BYTES
+_KEY_BYTES = 32
 _FORMER_BYTES = len(FORMER) + SALT_BYTES
-_NUMBER_BYTES = 11
+_NONCE_BYTES = 12
+"""A segment's number, and in the last byte whether it is the last one."""
 
 
 class Unreadable(Exception):
     """The object is sealed under another key or in another format, or was altered."""
+
+
+class KeyGone(Unreadable):
+    """The tenant has no key of this id: it was shredded."""
 
 
 class Subject(NamedTuple):
@@ -50,18 +56,23 @@ class TenantKey(NamedTuple):
 class Sealing:
     """Closes the segments of one new object, in order."""
 
+    __slots__ = ("_bound", "_cipher", "_number", "header")
+
     def __init__(self, key: TenantKey, subject: Subject) -> None:
         self.header = FORMAT + key.id + os.urandom(SALT_BYTES)
         self._cipher, self._bound = _cipher(key.secret, subject, self.header)
         self._number = 0
 
     def close(self, segment: bytes, *, is_last: bool) -> bytes:
-        number, self._number = self._number, self._number + 1
-        return self._cipher.encrypt(_nonce(number, is_last=is_last), segment, self._bound)
+        nonce = (self._number << 8 | is_last).to_bytes(_NONCE_BYTES)
+        self._number += 1
+        return self._cipher.encrypt(nonce, segment, self._bound)
 
 
 class Opening:
     """Opens segments of one object, in any order."""
+
+    __slots__ = ("_bound", "_cipher")
 
     def __init__(self, secret: bytes, subject: Subject, header: bytes) -> None:
         """Raise ``Unreadable`` for a format of another version."""
@@ -71,7 +82,7 @@ class Opening:
     def open(self, number: int, segment: bytes, *, is_last: bool) -> bytes:
         """Raises ``Unreadable`` if this is not the object's segment of this number."""
         try:
-            return self._cipher.decrypt(_nonce(number, is_last=is_last), segment, self._bound)
+            return self._cipher.decrypt((number << 8 | is_last).to_bytes(_NONCE_BYTES), segment, self._bound)
         except InvalidTag as error:
             raise Unreadable from error
 
@@ -94,13 +105,9 @@ def key_id(header: bytes) -> bytes | None:
 
 def _cipher(secret: bytes, subject: Subject, header: bytes) -> tuple[AESGCM, bytes | None]:
     bound = header + "\x1f".join(subject).encode()
-    return AESGCM(hashlib.blake2b(bound, digest_size=32, key=secret).digest()), bound
+    return AESGCM(blake2b(bound, digest_size=_KEY_BYTES, key=secret).digest()), bound
 
 
 def _former(key: bytes, subject: Subject, header: bytes) -> tuple[AESGCM, bytes | None]:
-    of_tenant = hmac.digest(key, f"{subject.kind}/{subject.tenant}".encode() + b"\x01", hashlib.sha256)
-    return AESGCM(hmac.digest(of_tenant, subject.name.encode() + header + b"\x01", hashlib.sha256)), None
-
-
-def _nonce(number: int, *, is_last: bool) -> bytes:
-    return number.to_bytes(_NUMBER_BYTES) + bytes([is_last])
+    of_tenant = hmac.digest(key, f"{subject.kind}/{subject.tenant}".encode() + b"\x01", "sha256")
+    return AESGCM(hmac.digest(of_tenant, subject.name.encode() + header + b"\x01", "sha256")), None

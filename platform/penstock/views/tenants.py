@@ -105,8 +105,9 @@ def acts(found: Sequence[Record]) -> Listing:
 
 
 def verification(found: Record) -> list[str]:
-    files = f", {found['files']:,} shipped segments" if found["files"] else ""
-    lines = [f"{found['links']:,} links up to link {found['last']:,}, {found['heads']:,} signed heads{files}."]
+    files = f"; {found['links_in_files']:,} in {found['files']:,} shipped segments" if found["files"] else ""
+    here = f"{found['links']:,} links in the database, the last is {found['last']:,}, {found['heads']:,} signed heads"
+    lines = [f"{here}{files}."]
     if found["kept_elsewhere"] and not found["files"]:
         lines.append(
             f"{found['kept_elsewhere']:,} older segments are in the bucket alone: --from-bucket verifies their acts."

@@ -29,11 +29,13 @@ from tests.support.controllers.on_postgres import StoredRoom
 pytestmark = pytest.mark.integration
 ASKS = "a command over the operators' API, whose writes are walked"
 TENANTS = "a command over the gateway's API: a tenant's own work, and no act of administration"
+ENDPOINTS = "a command over the gateway's API, whose writes have rows: `test_endpoint_store.py`"
 LOCAL = "changes no store of a platform"
 DIRECT = "writes to the database itself: a test below"
 _BY_KIND = {
     ASKS: "audit aliases budgets keys models orgs privacy rollout safety scale tenants usage import",
-    TENANTS: "jobs batches batch files webhooks ask embed classify",
+    TENANTS: "jobs batches batch files ask embed classify",
+    ENDPOINTS: "webhooks",
     LOCAL: "bench config contract diagnose down explain logs plan restart slo status version worker-key worker gateway "
     "jobs-runner",
     DIRECT: "init up controller spool",

@@ -210,3 +210,23 @@ async def test_a_full_disk_stops_no_table(database: Database, database_dsn: str,
         await until(lambda: got == [table(1)])
         await PostgresTables(database).publish(table(2))
         await until(lambda: got[-1] == table(2))
+
+
+async def test_a_statement_is_one_round_trip(database: Database, database_dsn: str) -> None:
+    """The driver sends nothing behind it; a transaction that failed leaves none open, and its lock with nobody."""
+
+    async def fails() -> None:
+        async with database.transaction() as session:
+            await session.run("select pg_advisory_xact_lock(17)")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fails()
+    await database.rows("select 1 as seventeen")
+    async with Database(database_dsn) as other:
+        told = await other.rows(
+            "select state, query from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        )
+        (free,) = await other.rows("select pg_try_advisory_xact_lock(17) as taken")
+    assert [tuple(row) for row in told] == [("idle", "select 1 as seventeen")]
+    assert free["taken"]

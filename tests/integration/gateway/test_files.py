@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
+import httpx
 import openai
 import pytest
 
@@ -208,6 +209,20 @@ async def test_deleted_bytes_go_and_rows_after_them(home: Home) -> None:
     assert len(home.stored()) == 1
     await home.retention().step(time.time() + 31 * DAY_S)
     assert (home.stored(), await home.database.rows("select id from file")) == ([], [])
+
+
+async def test_what_was_altered_is_told_though_the_answer_has_begun(home: Home) -> None:
+    """The download breaks off, and the log has the error's own kind."""
+    async with home.http() as http:
+        form = {"files": {"file": ("in.jsonl", 3 * LINES)}, "data": {"purpose": "batch"}}
+        made = (await http.post("/v1/files", **form)).json()["id"]  # type: ignore[arg-type]
+        (path,) = home.stored()
+        raw = bytearray(path.read_bytes())
+        raw[-1000] ^= 1
+        path.write_bytes(raw)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await http.get(f"/v1/files/{made}/content")
+    assert home.seen.crashed == ["PayloadUnreadable"]
 
 
 async def test_no_clear_byte_leaves_the_process(

@@ -10,7 +10,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
 from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownObject
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.batch import BatchState
 from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import object_of
@@ -317,7 +317,7 @@ async def test_what_is_left_of_a_batch_is_removed(site: BatchSite) -> None:
 async def test_each_end_is_told(site: BatchSite) -> None:
     """The tenant's endpoint gets one event for each batch that ended, by the kind of its end."""
     endpoints = PostgresEndpoints(site.database, FixedKeys())
-    await endpoints.create(site.tenant, "https://example.com/hook", ["*"], b"s" * 32)
+    await endpoints.create(site.tenant, KeyId("k"), "https://example.com/hook", ["*"], b"s" * 32)
     me = await site.runner()
     made = [await site.create(*LINES), await site.create(*LINES), await site.create(*LINES), await site.create(b"no")]
     await site.step(me)

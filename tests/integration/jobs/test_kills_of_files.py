@@ -1,21 +1,24 @@
-"""Killed with bytes of tenants in their hands: a gateway in the middle of an upload, a runner in retention."""
+"""Killed with bytes of tenants in their hands: a gateway in an upload, a runner in retention, both in a deletion."""
 
+import json
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from penstock.domain.serving.request import Api
 from tests.support.jobs.stages import locked, patiently
 from tests.support.patience import until
-from tests.support.platforms.jobs import Jobs
-from tests.support.platforms.tenants import key_of
+from tests.support.platforms.jobs import MODEL, Jobs, chat
+from tests.support.platforms.tenants import ADMIN, key_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
 PIECE = b"x" * 262_144
@@ -129,3 +132,55 @@ def test_a_runner_killed_in_retention_is_followed(jobs: Jobs) -> None:
     until("its row is gone, too", lambda: not is_known(jobs, gone), within_s=120)
     with jobs.platform.http(key) as http:
         assert http.get(f"/v1/files/{kept}/content").content == b"{}"
+
+
+def test_both_killed_in_a_deletion_are_followed(jobs: Jobs) -> None:
+    """Once its keys are shredded nothing opens, before and after the kills; the receipt counts each thing once."""
+    key = key_of(jobs.platform, "leaver")
+    file = upload(jobs, key).raise_for_status().json()["id"]
+    with jobs.platform.http(key) as http:
+        job = http.post("/v1/jobs", json={"api": Api.CHAT, "request": chat(tokens=4)}).raise_for_status().json()["id"]
+        asked = {"model": MODEL, "input": "Tell a story.", "max_output_tokens": 4}
+        response = http.post(Api.RESPONSES, json=asked).raise_for_status().json()["id"]
+    stored = [f"/v1/jobs/{job}", f"/v1/responses/{response}", f"/v1/responses/{response}/input_items"]
+
+    def told(path: str) -> tuple[int, str]:
+        with jobs.platform.http(key) as http:
+            answer = http.get(path)
+        return answer.status_code, "" if answer.is_success else answer.json()["error"]["code"]
+
+    until("all is stored", lambda: {told(one)[0] for one in stored} == {200} and is_over(jobs, job), within_s=60)
+    with locked(jobs.dsn, "file"):
+        deletion = admin(jobs, "POST", "/tenants/leaver/privacy/delete", {"everything": True})["id"]
+        until("the sweep waits", lambda: not any(file in name for name in objects(jobs)), within_s=60)
+        until("the key has left the gateway", lambda: told(stored[0])[0] == httpx.codes.NOT_FOUND, within_s=10)
+        assert [told(one) for one in stored] == [(404, "payload_gone")] * 3
+        jobs.platform.kill("runner")
+        jobs.platform.kill("gateway")
+        until("another gateway answers", lambda: patiently_told(told, stored[0]) == (404, "payload_gone"), within_s=60)
+        assert [told(one) for one in stored] == [(404, "payload_gone")] * 3
+    path = f"/privacy/deletions/{deletion}"
+    until("the receipt is signed", lambda: admin(jobs, "GET", path)["state"] == "done", within_s=120)
+    counts = json.loads(admin(jobs, "GET", path)["receipt"])["counts"]
+    assert {name: counts[name] for name in ("keys", "jobs", "files", "responses")} == {
+        "keys": 1, "jobs": 1, "files": 1, "responses": 1,
+    }  # fmt: skip
+    assert [told(one)[0] for one in stored] == [404] * 3
+
+
+def patiently_told(told: Callable[[str], tuple[int, str]], path: str) -> tuple[int, str]:
+    try:
+        return told(path)
+    except httpx.TransportError:
+        return 0, ""
+
+
+def is_over(jobs: Jobs, job: str) -> bool:
+    return bool(jobs.rows("select from job where name = $1 and state = 'succeeded'", job))
+
+
+def admin(jobs: Jobs, method: str, path: str, body: object = None) -> dict[str, Any]:
+    headers = {"authorization": f"Bearer {jobs.platform.admin_key}"}
+    with httpx.Client(base_url=jobs.platform.controller_url + ADMIN, headers=headers, trust_env=False) as http:
+        answered: dict[str, Any] = http.request(method, path, json=body).raise_for_status().json()
+    return answered

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,19 +11,23 @@ from pathlib import Path
 
 import httpx
 import pytest
+from grpc import StatusCode
 
 from penstock.domain.serving.request import JSON_APIS, Api
 from penstock.gateway.openai.verdicts import ANY, TABLE
 from tests.integration.conftest import HomeMaker
-from tests.support.failures.planted import LABEL, LABELS, SECRET, Sinks, bodies, line, open_files
+from tests.support.failures.planted import LABEL, LABELS, SECRET, Bucket, Sinks, bodies, line, open_files
+from tests.support.failures.planted_calls import OPERATED, PERSON, over_admin, over_grpc, over_rest
 from tests.support.monitoring.otlp import Collector, collector
 from tests.support.patience import until
 from tests.support.platforms.jobs import MODEL, Jobs
 from tests.support.platforms.local import Platform
 from tests.support.stores.redis_server import RedisServer
+from tests.support.stores.s3_server import new_bucket, s3_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 ENDED = {"succeeded", "failed", "cancelled", "completed", "expired", "incomplete"}
+COLUMN = re.compile(r"[a-z_]+\.[a-z_]+")
 EVENTS = {"url": f"http://127.0.0.1:9/{LABEL}", "events": ["job.succeeded"], "metadata": None}
 
 
@@ -37,7 +42,7 @@ def planted(
     new_home: HomeMaker, shared_settings: dict[str, str], spans: Collector, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Platform, Sinks]]:
     """Yield a platform at its most talkative, whose APIs have all been asked with the secret."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as redis:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as redis, s3_server() as s3:
         settings = {
             **shared_settings,
             "job_runners": "1",
@@ -47,12 +52,15 @@ def planted(
             "log_level": "debug",
             "otlp_endpoint": spans.url,
             "trace_ratio": "1",
+            "payloads_url": f"s3://{(bucket := new_bucket(s3))}/planted",
+            "payloads_endpoint": s3,
         }
         with Platform(home=new_home("planted"), models="smollm2", settings=settings) as platform:
             with platform.http(timeout_s=120.0) as http:
                 _ask_all(http)
                 _defer_all(http)
-            yield platform, Sinks(platform.home, Jobs(platform).dsn, redis.url)
+                _call_all(platform, http)
+            yield platform, Sinks(platform.home, Jobs(platform).dsn, redis.url, Bucket(s3, bucket))
 
 
 def _ask_all(http: httpx.Client) -> None:
@@ -106,6 +114,17 @@ def _defer_all(http: httpx.Client) -> None:
         until(address, partial(_has_ended, http, address), within_s=120, every_s=0.5)
 
 
+def _call_all(platform: Platform, http: httpx.Client) -> None:
+    """Ask the Open Inference Protocol over both wires, and the operators' API."""
+    over_wire = over_grpc(platform, MODEL)
+    assert over_wire.keys().isdisjoint({StatusCode.INTERNAL, StatusCode.UNKNOWN, StatusCode.DEADLINE_EXCEEDED})
+    assert over_wire[StatusCode.OK] > 3, over_wire
+    told = over_rest(http, MODEL)
+    assert (told[200] > 1, max(told) < 500) == (True, True), told
+    acted = over_admin(platform)
+    assert (min(acted) < 300, max(acted) < 500, sum(acted.values()) > 200) == (True, True, True), acted
+
+
 def _has_ended(http: httpx.Client, address: str) -> bool:
     told = http.get(address).json()
     return (told.get("state") or told.get("status")) in ENDED
@@ -137,13 +156,22 @@ def test_no_sink_has_the_secret(planted: tuple[Platform, Sinks], spans: Collecto
     """Not the database's rows, files or log, Redis, payloads, spool, logs, records, spans, metrics, or open files."""
     platform, sinks = planted
     until("spans are sent", lambda: bool(spans.raw), within_s=30)
+    assert sinks.bucket.names()
     assert sinks.found(SECRET) == []
     assert sinks.in_database_files(SECRET) == []
     assert set(sinks.found(LABEL)) == LABELS
     pages = [httpx.get(path.read_text().strip()).content for path in (platform.home / "run/metrics").iterdir()]
     pids = [one.pid for one in platform.survivors()]
     for raw in (*pages, *spans.raw, *open_files(pids)):
-        assert SECRET.encode() not in raw
+        assert not any(one.encode() in raw for one in (SECRET, PERSON))
+
+
+def test_what_operators_name_is_in_rows_of_their_acts_alone(planted: tuple[Platform, Sinks]) -> None:
+    """No log, file or other store has it, and the user of a deletion is in no row either."""
+    _, sinks = planted
+    found = sinks.found(OPERATED)
+    assert (sinks.found(PERSON), [place for place in found if not COLUMN.fullmatch(place)]) == ([], [])
+    assert {"audit_event.target", "audit_event.detail"} <= {*found}
 
 
 def test_no_process_writes_a_core(planted: tuple[Platform, Sinks]) -> None:
@@ -167,7 +195,7 @@ def test_it_is_deleted_with_a_receipt(planted: tuple[Platform, Sinks]) -> None:
     assert counts["keys"] >= 1
     assert min(counts[name] for name in ("jobs", "batches", "files", "responses", "answers", "bytes")) > 0, counts
     assert set(sinks.found(LABEL)) <= {"webhook_endpoint.url"}
-    assert not [path for path in (platform.home / "payloads").rglob("*") if path.is_file()]
+    assert sinks.bucket.names() == []
     with platform.http() as http:
         assert (http.get("/v1/jobs").json()["data"], http.get("/v1/files").json()["data"]) == ([], [])
         assert http.get("/v1/batches").json()["data"] == []

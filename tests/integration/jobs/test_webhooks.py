@@ -12,7 +12,7 @@ import pytest
 
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.ids import RunnerId
 from penstock.jobs.schedule import DELAYS_S, JITTER
 from tests.support.patience import patient, until
@@ -22,6 +22,7 @@ from tests.support.webhooks.deliverer import attempted, deliveries, forever, pas
 pytestmark = pytest.mark.integration
 KEY, SECRET = b"k" * 32, b"s" * 32
 SHOP = TenantId("shop")
+BY = KeyId("key-1")
 MINUTE_S = 60.0
 HANGING, TENANTS, OTHERS = 1_000, 64, 100
 
@@ -79,9 +80,9 @@ async def test_a_thousand_receivers_that_hang_delay_nobody(
     port, seen = received
     for number in range(HANGING):
         tenant = TenantId(f"a{number % TENANTS:03}")
-        await endpoints.create(tenant, f"http://127.0.0.1:{port}/hang/{number}", ["*"], SECRET)
+        await endpoints.create(tenant, BY, f"http://127.0.0.1:{port}/hang/{number}", ["*"], SECRET)
     for number in range(OTHERS):
-        await endpoints.create(TenantId(f"z{number}"), f"http://127.0.0.1:{port}/ok/{number}", ["*"], SECRET)
+        await endpoints.create(TenantId(f"z{number}"), BY, f"http://127.0.0.1:{port}/ok/{number}", ["*"], SECRET)
     work = deliveries(database, KEY, RunnerId(1))
     running = asyncio.create_task(forever(work))
     for number in range(TENANTS):
@@ -107,8 +108,8 @@ async def test_three_days_of_a_receiver_that_fails(
 ) -> None:
     """In virtual time: ten attempts, each when it is due and not before, under one id; then it is off and told so."""
     port, seen = received
-    endpoint = await endpoints.create(SHOP, f"http://127.0.0.1:{port}/500/a", ["*"], SECRET)
-    other = await endpoints.create(SHOP, f"http://127.0.0.1:{port}/ok/b", ["webhook.disabled"], SECRET)
+    endpoint = await endpoints.create(SHOP, BY, f"http://127.0.0.1:{port}/500/a", ["*"], SECRET)
+    other = await endpoints.create(SHOP, BY, f"http://127.0.0.1:{port}/ok/b", ["webhook.disabled"], SECRET)
     await tell(database, SHOP)
     work = deliveries(database, KEY, RunnerId(1))
     for attempt, delay_s in enumerate(DELAYS_S, 1):
@@ -135,7 +136,7 @@ async def test_a_runner_killed_while_it_delivers(
 ) -> None:
     """Its events are delivered by another within seconds, at least once, each under its own id."""
     port, seen = received
-    hanging = await endpoints.create(SHOP, f"http://127.0.0.1:{port}/hang/a", ["*"], SECRET)
+    hanging = await endpoints.create(SHOP, BY, f"http://127.0.0.1:{port}/hang/a", ["*"], SECRET)
     await tell(database, SHOP, 12)
     with program("deliverer", database_dsn, KEY.hex()):
         await asyncio.to_thread(until, "it delivers", lambda: bool(seen))

@@ -6,14 +6,18 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import asyncpg
+import boto3
 import redis
 
 from penstock.domain.serving.request import Api
 from penstock.gateway.openai.verdicts import ANY, TABLE, Field
 from tests.support.samples.least_bodies import BODIES
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
 
 SECRET = "plantedZq7Content"
 """In every field, header and file of requests."""
@@ -58,18 +62,42 @@ def encoded(text: str) -> tuple[bytes, ...]:
 
 
 @dataclass(frozen=True)
+class Bucket:
+    """The payloads in S3."""
+
+    endpoint: str
+    name: str
+
+    def names(self) -> list[str]:
+        return [one["Key"] for one in self._client.list_objects_v2(Bucket=self.name).get("Contents", [])]
+
+    def found(self, wanted: tuple[bytes, ...]) -> Iterator[str]:
+        """Yield the objects that have it in their content, name or headers."""
+        for name in self.names():
+            told = self._client.get_object(Bucket=self.name, Key=name)
+            raw = told["Body"].read() + str({**told, "Key": name}).encode()
+            if any(one in raw for one in wanted):
+                yield f"s3 {name}"
+
+    @property
+    def _client(self) -> "S3Client":
+        return boto3.client("s3", endpoint_url=self.endpoint)
+
+
+@dataclass(frozen=True)
 class Sinks:
     """Everything that outlives a request: rows, stores, files, open files of processes, pages of metrics, spans."""
 
     home: Path
     dsn: str
     redis_url: str
+    bucket: Bucket
 
     def found(self, text: str) -> list[str]:
         """Return the places of the text, in the database by column."""
         wanted = encoded(text)
-        places = {*asyncio.run(self._in_rows(wanted)), *self._in_redis(wanted), *self._in_files(wanted)}
-        return sorted(places)
+        stores = (*self._in_redis(wanted), *self._in_files(wanted), *self.bucket.found(wanted))
+        return sorted({*asyncio.run(self._in_rows(wanted)), *stores})
 
     async def _in_rows(self, wanted: tuple[bytes, ...]) -> list[str]:
         connection = await asyncpg.connect(self.dsn)

@@ -25,7 +25,7 @@ from penstock.intake.limits import Limits
 from penstock.jobs.files import TenantFiles
 from penstock.jobs.retention import Retention
 from tests.support.gateways.dispatch import until
-from tests.support.gateways.toy import PEPPER, Running, Toy, edge, hello, running
+from tests.support.gateways.toy import PEPPER, Running, Seen, Toy, edge, hello, running
 from tests.support.patience import patient
 from tests.support.sealing import FixedKeys
 from tests.support.stores.postgres import database, database_dsn, postgres_dsn, postgres_server
@@ -59,6 +59,7 @@ class Home:
     home: Path
     database: Database
     payloads: SealedPayloads
+    seen: Seen
 
     def sdk(self, key: str = ACME_KEY) -> AsyncOpenAI:
         return AsyncOpenAI(base_url=f"{self.gateway.url}/v1", api_key=key, max_retries=0)
@@ -81,12 +82,13 @@ async def home(database: Database, tmp_path: Path) -> AsyncIterator[Home]:
     """Run a gateway of two tenants, the second with small bounds."""
     payloads = SealedPayloads(FolderObjects(tmp_path / "payloads"), FixedKeys())
     files = TenantFiles(PostgresFiles(database), payloads, SystemClock())
-    made = edge(Toy(hello), LIMITS, deferred=[partial(add_files, files=files)])
+    toy = Toy(hello)
+    made = edge(toy, LIMITS, deferred=[partial(add_files, files=files)])
     assert isinstance(made.identity, Keyring)
     tenants = (Tenant(id=ACME, name="Acme"), Tenant(id=SHOP, name="Shop", plan=SMALL))
     made.identity.replace(KeyRing(tenants=tenants, keys=(ACME_ROW, SHOP_ROW)))
     async with running(limits=LIMITS, change=lambda _: made) as gateway:
-        yield Home(gateway, tmp_path / "payloads", database, payloads)
+        yield Home(gateway, tmp_path / "payloads", database, payloads, toy.seen)
     payloads.close()
 
 

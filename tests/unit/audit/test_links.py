@@ -30,6 +30,13 @@ class Signs:
         return message[:8]
 
 
+LONG = written(
+    signed(Signs(), Head(first=1, last=1, before=GENESIS, hash=GENESIS, region="eu", at=1.0, key="key")),
+    [Link(1 << 63, 1, b"", 1.0, "", "", "", "", "")],
+)
+"""With a number that no database holds."""
+
+
 @given(links, links)
 def test_two_acts_never_have_one_hash(one: Link, other: Link) -> None:
     """Fields that run into each other differ by their lengths; only equal acts have equal hashes."""
@@ -49,7 +56,7 @@ def test_a_segment_is_read_as_it_was_written(found: list[Link]) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b"\xff", b'{"head":"{}","signature":""}', b'{"head":"x","signature":"!"}\n']
+    "content", [b"", b"{}", b"\xff", b'{"head":"{}","signature":""}', b'{"head":"x","signature":"!"}\n', LONG]
 )
 def test_what_is_no_segment_is_said_to_be_none(content: bytes) -> None:
     """Empty, cut off, or another format of JSON: one error, which says so."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import InvalidField
-from penstock.domain.models.curves import AHEAD_S, Curve, Origin, check
+from penstock.domain.models.curves import AHEAD_S, MOST_APART, MOST_POINTS, Curve, Origin, best, check
 from penstock.domain.models.steps import LEAST_POINTS, StepModel
 
 NOW = 1_800_000_000.0
@@ -29,7 +29,7 @@ def test_a_measured_curve_is_taken() -> None:
     assert check(ahead, NOW) is ahead
 
 
-@pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf])
+@pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf, 60.1, 9e15])
 @pytest.mark.parametrize("name", ["fixed_s", "token_s", "context_s", "sequence_s", "attention_s"])
 def test_impossible_seconds_are_refused(name: str, value: float) -> None:
     """Negative, NaN or infinite: each of the five."""
@@ -48,6 +48,8 @@ def test_impossible_seconds_are_refused(name: str, value: float) -> None:
         ("error_median", {"error_median": 0.501, "error_p90": 0.6}),
         ("disturbed", {"disturbed": 0.51}),
         ("disturbed", {"disturbed": math.nan}),
+        ("model.fixed_s", {"model": StepModel(fixed_s=5e-324, token_s=5e-324)}),
+        ("points", {"points": MOST_POINTS + 1}),
         ("points", {"points": 2}),
         ("points", {"points": LEAST_POINTS - 1}),
         ("hardware", {"hardware": ""}),
@@ -60,3 +62,33 @@ def test_a_curve_without_a_measurement_is_refused(field: str, changed: dict[str,
     with pytest.raises(InvalidField, match="measure again") as refusal:
         check(replace(CURVE, **changed), NOW)  # type: ignore[arg-type]
     assert refusal.value.param == field
+
+
+def as_slow(times: float, points: int = 50) -> Curve:
+    """Return a worker's curve that is so many times as slow as the measured one."""
+    model = StepModel(fixed_s=0.017 * times, token_s=0.0007 * times, rides=False)
+    return replace(CURVE, model=model, points=points, origin=Origin.SERVED)
+
+
+@pytest.mark.parametrize("liar", [1e-9, 1e-3, 1e3])
+@pytest.mark.parametrize("points", [LEAST_POINTS, MOST_POINTS])
+def test_one_false_curve_decides_nothing(liar: float, points: int) -> None:
+    """However many points it tells: against its like the middle one counts, alone against a measurement that one."""
+    false, honest = as_slow(liar, points), as_slow(1.1)
+    assert best((), [false, honest, None, honest]) == (honest,)
+    assert best((CURVE,), [honest, false, honest]) == (honest,)
+    assert best((CURVE,), [false]) == (CURVE,)
+
+
+def test_a_workers_curve_refines_the_measured_one() -> None:
+    """If it has seen as much and is near it; a cold worker's is not asked."""
+    near, far = as_slow(MOST_APART - 0.1), as_slow(MOST_APART + 0.1)
+    assert best((CURVE,), [near]) == (near,)
+    assert best((CURVE,), [far]) == (CURVE,)
+    assert best((replace(CURVE, points=51),), [near]) == (replace(CURVE, points=51),)
+
+
+def test_hardware_keeps_its_own_curve() -> None:
+    """A worker of other hardware changes nothing."""
+    other = replace(as_slow(2.0), hardware="A100")
+    assert best((CURVE,), [other]) == (other, CURVE)

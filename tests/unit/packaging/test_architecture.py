@@ -136,6 +136,11 @@ def test_a_window_of_nothing_is_none() -> None:
         ({"torch_dtype": 5}, "torch_dtype '5' can't be planned"),
         ({"torch_dtype": None, "dtype": "float8"}, "torch_dtype 'float8' can't be planned"),
         ({"intermediate_size": None}, "lacks intermediate_size"),
+        (
+            {"intermediate_size": None, "num_experts": 8, "num_experts_per_tok": 2},
+            "lacks moe_intermediate_size",
+        ),
+        ({"n_routed_experts": 8, "num_experts_per_tok": 2}, "lacks moe_intermediate_size"),
         ({"model_type": "bert"}, "config.json: model_type names layers with another cache"),
         *(({field: 4}, f"config.json: {field} names layers with another cache") for field in OTHER_CACHES),
     ],

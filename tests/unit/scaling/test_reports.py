@@ -69,22 +69,29 @@ def test_a_second_report_of_the_same_second_adds_its_difference_alone() -> None:
     assert rate(found.demand(2.5)).requests * 10.0 == pytest.approx(12.0)
 
 
-def test_a_repeated_or_overtaken_report_counts_nothing() -> None:
-    """The same number again, and an older one, change neither rates nor what is held."""
+def test_a_repeated_report_counts_nothing() -> None:
+    """The same report again changes neither rates nor what is held."""
     found = heard((1.0, report(1, 0)), (2.0, report(3, 10)))
     before = found.demand(2.0)
-    assert [
-        found.take(report(3, 50), 2.0),
-        found.take(report(2, 5, held=(HeldNow(version=V, requests=9, tokens=9),)), 2.0),
-    ] == [False, False]
+    assert not found.take(report(3, 10), 2.0)
     assert found.demand(2.0) == before
 
 
 def test_counters_of_a_new_process_begin_at_zero() -> None:
-    """A gateway that restarts adds what it counted since, and its predecessor's late report adds nothing."""
+    """A gateway that restarts adds what it counted since, and its predecessor goes on counting while it drains."""
     found = heard((1.0, report(1, 0)), (2.0, report(2, 100)), (3.0, report(1, 4, began=2.5)))
-    assert not found.take(report(9, 900), 3.0)
     assert rate(found.demand(3.0)).requests * 10.0 == pytest.approx(104)
+    assert found.take(report(3, 102), 3.0)
+    assert rate(found.demand(3.0)).requests * 10.0 == pytest.approx(106)
+    assert found.demand(3.0).gateways == 1
+    found.take(report(2, 4, began=2.5), 8.0)
+    assert found.demand(8.0).is_known, "its successor speaks under its name"
+
+
+def test_an_older_process_that_a_new_leader_hears_late_is_where_counting_begins() -> None:
+    """The successor was heard first: what the drained process counted in its life is no crowd of now."""
+    found = heard((1.0, report(9, 0, began=2.5)), (1.5, report(500, 9_000)))
+    assert rate(found.demand(2.0)) == Rate()
 
 
 def test_a_gap_is_spread_over_its_seconds() -> None:
@@ -163,6 +170,8 @@ def test_late_answers_are_of_a_minute_and_of_standings_that_buy() -> None:
         {"held": (HeldNow(version=V, requests=-1, tokens=0),)},
         {"held": (HeldNow(version=V, requests=1, tokens=0, oldest_s=math.nan),)},
         {"counted": (Counted(version=V, standing=Standing.PAID, requests=-5),)},
+        {"counted": (Counted(version=V, standing=Standing.PAID, read_tokens=9, cached_tokens=10),)},
+        {"counted": (Counted(version=V, standing=Standing.PAID, answered=9, late=10),)},
         {"counted": (Counted(version=V, standing=Standing.PAID, requests=2**53),)},
         {"held": (HeldNow(version=V, requests=1, tokens=100_000_001),)},
         {"held": (HeldNow(version=V, requests=1, tokens=1, oldest_s=2.0**53),)},
@@ -192,17 +201,35 @@ def test_a_name_that_fell_silent_gives_its_place_to_a_gateway() -> None:
     assert names.demand(5.0).gateways == 2
 
 
-@pytest.mark.parametrize(("began", "number"), [(4e9, 1), (0.0, 10**9)])
-def test_a_false_report_mutes_a_gateway_no_longer_than_silence(began: float, number: int) -> None:
-    """Of a later process, or with a number far ahead: the true one is heard again after it, and counts from there."""
-    found = heard((0.0, report(1, 0)), (1.0, report(2, 10)), (2.0, report(number, 90, began=began)))
-    before = found.demand(2.0).versions[V].rates[Standing.PAID].requests
-    assert not found.take(report(3, 20), 7.0 - 0.1)
-    assert found.take(report(4, 30), 7.0)
-    assert rate(found.demand(7.0)).requests == before, "it is where counting begins"
-    assert found.take(report(5, 34), 8.0)
-    assert rate(found.demand(8.0)).requests == pytest.approx(before + 0.4)
-    assert found.demand(8.0).is_known
+FORGED = [
+    {"began": 4e9, "number": 1},
+    {"began": -0.0 + 1e-9, "number": 7},
+    {"number": 10**9},
+    {"number": 3},
+    {"has_ended": True},
+    {"has_ended": True, "number": 10**9},
+    {"has_ended": True, "began": 4e9},
+]
+
+
+@pytest.mark.parametrize("false", FORGED, ids=str)
+def test_false_reports_mute_no_gateway(false: dict[str, object]) -> None:
+    """One before each true one, under its name: its requests count, and the number is not known to be lower."""
+    found, alone = heard((0.0, report(1, 0)), (0.0, report(1, 0, gateway="h"))), heard((0.0, report(1, 0)))
+    for second in range(1, 40):
+        found.take(report(2, 0, gateway="h", loop_lag_s=float(second)), float(second))
+        found.take(replace(report(second + 2, 0), **false), second + 0.4)  # type: ignore[arg-type]
+        found.take(report(second + 1, 2 * second), second + 0.5)
+        alone.take(report(second + 1, 2 * second), second + 0.5)
+        true, told = alone.demand(second + 0.6), found.demand(second + 0.6)
+        assert rate(told).requests >= rate(true).requests - 1e-9
+        assert told.gateways == 2
+
+
+def test_a_false_end_hides_no_gateway_that_fell_silent() -> None:
+    """Only the process that ended is not missed: another one's last report under its name changes nothing."""
+    found = heard((0.0, report(1, 0)), (1.0, report(1, 0, began=4e9, has_ended=True)))
+    assert found.demand(9.0).missing == ("g",)
 
 
 def test_the_last_report_again_breaks_no_silence() -> None:

@@ -22,7 +22,7 @@ from penstock.sealing.keys import (
     Wrapped,
 )
 from penstock.sealing.local import LocalEncryption
-from penstock.sealing.segments import FORMER, Sealing, Subject, Unreadable
+from penstock.sealing.segments import FORMER, KeyGone, Sealing, Subject, Unreadable
 from tests.support.clock import ManualClock
 
 ACME, SHOP = TenantId("acme"), TenantId("shop")
@@ -131,7 +131,7 @@ async def test_what_is_shredded_opens_no_more(site: Site) -> None:
     site.rows.stored.clear()
     assert await site.keys.find(ACME, CONTENT, first.id) == first
     site.keys.forget(ACME)
-    with pytest.raises(Unreadable):
+    with pytest.raises(KeyGone):
         await site.keys.find(ACME, CONTENT, first.id)
     assert await site.keys.newest(ACME, CONTENT) != first
 

@@ -47,7 +47,7 @@ def test_the_gate_leaves_no_mark_out() -> None:
     assert processes
     assert [path for path in processes if not any(Path(path).is_relative_to(one) for one in lanes.OBSERVED)] == []
     ran = {one.name: " ".join(one.command) for one in lanes.gate([])}
-    assert sorted(ran) == ["faults", "logic", "observed", "platforms", "static"]
+    assert sorted(ran) == ["faults", "logic", "observed", "platforms", "static", "workers"]
     assert ran["logic"].endswith("-m not gpu and not drill")
 
 

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.errors import PayloadUnreadable
+from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable
 from penstock.domain.jobs.ids import ObjectId
 from penstock.domain.jobs.payload import checked
 from penstock.sealing.keys import Keys
 from penstock.sealing.objects import Block, ObjectOpener, ObjectSealer
-from penstock.sealing.segments import HEADER_BYTES, Subject, Unreadable, header_of
+from penstock.sealing.segments import HEADER_BYTES, KeyGone, Subject, Unreadable, header_of
 
 
 class Draft(Protocol):
@@ -86,6 +86,8 @@ class SealedPayloads:
         try:
             header = header_of(beginning)
             opener = ObjectOpener(await self._keys.opening(tenant, header), subject, header, sealed_bytes)
+        except KeyGone as error:
+            raise PayloadGone from error
         except Unreadable as error:
             raise PayloadUnreadable from error
         for block in opener.blocks(at, size, BLOCK_SEGMENTS):

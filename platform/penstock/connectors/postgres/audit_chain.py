@@ -1,11 +1,14 @@
 """The audit chain's tables. One transaction at a time extends it; keys refuse a second link or head of a number."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
+
+from asyncpg import Record
 
 from penstock.audit.links import GENESIS, Covered, Link, hashed
-from penstock.audit.segments import Head, Signed
+from penstock.audit.segments import Head, Signed, Unreadable
 from penstock.audit.verification import Row, Stored
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
@@ -16,6 +19,12 @@ PAGE = 5_000
 """Links that are read at once: about 2 MB, 30 ms."""
 LAST = (1 << 63) - 1
 """The greatest number that the database holds."""
+HASH_BYTES = 32
+_ACT = (float, str, str, str, str, str)
+_COVERED = (int, int, int, float, *(str,) * 9)
+_SEGMENT = (str, bytes, int, int, float, float, float)
+_UNSOUND: dict[type, object] = {int: -1, float: -1.0, str: "\0", bytes: b""}
+"""Read in place of a null, or of another type: the tables' owner can drop a constraint. No act or head has these."""
 
 
 class PostgresAuditChain:
@@ -35,7 +44,7 @@ class PostgresAuditChain:
             rows = await session.rows(_SQL["pending"], most)
             numbers, events, hashes = range(number + 1, number + 1 + len(rows)), list[int](), list[bytes]()
             for number, (event, *act) in zip(numbers, rows, strict=True):
-                before = hashed(before, Link(number, event, b"", *act))
+                before = hashed(before, Link(number, event, b"", *_sound(act, _ACT)))
                 events.append(event)
                 hashes.append(before)
             if rows:
@@ -67,7 +76,11 @@ class PostgresAuditChain:
 
     async def unshipped(self, most: int) -> tuple[Signed, ...]:
         rows = await self._database.rows(_SQL["unshipped"], most)
-        return tuple(Signed.of(row["head"], row["signature"]) for row in rows)
+        found = list[Signed]()
+        for row in rows:
+            with suppress(Unreadable):
+                found.append(Signed.of(*_sound(row, _SEGMENT[:2])))
+        return tuple(found)
 
     async def count_unshipped(self) -> int:
         row = await self._database.row(_SQL["count_unshipped"])
@@ -76,7 +89,7 @@ class PostgresAuditChain:
     async def links(self, head: Head) -> list[Link]:
         """Return a segment's links; fewer, if rows are missing."""
         rows = await self._database.rows(_SQL["links"], head.first, head.last, head.last - head.first + 1)
-        return [Link(*row) for row in rows if row["at"] is not None]
+        return [link for row in rows if (link := _row(row).link) is not None]
 
     async def shipped(self, last: int) -> None:
         await self._database.rows(_SQL["shipped"], last)
@@ -97,29 +110,29 @@ class ChainSnapshot:
     session: Session
 
     async def segments(self) -> list[Stored]:
-        return [Stored(*row) for row in await self.session.rows(_SQL["segments"])]
+        return [Stored(*_sound(row, _SEGMENT)) for row in await self.session.rows(_SQL["segments"])]
 
     async def pages(self, first: int) -> AsyncIterator[list[Row]]:
         while page := await self.session.rows(_SQL["links"], first, LAST, PAGE):
-            yield [Row(row[0], row[1], row[2], None if row[3] is None else tuple(row)[3:]) for row in page]
+            yield [*map(_row, page)]
             first = page[-1]["number"] + 1
 
     async def strays(self, most: int) -> tuple[list[int], list[int]]:
-        """Return ids of acts that nothing knows of, and of awaited acts that are gone."""
-        unknown = [int(row["id"]) for row in await self.session.rows(_SQL["strays"], most)]
-        return unknown, [int(row["event"]) for row in await self.session.rows(_SQL["lost"], most)]
+        """Return ids of acts that nothing knows of, and of awaited acts that are gone; -1 for a null."""
+        unknown, lost = await self.session.rows(_SQL["strays"], most), await self.session.rows(_SQL["lost"], most)
+        return [_sound(row, (int,))[0] for row in unknown], [_sound(row, (int,))[0] for row in lost]
 
     async def interventions(self, acts: list[int]) -> list[Covered]:
-        return [Covered(*row) for row in await self.session.rows(_SQL["interventions"], acts)]
+        return [Covered(*_sound(row, _COVERED)) for row in await self.session.rows(_SQL["interventions"], acts)]
 
     async def uncovered(self, most: int) -> list[int]:
-        """Return acts that interventions name and that are not there."""
-        return [int(row["act"]) for row in await self.session.rows(_SQL["uncovered"], most)]
+        """Return acts that interventions name and that are not there; -1 for a null."""
+        return [_sound(row, (int,))[0] for row in await self.session.rows(_SQL["uncovered"], most)]
 
-    async def ends(self) -> tuple[int, int]:
-        """Return the numbers of the first and the last link; 0 without links."""
+    async def ends(self) -> tuple[int, int, int]:
+        """Return the numbers of the first and the last link, 0 without links; and the count of those below 1."""
         row = await self.session.row(_SQL["ends"])
-        return (int(row["first"]), int(row["last"])) if row else (0, 0)
+        return (int(row["first"]), int(row["last"]), int(row["outside"])) if row else (0, 0, 0)
 
     async def unshipped(self) -> tuple[int, float]:
         """Return the number of segments that are not shipped, and the age of the oldest in seconds."""
@@ -139,11 +152,27 @@ async def snapshot(database: Database) -> AsyncIterator[ChainSnapshot]:
         yield ChainSnapshot(session)
 
 
+def _sound(row: Iterable[Any], kinds: tuple[type, ...]) -> tuple[Any, ...]:
+    """Return the values; one that is of another kind than its column had is replaced."""
+    values = tuple(row)
+    if tuple(map(type, values)) == kinds:
+        return values
+    return tuple(value if type(value) is kind else _UNSOUND[kind] for value, kind in zip(values, kinds, strict=True))
+
+
+def _row(found: Record) -> Row:
+    number, event, own = _sound(found[:3], (int, int, bytes))
+    return Row(number, event, own, None if found["id"] is None else _sound(found[4:], _ACT))
+
+
 async def _tail(session: Session) -> tuple[int, bytes]:
     """Return the last link; ``Conflict`` if links that a head covers are missing: no other may take their numbers."""
     row, head = await session.row(_SQL["tail"]), await _newest_head(session)
-    if row is not None and (head is None or row["number"] >= head.last):
-        return int(row["number"]), bytes(row["hash"])
+    number, own = _sound(row, (int, bytes)) if row else (0, b"")
+    if row and (number < 1 or len(own) != HASH_BYTES):
+        raise Conflict("the audit chain's last link was damaged: `penstock audit verify` says how")
+    if row and (head is None or number >= head.last):
+        return number, own
     if head is None:
         return 0, GENESIS
     kept = await session.row(_SQL["is_moved"], head.last)
@@ -161,4 +190,7 @@ async def _check_kept(session: Session, tail: int, number: int, kept: bytes) -> 
 
 async def _newest_head(session: Session) -> Head | None:
     row = await session.row(_SQL["newest_head"])
-    return Signed.of(row["head"], row["signature"]).head if row else None
+    try:
+        return Signed.of(*_sound(row, _SEGMENT[:2])).head if row else None
+    except Unreadable as error:
+        raise Conflict("the audit chain's newest head was damaged: `penstock audit verify` says how") from error

@@ -87,6 +87,12 @@ def translated() -> Iterator[None]:
         raise Conflict(f"the database refused this: {error.constraint_name or 'a constraint'}") from error
 
 
+async def _leave(connection: asyncpg.Connection) -> None:
+    """Reset nothing: the driver would make another round trip behind each statement. What outlives a transaction, such
+    as locks of leaders and ``LISTEN``, has a connection of its own.
+    """
+
+
 class Session:
     def __init__(self, connection: PoolConnectionProxy) -> None:
         self._connection = connection
@@ -135,6 +141,7 @@ class Database:
             timeout=self._connect_within_s,
             command_timeout=self._query_within_s,
             max_inactive_connection_lifetime=60.0,
+            reset=_leave,
             server_settings={"application_name": "penstock"},
         )
         return self

@@ -12,7 +12,7 @@ from asyncpg import Record
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict, OverLimit, StoreUnavailable
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.ids import EndpointId, EventId, RunnerId
 from penstock.domain.jobs.webhook import (
     KEPT_S,
@@ -40,16 +40,18 @@ _KIND = "webhooks"
 
 
 class PostgresEndpoints:
+    """``by`` is the key that acts: each change of an endpoint has its row of the audit log in the same statement."""
+
     def __init__(self, database: Database, keys: Keys) -> None:
         self._database, self._keys = database, keys
 
-    async def create(self, tenant: TenantId, url: str, events: Sequence[str], secret: bytes) -> Endpoint:
+    async def create(self, tenant: TenantId, by: KeyId, url: str, events: Sequence[str], secret: bytes) -> Endpoint:
         """Raises ``Conflict`` if the tenant has an endpoint of this URL, or has ``MOST_ENDPOINTS``."""
         name = EndpointId(f"we_{chance.token_hex(16)}")
         sealed = seal(await self._keys.newest(tenant), tenant, name, secret)
         async with self._database.transaction() as session:
             await session.run(_SQL["alone"], tenant)
-            row = await session.row(_SQL["create"], name, tenant, url, list(events), sealed, MOST_ENDPOINTS)
+            row = await session.row(_SQL["create"], name, tenant, url, list(events), sealed, MOST_ENDPOINTS, by)
         if row is None:
             raise Conflict(f"A tenant has {MOST_ENDPOINTS} webhook endpoints at most: delete one first.")
         return _endpoint(row)
@@ -62,22 +64,24 @@ class PostgresEndpoints:
         row = await self._database.row(_SQL["one"], tenant, named)
         return None if row is None else _endpoint(row)
 
-    async def change(self, tenant: TenantId, endpoint: EndpointId, to: EndpointChange) -> Endpoint | None:
+    async def change(self, tenant: TenantId, by: KeyId, endpoint: EndpointId, to: EndpointChange) -> Endpoint | None:
         events = None if to.events is None else list(to.events)
         async with self._database.transaction() as session:
-            row = await session.row(_SQL["change"], tenant, endpoint, to.url, events, to.is_on)
+            row = await session.row(_SQL["change"], tenant, endpoint, to.url, events, to.is_on, by)
             if row is not None and not row["is_on"]:
                 await session.run(_SQL["end_due"], [endpoint])
         return None if row is None else _endpoint(row)
 
-    async def rotate(self, tenant: TenantId, endpoint: EndpointId, secret: bytes, overlap_s: float) -> Endpoint | None:
+    async def rotate(
+        self, tenant: TenantId, by: KeyId, endpoint: EndpointId, secret: bytes, overlap_s: float
+    ) -> Endpoint | None:
         """Exchange the secret; the former one signs, too, for ``overlap_s``."""
         sealed = seal(await self._keys.newest(tenant), tenant, endpoint, secret)
-        row = await self._database.row(_SQL["rotate"], tenant, endpoint, sealed, overlap_s)
+        row = await self._database.row(_SQL["rotate"], tenant, endpoint, sealed, overlap_s, by)
         return None if row is None else _endpoint(row)
 
-    async def delete(self, tenant: TenantId, endpoint: EndpointId) -> bool:
-        return await self._database.row(_SQL["delete"], tenant, endpoint) is not None
+    async def delete(self, tenant: TenantId, by: KeyId, endpoint: EndpointId) -> bool:
+        return await self._database.row(_SQL["delete"], tenant, endpoint, by) is not None
 
     async def test(self, tenant: TenantId, endpoint: EndpointId) -> bool:
         """Tell the endpoint alone of a test event; False if there is none, or it is off.

@@ -8,6 +8,7 @@ from penstock.control.api.ports import TenancyStore
 from penstock.domain.clock import DAY_S
 from penstock.domain.errors import InvalidField
 from penstock.domain.jobs.batch import window_s, windows
+from penstock.domain.jobs.file import LEAST_KEPT_S
 from penstock.domain.money import THOUSAND
 from penstock.domain.tenancy import batch_hours
 from penstock.domain.tenancy.audit import Act
@@ -23,11 +24,14 @@ _OF_JOBS = ("batch_enqueued_tokens", "batch_jobs", "file_bytes", "files")
 _BETWEEN = {
     "job_attempts": (1, 100),
     "job_deadline_s": (1, 30 * DAY_S),
-    "keep_s": (3600, 366 * DAY_S),
-    "keep_files_s": (0, 366 * DAY_S),
+    "keep_s": (LEAST_KEPT_S, 366 * DAY_S),
+    "keep_files_s": (LEAST_KEPT_S, 366 * DAY_S),
     "keep_answers_s": (FETCHED_S, DAY_S),
 }
-"""A job without a bound of attempts, of time or of its results' life would stay for ever."""
+"""A job without a bound of attempts, of time or of its results' life would stay for ever. What is fetched later is kept
+for an hour at least, as OpenAI's files are; answers under idempotency keys are for retries, which come in a minute.
+"""
+_OR_ZERO = "keep_files_s"
 MOST_POOLS = 16
 MOST_WINDOWS = 16
 _POOL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -74,8 +78,10 @@ def _check_tiers(plan: Plan, param: str) -> None:
 
 def _check_jobs(plan: Plan, param: str) -> None:
     for name, (least, most) in _BETWEEN.items():
-        if not least <= getattr(plan, name) <= most:
-            raise InvalidField(f"{name} is from {least:g} to {most:,.0f}", param=param + name)
+        value = getattr(plan, name)
+        if not least <= value <= most and (value or name != _OR_ZERO):
+            zero = ", or 0: as keep_s" if name == _OR_ZERO else ""
+            raise InvalidField(f"{name} is from {least:,.0f} to {most:,.0f}{zero}", param=param + name)
     pools = plan.batch_pools.split(",") if plan.batch_pools else []
     if len(pools) > MOST_POOLS or not all(map(_POOL.fullmatch, pools)):
         raise InvalidField(f"pools are at most {MOST_POOLS} names with commas", param=f"{param}batch_pools")

@@ -296,6 +296,7 @@ class _Named:
 
 def crashed(observer: ErrorObserver, error: Exception, scope: Scope) -> Refusal:
     request_id = RequestId(scope.get("state", {}).get("request_id", ""))
-    observer.crashed(error, request_id)
+    cause = error.__cause__  # what came after an answer had begun: Starlette raises an error of its own from it
+    observer.crashed(cause if isinstance(cause, PenstockError) else error, request_id)
     status, headers, body = response_of(PenstockError(), request_id, _spoken(scope["path"]))
     return status, [*headers, (b"x-request-id", request_id.encode())], body

@@ -84,7 +84,8 @@ class StoredCorridor:
         if found is None:
             raise UnknownObject
         if is_stream:
-            await response_stream.sent(ResponseStream(stored=self.stored).events(found), reply, self.stall_s)
+            events = ResponseStream(stored=self.stored).events(found, await self.stored.beginning(found))
+            await response_stream.sent(events, reply, self.stall_s)
             return
         body = await self.stored.body(found)
         reply.start(200, [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))])

@@ -35,9 +35,10 @@ _BEFORE = ("response.created", "response.queued")
 class ResponseStream:
     stored: StoredResponses
 
-    async def events(self, found: Found, after: int = NOTHING_SEEN) -> AsyncIterator[bytes]:
+    async def events(
+        self, found: Found, begun: response_bodies.Object, after: int = NOTHING_SEEN
+    ) -> AsyncIterator[bytes]:
         """Events beyond ``after``; a deleted response ends without a last one."""
-        begun = await self.stored.beginning(found)
         for number, kind in enumerate(_BEFORE):
             if number > after:
                 yield response_events.encoded({"type": kind, "response": begun}, number)

@@ -12,7 +12,6 @@ from fastapi.responses import StreamingResponse
 from penstock.domain.clock import Clock
 from penstock.domain.errors import InvalidField, UnknownObject
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.errors import PayloadGone
 from penstock.domain.jobs.ids import JobName
 from penstock.domain.jobs.job import Job
 from penstock.domain.serving.request import Api
@@ -55,22 +54,10 @@ class Responses:
             raise UnknownObject
         return found
 
-    async def body(self, found: Found) -> bytes:
-        try:
-            return await self.stored.body(found)
-        except PayloadGone as error:  # deleted in between
-            raise UnknownObject from error
-
     async def fetched(self, who: Principal, found: Found) -> None:
         """Delete an ended response of a tenant without retention, a minute after its first look."""
         if who.plan.zero_retention and found.is_over:
             await self.stored.rows.expire(who.tenant, found.stored.id, self.clock.now() + FETCHED_S)
-
-    async def context(self, found: Found) -> bytes:
-        try:
-            return await self.stored.context(found)
-        except PayloadGone as error:
-            raise UnknownObject from error
 
     async def cancel(self, found: Found) -> Found:
         if found.job is None:
@@ -112,25 +99,27 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
         who = access.caller(request)
         found, query = await responses.find(who, response), request.query_params
         if not _is_streamed(query):
-            body = await responses.body(found)
+            body = await responses.stored.body(found)
             await responses.fetched(who, found)
             return Response(body, headers=_ignored(query), media_type="application/json")
         if not found.stored.keeps_events:
             says = "events are kept of background responses that were made with stream: leave it out"
             raise InvalidField(says, param="stream")
-        events = ResponseStream(stored=responses.stored).events(found, _after(query))
+        after, begun = _after(query), await responses.stored.beginning(found)
+        events = ResponseStream(stored=responses.stored).events(found, begun, after)
         return StreamingResponse(events, headers={name.decode(): value.decode() for name, value in HEADERS})
 
     @api.get(f"{ONE}/input_items")
     async def input_items(request: Request, response: str) -> Response:
         found = await responses.find(access.caller(request), response)
-        page, has_more = turns.paged(turns.listed(await responses.context(found)), turns.asked(request.query_params))
+        items = turns.listed(await responses.stored.context(found))
+        page, has_more = turns.paged(items, turns.asked(request.query_params))
         return shapes.listed(page, has_more=has_more)
 
     @api.post(f"{ONE}/cancel")
     async def cancel(request: Request, response: str) -> Response:
         ended = await responses.cancel(await responses.find(access.caller(request), response))
-        return Response(await responses.body(ended), media_type="application/json")
+        return Response(await responses.stored.body(ended), media_type="application/json")
 
     @api.delete(ONE)
     async def delete(request: Request, response: str) -> Response:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from penstock.domain.errors import BadRequest, InvalidField
-from penstock.domain.jobs.errors import UnknownPrevious
+from penstock.domain.jobs.errors import PayloadGone, UnknownPrevious
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Call, Progress
@@ -41,7 +41,10 @@ class StoredTurns:
         found = await self.stored.find(call.principal.tenant, str(previous))
         if found is None:
             raise UnknownPrevious(param=PREVIOUS)
-        before = await self._turns(found)
+        try:
+            before = await self._turns(found)
+        except PayloadGone as error:
+            raise UnknownPrevious(param=PREVIOUS) from error
         whole = msgspec.Raw(turns.joined(before, turns.context_of(request.body)))
         raw = response_bodies.encoded({**request.body, "input": whole})
         try:

@@ -13,7 +13,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 
 from penstock.domain.errors import Conflict, InvalidField, UnknownObject
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs import callback_url
 from penstock.domain.jobs.callback_url import Network
 from penstock.domain.jobs.ids import EndpointId, EventId
@@ -41,14 +41,16 @@ _PREFIX, _EVENT = "whd_", "evt_"
 
 
 class EndpointStore(Protocol):
-    async def create(self, tenant: TenantId, url: str, events: Sequence[str], secret: bytes) -> Endpoint: ...
+    async def create(self, tenant: TenantId, by: KeyId, url: str, events: Sequence[str], secret: bytes) -> Endpoint: ...
     async def of_tenant(self, tenant: TenantId) -> tuple[Endpoint, ...]: ...
     async def find(self, tenant: TenantId, named: str) -> Endpoint | None: ...
-    async def change(self, tenant: TenantId, endpoint: EndpointId, to: EndpointChange) -> Endpoint | None: ...
-    async def rotate(
-        self, tenant: TenantId, endpoint: EndpointId, secret: bytes, overlap_s: float
+    async def change(
+        self, tenant: TenantId, by: KeyId, endpoint: EndpointId, to: EndpointChange
     ) -> Endpoint | None: ...
-    async def delete(self, tenant: TenantId, endpoint: EndpointId) -> bool: ...
+    async def rotate(
+        self, tenant: TenantId, by: KeyId, endpoint: EndpointId, secret: bytes, overlap_s: float
+    ) -> Endpoint | None: ...
+    async def delete(self, tenant: TenantId, by: KeyId, endpoint: EndpointId) -> bool: ...
     async def test(self, tenant: TenantId, endpoint: EndpointId) -> bool:
         """Raises ``OverLimit`` if the tenant asked for many lately."""
         ...
@@ -100,7 +102,7 @@ class Webhooks:
     async def create(self, who: Principal, given: _New) -> Json:
         callback_url.parse(given.url, self.allowed)
         secret = secrets.token_bytes(SECRET_BYTES)
-        made = await self.store.create(who.tenant, given.url, _events(given.events), secret)
+        made = await self.store.create(who.tenant, who.key, given.url, _events(given.events), secret)
         return {**_endpoint(made), "secret": secret_text(secret)}
 
     async def change(self, who: Principal, named: str, given: _Change) -> Json:
@@ -108,13 +110,13 @@ class Webhooks:
             callback_url.parse(given.url, self.allowed)
         events = None if given.events is None else _events(given.events)
         to = EndpointChange(url=given.url, events=events, is_on=given.enabled)
-        return _endpoint(_known(await self.store.change(who.tenant, _id(named), to)))
+        return _endpoint(_known(await self.store.change(who.tenant, who.key, _id(named), to)))
 
     async def rotate(self, who: Principal, named: str, given: _Rotation) -> Json:
         if not 0 <= given.overlap_s <= MOST_OVERLAP_S:
             raise InvalidField(f"overlap_s is from 0 to {MOST_OVERLAP_S:.0f} seconds", param="overlap_s")
         secret = secrets.token_bytes(SECRET_BYTES)
-        changed = _known(await self.store.rotate(who.tenant, _id(named), secret, given.overlap_s))
+        changed = _known(await self.store.rotate(who.tenant, who.key, _id(named), secret, given.overlap_s))
         return {**_endpoint(changed), "secret": secret_text(secret)}
 
     async def one(self, who: Principal, named: str) -> Endpoint:
@@ -165,7 +167,8 @@ def _add_endpoints(api: FastAPI, access: Access, service: Webhooks) -> None:
 
     @api.delete(f"{WEBHOOKS}/{{named}}")
     async def delete(named: str, request: Request) -> Response:
-        if not await service.store.delete(access.caller(request).tenant, _id(named)):
+        who = access.caller(request)
+        if not await service.store.delete(who.tenant, who.key, _id(named)):
             raise UnknownObject
         return shapes.answer({"id": named, "object": "webhook", "deleted": True})
 

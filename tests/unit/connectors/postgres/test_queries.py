@@ -38,3 +38,23 @@ def test_two_queries_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(queries, "_FOLDER", tmp_path)
     with pytest.raises(ValueError, match="one name"):
         queries.load("twice")
+
+
+SESSIONS = re.compile(
+    r"advisory_lock\(|(^|;)\s*set (?!transaction)|set_config|\blisten\b|\bdeclare\b.*cursor|create temp", re.IGNORECASE
+)
+OWN_CONNECTION = {("leadership", "take"), ("runners", "lock")}
+
+
+@pytest.mark.parametrize(
+    "kept", ["select pg_advisory_lock(1)", "set work_mem = 1", "listen news", "create temp table a ()"]
+)
+def test_session_state_is_recognised(kept: str) -> None:
+    """Locks, settings, subscriptions and tables that outlive a transaction."""
+    assert SESSIONS.search(kept)
+
+
+def test_no_query_through_the_pool_leaves_session_state() -> None:
+    """Pooled connections are not reset: only queries on a connection of their own may leave some."""
+    found = {(file, name) for file in LOADED for name, sql in queries.load(file).items() if SESSIONS.search(sql)}
+    assert found == OWN_CONNECTION

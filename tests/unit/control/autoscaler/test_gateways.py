@@ -37,6 +37,12 @@ def test_a_process_takes_six_tenths_of_a_core() -> None:
     ]
 
 
+def test_the_bound_binds_what_was_adopted_too() -> None:
+    """A new leader that hears two hundred names, true or not, starts no more processes than the bound allows."""
+    for told in (demand(0.0, 201), demand(0.0, 201, missing=("g",))):
+        assert gateways(Pace.adopting(201, 0.0), told, BOUNDS, 0.0).workers == BOUNDS.most
+
+
 def test_dearer_requests_need_more_processes() -> None:
     """Long streams and large prompts cost a gateway more of its core: the same rate at 4 ms needs more."""
     need = [gateways(Pace.adopting(1, 0.0), demand(500, request_cpu_s=cpu_s), BOUNDS, 0.0).workers for cpu_s in COSTS]

@@ -1,6 +1,7 @@
 """Events of a background response, followed from any number at any gateway."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import get_args
 
@@ -54,6 +55,15 @@ async def followed(site: Site, response: ResponseId, after: int = response_strea
         answer = await http.get(f"/v1/responses/{response}", params=query)
     assert answer.headers["content-type"].startswith("text/event-stream")
     return read(answer.content)
+
+
+async def begun(site: Site, response: ResponseId) -> AsyncIterator[bytes]:
+    """Follow the events up to the first."""
+    found = await site.stored.find(TenantId("acme"), response)
+    assert found is not None
+    following = ResponseStream(stored=site.stored).events(found, await site.stored.beginning(found))
+    await anext(following)
+    return following
 
 
 def numbers(found: list[Item]) -> list[object]:
@@ -157,12 +167,24 @@ async def test_an_end_without_an_answer_is_an_event(site: Site, state: JobState)
 async def test_a_deleted_response_ends_its_followers(site: Site) -> None:
     """Their stream ends without a last event: there is nothing left to tell."""
     response = await made(site)
-    following = asyncio.create_task(followed(site, response))
-    await asyncio.sleep(0.2)
+    following = await begun(site, response)
     async with site.gateway() as http:
         await http.delete(f"/v1/responses/{response}")
-    found = await following
+    found = read(b"".join([event async for event in following]))
     assert {event["type"] for event in found} & ENDS <= {"response.incomplete"}
+
+
+async def test_a_shredded_response_has_no_stream(site: Site) -> None:
+    """A 404 ahead of the first event; whoever follows already sees the stream end."""
+    response = await made(site)
+    following = await begun(site, response)
+    await run(site, response, "Hello")
+    site.keys.is_shredded = True
+    assert {event["type"] for event in read(b"".join([event async for event in following]))} == {"response.queued"}
+    async with site.gateway() as http:
+        for query in ("", "&starting_after=1"):
+            gone = await http.get(f"/v1/responses/{response}?stream=true{query}")
+            assert (gone.status_code, gone.json()["error"]["code"]) == (404, "payload_gone")
 
 
 async def test_a_silent_stream_says_that_it_lives(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +193,6 @@ async def test_a_silent_stream_says_that_it_lives(site: Site, monkeypatch: pytes
     response = await made(site)
     found = await site.stored.find(TenantId("acme"), response)
     assert found is not None
-    async for event in ResponseStream(stored=site.stored).events(found, 1):
+    async for event in ResponseStream(stored=site.stored).events(found, {}, 1):
         assert event == response_stream.BEAT
         break

@@ -137,6 +137,20 @@ async def test_deletion_takes_the_bytes(site: Site) -> None:
     )
 
 
+async def test_what_was_shredded_is_gone_before_it_is_swept(site: Site) -> None:
+    """A 404 that says so; no other turn continues from it, and it can be deleted."""
+    async with site.gateway() as http:
+        name = (await create(http)).json()["id"]
+        await site.settled()
+        site.keys.is_shredded = True
+        told = [await http.get(f"/v1/responses/{name}{path}") for path in ("", "/input_items")]
+        refused = await create(http, previous_response_id=name)
+        deleted = await http.delete(f"/v1/responses/{name}")
+    assert [(one.status_code, one.json()["error"]["code"]) for one in told] == [(GONE, "payload_gone")] * 2
+    assert (refused.status_code, refused.json()["error"]["code"]) == (BAD, "previous_response_not_found")
+    assert deleted.status_code == OK
+
+
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", ""), ("GET", "/input_items"), ("POST", "/cancel"), ("DELETE", "")]
 )

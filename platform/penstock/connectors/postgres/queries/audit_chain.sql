@@ -19,7 +19,7 @@ insert into audit_link (number, event, hash) select * from unnest($1::bigint[], 
 delete from audit_pending where event = any($1::bigint[])
 
 -- name: lag
-select coalesce(extract(epoch from clock_timestamp()) - min(noted_at), 0)::double precision as seconds from audit_pending
+select coalesce(extract(epoch from clock_timestamp()) - min(coalesce(noted_at, 0)), 0)::double precision as seconds from audit_pending
 
 -- name: hash
 select hash from audit_link where number = $1
@@ -44,7 +44,7 @@ from audit_segment where moved_at = 0 order by "last" limit 1
 select audit_move($1)
 
 -- name: links
-select l.number, l.event, l.hash, e.at, e.who, e.what, e.target, e.detail, e.tenant
+select l.number, l.event, l.hash, e.id, e.at, e.who, e.what, e.target, e.detail, e.tenant
 from audit_link l left join audit_event e on e.id = l.event
 where l.number >= $1 and l.number <= $2 order by l.number limit $3
 
@@ -52,7 +52,7 @@ where l.number >= $1 and l.number <= $2 order by l.number limit $3
 set transaction isolation level repeatable read, read only
 
 -- name: segments
-select head, signature, shipped_at, moved_at from audit_segment order by "last"
+select head, signature, "first", "last", closed_at, shipped_at, moved_at from audit_segment order by "last"
 
 -- name: strays
 select e.id from audit_event e
@@ -75,15 +75,17 @@ order by act limit $1
 
 -- name: waiting
 select count(*)::bigint as events,
-       coalesce(extract(epoch from clock_timestamp()) - min(noted_at), 0)::double precision as seconds
+       coalesce(extract(epoch from clock_timestamp()) - min(coalesce(noted_at, 0)), 0)::double precision as seconds
 from audit_pending
 
 -- name: ends
-select coalesce(min(number), 0)::bigint as "first", coalesce(max(number), 0)::bigint as "last" from audit_link
+select coalesce(min(number), 0)::bigint as "first", coalesce(max(number), 0)::bigint as "last",
+       count(*) filter (where number is null or number < 1) as outside
+from audit_link
 
 -- name: late
 select count(*)::bigint as segments,
-       coalesce(extract(epoch from clock_timestamp()) - min(closed_at), 0)::double precision as seconds
+       coalesce(extract(epoch from clock_timestamp()) - min(coalesce(closed_at, 0)), 0)::double precision as seconds
 from audit_segment where shipped_at = 0
 
 -- name: is_moved

@@ -2,10 +2,16 @@
 select pg_advisory_xact_lock(29, hashtext($1))
 
 -- name: create
-insert into webhook_endpoint (id, tenant, url, events, secret, created_at)
-select $1, $2, $3, $4::text[], $5, extract(epoch from clock_timestamp())
-where (select count(*) from webhook_endpoint where tenant = $2) < $6
-returning *
+with made as (
+    insert into webhook_endpoint (id, tenant, url, events, secret, created_at)
+    select $1, $2, $3, $4::text[], $5, extract(epoch from clock_timestamp())
+    where (select count(*) from webhook_endpoint where tenant = $2) < $6
+    returning *
+), noted as (
+    insert into audit_event (at, who, what, target, detail, tenant)
+    select extract(epoch from clock_timestamp()), $7, 'webhook.create', id, array_to_string(events, ', '), tenant from made
+)
+select * from made
 
 -- name: of_tenant
 select * from webhook_endpoint where tenant = $1 order by created_at desc, id
@@ -14,6 +20,7 @@ select * from webhook_endpoint where tenant = $1 order by created_at desc, id
 select * from webhook_endpoint where tenant = $1 and (id = $2 or url = $2)
 
 -- name: change
+with changed as (
 update webhook_endpoint set
     url = coalesce($3, url), events = coalesce($4::text[], events), is_on = coalesce($5, is_on),
     off_reason = case when coalesce($5, is_on) then '' when $5 is null then off_reason else 'owner' end,
@@ -21,18 +28,34 @@ update webhook_endpoint set
     not_before = case when $5 or $3 <> url then 0 else not_before end
 where tenant = $1 and id = $2
 returning *
+), noted as (
+    insert into audit_event (at, who, what, target, detail, tenant)
+    select extract(epoch from clock_timestamp()), $6, 'webhook.change', id, concat_ws(', ', case when $3 is not null then 'url' end,
+        'events=' || array_to_string($4::text[], ' '), 'enabled=' || $5::text), tenant from changed
+)
+select * from changed
 
 -- name: rotate
+with changed as (
 update webhook_endpoint set
     previous_secret = case when $4 > 0 then secret else '' end,
     previous_until = case when $4 > 0 then extract(epoch from clock_timestamp()) + $4 else 0 end,
     secret = $3
 where tenant = $1 and id = $2
 returning *
+), noted as (
+    insert into audit_event (at, who, what, target, detail, tenant)
+    select extract(epoch from clock_timestamp()), $5, 'webhook.rotate', id, '', tenant from changed
+)
+select * from changed
 
 -- name: delete
-with gone as (delete from webhook_endpoint where tenant = $1 and id = $2 returning id),
-     deliveries as (delete from webhook_delivery where endpoint in (select id from gone))
+with gone as (delete from webhook_endpoint where tenant = $1 and id = $2 returning id, tenant),
+     deliveries as (delete from webhook_delivery where endpoint in (select id from gone)),
+     noted as (
+    insert into audit_event (at, who, what, target, detail, tenant)
+    select extract(epoch from clock_timestamp()), $3, 'webhook.delete', id, '', tenant from gone
+)
 select id from gone
 
 -- name: test
