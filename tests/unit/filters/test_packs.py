@@ -78,6 +78,7 @@ def test_a_digest_changes_with_the_rules_alone() -> None:
     assert read.digest == same.digest != other.digest
 
 
+CONFIRM: Mapping[str, object] = {"model": "minilm", "like": ["I will hurt you"], "threshold": 0.5}
 WIDE = {"span": 1_024, "regex": r"\b[a-zA-Z0-9 ]{1,510}xx[a-zA-Z0-9 ]{1,500}\b"}
 """One rule within all other bounds: 4,046 instructions."""
 
@@ -110,6 +111,12 @@ WIDE = {"span": 1_024, "regex": r"\b[a-zA-Z0-9 ]{1,510}xx[a-zA-Z0-9 ]{1,500}\b"}
         ({"judge": "toxicity", "threshold": 0.5}, "rules[0].regex", "one of them"),
         ({"threshold": 0.5}, "rules[0].judge", "with a threshold"),
         ({"regex": "", "judge": "toxicity", "threshold": 0.5, "check": "luhn"}, "rules[0].check", "for a regex"),
+        ({"confirm": CONFIRM}, "rules[0].confirm", "for prompts alone"),
+        ({"stages": ["input"], "confirm": {**CONFIRM, "like": []}}, "rules[0].confirm.like", "1 to 16"),
+        ({"stages": ["input"], "confirm": {**CONFIRM, "model": ""}}, "rules[0].confirm.model", "empty"),
+        ({"stages": ["input"], "confirm": {**CONFIRM, "threshold": 2}}, "rules[0].confirm.threshold", "at most 1"),
+        ({"stages": ["input"], "confirm": {**CONFIRM, "seconds": 99}}, "rules[0].confirm.seconds", "at most 30"),
+        ({"stages": ["input"], "confirm": {**CONFIRM, "modle": "x"}}, "rules[0].confirm.modle", "no field"),
         ({"actoin": "block"}, "rules[0].actoin", "no field"),
         ({"action": "delete"}, "pack", "$.rules[0].action"),
     ],

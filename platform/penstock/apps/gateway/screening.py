@@ -1,15 +1,20 @@
 """The safety stage: the packs in force, and interventions in the spool."""
 
+import secrets
+
 from penstock.apps.gateway.shared import Shared
+from penstock.domain.tenancy.tenant import JUDGES
 from penstock.filters.intervention import MOST, Intervention
 from penstock.filters.pack import Action, AtBound, Policy, Where
 from penstock.gateway.calls.call import Admitted
+from penstock.gateway.safety.confirming import Ask, Confirming, Verdict
 from penstock.gateway.safety.judging import Held, Match
 from penstock.gateway.safety.stage import ScreenedRequests
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 from penstock.telemetry.tenants import OTHER
 
+_ID_BYTES = 12
 MOST_RULES = 100
 """Rules with series of their own; a pack of phrases has one rule for many."""
 
@@ -21,6 +26,9 @@ class _Counted:
         self._seconds, self._events = metrics.histogram(names.HOLD_SECONDS), metrics.histogram(names.HELD_EVENTS)
         self._bounds = metrics.counter(names.HOLD_BOUNDS_MET)
         begin_at_zero(self._bounds, AtBound)
+        self._verdicts = metrics.counter(names.JUDGE_VERDICTS)
+        begin_at_zero(self._verdicts, Verdict)
+        self._judge_seconds = metrics.histogram(names.JUDGE_SECONDS)
         self._rules: set[str] = set()
 
     def matched(self, match: Match) -> None:
@@ -29,6 +37,10 @@ class _Counted:
             self._rules.add(rule)
         self._interventions.labels(rule if rule in self._rules else OTHER, match.stage, match.action).inc()
 
+    def judged(self, verdict: Verdict, seconds: float) -> None:
+        self._verdicts.labels(verdict).inc()
+        self._judge_seconds.observe(seconds)
+
     def held(self, held: Held) -> None:
         self._seconds.observe(held.seconds)
         self._events.observe(held.events)
@@ -36,10 +48,12 @@ class _Counted:
             self._bounds.labels(held.bound).inc()
 
 
-def screening(shared: Shared) -> ScreenedRequests:
+def screening(shared: Shared, ask: Ask) -> ScreenedRequests:
     counted = _Counted(shared.metrics)
 
     def policy(call: Admitted) -> Policy:
+        if call.principal.tenant == JUDGES:
+            return Policy()
         return shared.packs.policy(call.version.safety, call.principal.plan.safety)
 
     def record(call: Admitted, match: Match) -> None:
@@ -47,7 +61,10 @@ def screening(shared: Shared) -> ScreenedRequests:
         if match.number < MOST:
             shared.accounting.spool.filtered(_intervention(call, match, shared.clock.now()))
 
-    return ScreenedRequests(policy, record, counted.held)
+    confirming = Confirming(
+        ask=ask, ids=lambda: f"judge-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock, tell=counted.judged
+    )
+    return ScreenedRequests(policy, record, confirming, counted.held)
 
 
 def _intervention(call: Admitted, match: Match, at: float) -> Intervention:

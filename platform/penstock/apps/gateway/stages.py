@@ -12,12 +12,15 @@ from penstock.apps.stores import open_store
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.demand import PostgresDemandTeller
 from penstock.domain.serving.auto import MOST_AUTOS, MOST_RULES
+from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.slo import Indicator
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
 from penstock.gateway.billing.asking import LiveCounts, UsageClient
 from penstock.gateway.billing.closing import Closing
 from penstock.gateway.billing.orphans import Orphans
+from penstock.gateway.calls.inside import Asked
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatcher
@@ -105,6 +108,10 @@ def pipeline(
     )
     asking = UsageClient(shared.client, shared.ticket_keys, shared.clock)
     admission, degrader = _admission(shared), _degrader(router, shared)
+
+    async def ask(request: InferenceRequest, who: Principal) -> Asked:
+        return await made.ask(request, who)
+
     resolver = TableResolver(shared.table, lambda version: breakers.is_shut(version) or router.refuses(version))
     copies = copying(shared, router, resolver, told.arms)
     made = Pipeline(
@@ -114,7 +121,7 @@ def pipeline(
         preprocessor=preprocessor,
         degrader=degrader,
         admission=admission,
-        safety=screening(shared),
+        safety=screening(shared, ask),
         asked=shared.asked,
         holding=holding(shared),
         router=router,
