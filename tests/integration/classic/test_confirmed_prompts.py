@@ -15,6 +15,7 @@ from tests.support.platforms.readings import Fleet
 
 pytestmark = pytest.mark.integration
 
+BAD_REQUEST = 400
 TENANT, ENCODER = "confirmed", "minilm-torch"
 LIKE = ["I will kill you.", "I am going to hurt you.", "You are going to die."]
 SUSPICIOUS = {"category": "abuse", "action": "block", "stages": ["input"]}
@@ -45,7 +46,9 @@ def openai(classic_platform: Platform, tmp_path_factory: pytest.TempPathFactory)
     assert found is not None
     url = f"{classic_platform.url}/v1"
     with OpenAI(base_url=url, api_key=found[0], max_retries=0, timeout=patient(60)) as sdk:
-        until("the pack holds", lambda: refused(sdk, "a bluebird"))
+        with classic_platform.http(found[0]) as http:
+            asked = {"model": ENCODER, "input": "a bluebird"}
+            until("the pack holds", lambda: http.post("/v1/embeddings", json=asked).status_code == BAD_REQUEST)
         yield sdk
 
 

@@ -19,6 +19,7 @@ from penstock.filters.confirming import MOST_ASKED, Suspect
 from penstock.filters.hold import Compiled
 from penstock.filters.pack import AtBound, Confirm
 from penstock.gateway.calls.inside import Asked
+from penstock.lateness.awake import timeout
 
 WHO = Principal(
     tenant=JUDGES,
@@ -84,7 +85,7 @@ class Confirming:
             deadline_s=confirm.seconds,
         )
         try:
-            async with asyncio.timeout(confirm.seconds):
+            async with timeout(confirm.seconds):
                 asked = await self.ask(request, WHO)
             return None if asked.error is not None else confirming.confirmed(confirm, sentences, asked.body)
         except (TimeoutError, ValueError):
