@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from loadtests import orders
 from loadtests.orders import QueueOrder
+from loadtests.simulator.engine import CHUNK_TOKENS, SMOLLM2_ONE_CORE, EngineModel
+from loadtests.simulator.worker import Arrival, TenantRecord, run
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.engine import CHUNK_TOKENS, SMOLLM2_ONE_CORE, EngineModel
-from penstock.simulator.worker import Arrival, TenantRecord, run
 from penstock.worker.engines.stepping import Stepping, prompt_bound
 from penstock.worker.gate.queueing.constants import OVERBOOKED_PART
 from penstock.worker.gate.queueing.slots import EngineSize

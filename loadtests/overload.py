@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from loadtests import orders
 from loadtests.orders import QueueOrder
+from loadtests.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
+from loadtests.simulator.worker import Arrival, TenantRecord, run
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Arrival, TenantRecord, run
 from penstock.worker.gate.queueing.fair_queue import Bounds
 from penstock.worker.gate.queueing.slots import EngineSize
 from penstock.worker.gate.queueing.work import Work

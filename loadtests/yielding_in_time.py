@@ -15,11 +15,11 @@ from functools import partial
 
 from loadtests import orders, overload
 from loadtests.orders import QueueOrder
+from loadtests.simulator.engine import SMOLLM2_ONE_CORE, EngineModel
+from loadtests.simulator.worker import Arrival, Worker
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.serving.slo import TimedPromise
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel
-from penstock.simulator.worker import Arrival, Worker
 from penstock.worker.engines.stepping import Stepping
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.constants import OVERBOOKED_PART

@@ -19,7 +19,7 @@ from penstock.domain.jobs.file import (
     file_id,
     object_of,
 )
-from penstock.domain.jobs.payload import Expired
+from penstock.domain.jobs.payload import ROW_BYTES, Expired
 from penstock.gateway.listener.errors import row_of
 
 pytestmark = pytest.mark.integration
@@ -93,7 +93,7 @@ async def test_pages_follow_each_other(store: PostgresFiles) -> None:
 
 async def test_bounds_count_uploads_and_are_released(store: PostgresFiles) -> None:
     """Files and bytes of a tenant are bounded together; what was deleted, expired or broke off counts no more."""
-    limits = FileLimits(files=3, size_bytes=100)
+    limits = FileLimits(files=3, size_bytes=100 + 3 * ROW_BYTES)
     first = await keep(store, file(1, size=60), limits)
     await store.begin(began(file(2, size=40)), limits)
     with pytest.raises(NoFileRoom) as refused:
@@ -115,7 +115,7 @@ async def test_bounds_count_uploads_and_are_released(store: PostgresFiles) -> No
 
 async def test_no_refused_upload_is_worth_a_repetition(store: PostgresFiles) -> None:
     """Room comes by deletion, and never for a file above the whole bound: SDKs would send 200 MB three times."""
-    limits = FileLimits(files=1, size_bytes=100)
+    limits = FileLimits(files=1, size_bytes=100 + ROW_BYTES)
     with pytest.raises(ExceedsLimit) as large:
         await store.begin(began(file(1, size=101)), limits)
     await keep(store, file(2, size=60), limits)

@@ -7,15 +7,28 @@ import pytest
 
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
 from penstock.domain.ids import Alias, KeyId
-from penstock.domain.jobs.errors import OverEnqueued
-from penstock.domain.jobs.ids import JobName
+from penstock.domain.jobs.errors import NoFileRoom, OverEnqueued
+from penstock.domain.jobs.ids import JobName, ObjectId
 from penstock.domain.jobs.job import (
     EnqueueLimits,
     JobFilter,
     JobState,
     Reason,
 )
-from tests.support.jobs.stores import ACME, BATCH, BETA, FREE, World, back, ended, lines, new, quota
+from penstock.domain.jobs.payload import ROW_BYTES, Extent
+from tests.support.jobs.stores import (
+    ACME,
+    BATCH,
+    BETA,
+    FREE,
+    PostgresWorld,
+    World,
+    back,
+    ended,
+    lines,
+    new,
+    quota,
+)
 
 pytestmark = pytest.mark.usefixtures("consistent")
 
@@ -205,3 +218,30 @@ async def test_a_deleted_job_frees_its_idempotency_key(world: World) -> None:
     assert await world.store.keyed(ACME, "k") is None
     again = await world.store.submit(new("two", idempotency="k", fingerprint="p", created_at=21.0), FREE)
     assert (again.job.name, again.is_new) == ("two", True)
+
+
+async def test_ended_jobs_count_until_they_are_forgotten(world: World) -> None:
+    """Rows, requests, answers and metadata are bounded together; a refused submit and a refused batch leave nothing."""
+    limits, runner = EnqueueLimits(kept_bytes=3 * ROW_BYTES), await world.runner()
+    await world.store.submit(new("one", metadata={"a": "b"}), limits)
+    kept = ROW_BYTES + 7 + len('"a":"b"')
+    assert await world.store.kept(ACME, 1.0) == kept
+    (job,) = await world.store.claim(runner, quota(1), 1.0)
+    await world.store.finish([ended(job, output=Extent(object=ObjectId("a"), size=1000))])
+    assert await world.store.kept(ACME, 1.0) == kept + 1000
+    for size, error in ((ROW_BYTES, NoFileRoom), (3 * ROW_BYTES, ExceedsLimit)):
+        with pytest.raises(error) as refused:
+            await world.store.submit(new("two", input=Extent(object=ObjectId("b"), size=size)), limits)
+        if isinstance(world, PostgresWorld):
+            assert (refused.value.reason, "3072" in refused.value.message) == ("tenant_file_bytes", True)
+    for number, error in ((2, NoFileRoom), (4, ExceedsLimit)):
+        jobs = [new(f"line_{n}", batch=BATCH, line=n) for n in range(number)]
+        with pytest.raises(error):
+            await world.store.submit_many(jobs, limits)
+    await world.store.submit_many([new("line_1", batch=BATCH, line=1)], limits)
+    assert await world.store.kept(ACME, 1.0) == kept + 1000 + ROW_BYTES
+    await world.store.submit(new("other", tenant=BETA), limits)
+    await world.store.delete(ACME, job.name, 20.0)
+    await world.store.forget([job.id])
+    assert await world.store.kept(ACME, 20.0) == ROW_BYTES
+    await world.store.submit(new("two", input=Extent(object=ObjectId("b"), size=ROW_BYTES)), limits)

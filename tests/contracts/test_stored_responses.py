@@ -1,5 +1,6 @@
 """What every store of responses promises, held against memory and a real Postgres."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
@@ -7,13 +8,16 @@ from typing import NamedTuple, Protocol
 import pytest
 
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
-from penstock.domain.errors import Conflict
+from penstock.domain.errors import Conflict, ExceedsLimit
 from penstock.domain.ids import Alias, KeyId, RequestId, TenantId, VersionId
-from penstock.domain.jobs.ids import JobName
+from penstock.domain.jobs.errors import NoFileRoom
+from penstock.domain.jobs.file import FileLimits, FilePurpose, StoredFile
+from penstock.domain.jobs.ids import FileId, JobName
 from penstock.domain.jobs.job import EnqueueLimits, JobKind, NewJob
-from penstock.domain.jobs.payload import Expired, Extent, object_id
+from penstock.domain.jobs.payload import ROW_BYTES, Expired, Extent, object_id, owner_of
 from penstock.domain.jobs.stored_response import KIND, Begun, EventPiece, ResponseId, StoredResponse, object_of
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
@@ -272,3 +276,51 @@ async def test_a_deleted_response_frees_its_idempotency_key(database: Database) 
     assert await jobs.keyed(ACME, "k") is not None
     await rows.delete(ACME, ONE)
     assert await jobs.keyed(ACME, "k") is None
+
+
+@pytest.mark.integration
+async def test_what_is_kept_is_the_sum_of_rows(database: Database) -> None:
+    """After each step; above the plan's bound nothing is added, at once either, and what is gone counts no more."""
+    clock, world = ManualClock(), PostgresWorld(database)
+    rows, now = PostgresStoredResponses(database, clock), clock.now()
+    one = replace(stored(ONE, clock), begin_bytes=100, is_background=True)
+    await rows.add(one)
+    await world.store.submit(job_of(ONE, clock), FREE)
+    await database.rows(HELD, ONE, 1)
+    assert await rows.append(replace(piece(2, 4), size_bytes=50))
+    kept = await world.store.kept(ACME, now)
+    assert kept == 3 * ROW_BYTES + 100 + 50 + job_of(ONE, clock).input.size
+    plain = replace(stored(ONE, clock), begin_bytes=0, body_bytes=1000, is_background=False, keeps_events=False)
+    names = [ResponseId(f"resp_{n:020d}") for n in range(10, 16)]
+    sync = [replace(plain, id=name, object=object_of(name)) for name in names]
+    size = ROW_BYTES + 1000 + plain.input_bytes
+    added = await asyncio.gather(*(rows.add(each, kept + 2 * size) for each in sync), return_exceptions=True)
+    assert [type(each) for each in added if each is not None] == [NoFileRoom] * 4
+    with pytest.raises(ExceedsLimit):
+        await rows.add(replace(plain, id=OTHER, object=object_of(OTHER)), size - 1)
+    await rows.delete(ACME, ONE)
+    assert await world.is_consistent()
+    await rows.forget([owner_of(each.object)[1] for each in sync], now)
+    assert await world.is_consistent()
+    assert await world.store.kept(ACME, now) == ROW_BYTES + job_of(ONE, clock).input.size
+
+
+@pytest.mark.integration
+async def test_files_and_others_share_a_bound(database: Database) -> None:
+    """An upload that gave no sign of life for too long counts no more, though its row is there."""
+    clock, world = ManualClock(), PostgresWorld(database)
+    rows, files, now = PostgresStoredResponses(database, clock), PostgresFiles(database), clock.now()
+    await rows.add(stored(ONE, clock))
+    kept = await world.store.kept(ACME, now)
+    file = StoredFile(
+        id=FileId("file-1"), tenant=ACME, key=KeyId("k"), name="n", purpose=FilePurpose.BATCH, size_bytes=10,
+        created_at=now, expires_at=now + 5, object=object_id("file", "file-1"),
+    )  # fmt: skip
+    with pytest.raises(NoFileRoom):
+        await files.begin(file, FileLimits(size_bytes=kept + ROW_BYTES + 9))
+    await files.begin(file, FileLimits(size_bytes=kept + ROW_BYTES + 10))
+    assert await world.store.kept(ACME, now) == kept + ROW_BYTES + 10
+    assert await world.store.kept(ACME, now + 5) == kept
+    await files.abandon(file.id, now)
+    assert await world.store.kept(ACME, now) == kept
+    assert await world.is_consistent()

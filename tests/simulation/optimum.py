@@ -8,7 +8,7 @@ helps. Items that cannot be in time are not computed.
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from penstock.simulator.batches import Arrival
+from loadtests.simulator.batches import Arrival
 from penstock.worker.batching.items import Key
 
 

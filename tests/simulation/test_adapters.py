@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from loadtests.simulator.engine import SMOLLM2_ONE_CORE, EngineModel
+from loadtests.simulator.worker import Arrival, Worker
 from penstock.domain.ids import RequestId, TenantId, VersionId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.engine import SMOLLM2_ONE_CORE, EngineModel
-from penstock.simulator.worker import Arrival, Worker
 from penstock.worker.gate.queueing.adapter_slots import AdapterSlots
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.constants import BOUND_S

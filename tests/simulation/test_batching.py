@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from loadtests.simulator.batches import Arrival, Bench, ServedBatch, play
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.batches import Arrival, Bench, ServedBatch, play
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import Policy

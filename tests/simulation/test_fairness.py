@@ -11,11 +11,11 @@ import pytest
 
 from loadtests import orders
 from loadtests.orders import QueueOrder
+from loadtests.simulator import servegen
+from loadtests.simulator.engine import SMOLLM2_ONE_CORE, SMOLLM2_TWO_CORES, EngineModel
+from loadtests.simulator.worker import Arrival, TenantRecord, Worker, run
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator import servegen
-from penstock.simulator.engine import SMOLLM2_ONE_CORE, SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Arrival, TenantRecord, Worker, run
 from penstock.worker.gate.queueing import anticipation
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.slots import EngineSize

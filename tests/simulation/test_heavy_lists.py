@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
+from loadtests.simulator.batches import Arrival, Bench, ServedBatch
 from penstock.domain.ids import ModelName, RequestId, TenantId, WorkerId
 from penstock.domain.models.model import EngineSettings, Manifest, Provenance, Task, Tier
 from penstock.domain.money import MicroUsd, Price
 from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.standing import Standing
 from penstock.packaging.demo_models import MINILM_TORCH
-from penstock.simulator.batches import Arrival, Bench, ServedBatch
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import BESIDE_PART, BatchDecision, DeviceState, Policy

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from loadtests import overload
+from loadtests.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
+from loadtests.simulator.worker import Arrival, Worker
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Arrival, Worker
 from penstock.worker.engines.stepping import Stepping
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.constants import OVERBOOKED_PART

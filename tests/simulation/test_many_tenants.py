@@ -9,10 +9,10 @@ import pytest
 from loadtests import orders
 from loadtests.habits import CHAT, DOCUMENTS, LONG, LONG_FLOOD, SHORT, Habit, Scene, crowd
 from loadtests.orders import QueueOrder
+from loadtests.simulator.engine import LLAMA_8B_H100, SMOLLM2_ONE_CORE, EngineModel
+from loadtests.simulator.worker import Arrival, Worker, run
 from penstock.domain.ids import TenantId
 from penstock.domain.models.steps import StepBatch, pairs_of
-from penstock.simulator.engine import LLAMA_8B_H100, SMOLLM2_ONE_CORE, EngineModel
-from penstock.simulator.worker import Arrival, Worker, run
 from penstock.worker.gate.queueing.slots import EngineSize
 from tests.support.variants import drilled
 

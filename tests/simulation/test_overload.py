@@ -8,8 +8,8 @@ import pytest
 
 from loadtests import overload
 from loadtests.orders import QueueOrder
+from loadtests.simulator.worker import Arrival
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.worker import Arrival
 from tests.support.variants import drilled
 
 

@@ -11,10 +11,10 @@ from functools import partial
 import pytest
 
 from loadtests import overload
+from loadtests.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
+from loadtests.simulator.worker import Arrival, RefusedRequest, Worker
 from penstock.domain.ids import RequestId
 from penstock.domain.outage import SHORTEST_WAIT_S
-from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Arrival, RefusedRequest, Worker
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.retries import Retries
 from penstock.worker.gate.queueing.work import Work

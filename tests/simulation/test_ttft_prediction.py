@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pytest
 
 from loadtests import overload
+from loadtests.simulator.engine import SMOLLM2_TWO_CORES, EngineModel, Sequence
+from loadtests.simulator.worker import Arrival, Worker
 from penstock.domain.ids import RequestId
 from penstock.domain.tokens import PROMPT_WEIGHT
-from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel, Sequence
-from penstock.simulator.worker import Arrival, Worker
 from penstock.worker.engines.stepping import Stepping
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.constants import OVERBOOKED_PART

@@ -8,14 +8,14 @@ from functools import partial
 import pytest
 
 from loadtests import overload
+from loadtests.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
+from loadtests.simulator.worker import Arrival, Worker
 from penstock.domain.fleet.table import WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.tenancy.standing import Standing
 from penstock.gateway.calls.demand import Demand
 from penstock.gateway.routing.turned_away import ASKS_PER_END, TurnedAway
-from penstock.simulator.engine import SMOLLM2_TWO_CORES, EngineModel
-from penstock.simulator.worker import Arrival, Worker
 from penstock.worker.gate.queueing.admission import AdmissionQueue
 from penstock.worker.gate.queueing.work import Work
 from tests.support.variants import drilled

@@ -8,11 +8,11 @@ from functools import partial
 import pytest
 
 from loadtests import overload
+from loadtests.simulator.engine import EngineModel, SimulatedStep
+from loadtests.simulator.worker import Worker
 from loadtests.yielding_in_time import BATCH, BY_HAND, PROMISE, FixedSlots, Scene, ours, seen_by_readers
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.engine import EngineModel, SimulatedStep
-from penstock.simulator.worker import Worker
 from penstock.worker.gate.queueing.constants import STANDING_PART
 
 CASES = [(1, math.inf), (8, math.inf), (8, 20.0)]

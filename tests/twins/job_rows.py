@@ -1,11 +1,17 @@
 """A job as the stores hold it: at first, and after an attempt that did not deliver."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields
 
+import msgspec
+
+from penstock.domain.errors import ExceedsLimit
 from penstock.domain.ids import RequestId
+from penstock.domain.jobs.errors import NoFileRoom, OverEnqueued
 from penstock.domain.jobs.ids import JobId
-from penstock.domain.jobs.job import NO_REQUEST, Job, JobKind, JobState, NewJob, PutBack, Reason
-from penstock.domain.jobs.payload import NO_EXTENT
+from penstock.domain.jobs.job import NO_REQUEST, EnqueueLimits, Job, JobKind, JobState, NewJob, PutBack, Reason
+from penstock.domain.jobs.payload import NO_EXTENT, ROW_BYTES
 
 _SHARED = [one.name for one in fields(NewJob) if one.name != "idempotency"]
 
@@ -62,3 +68,26 @@ def next_state(job: Job, *, may_have_run: bool) -> tuple[JobState, Reason]:
     if may_have_run and job.attempt >= job.max_attempts:
         return JobState.FAILED, Reason.DEAD_LETTER
     return JobState.QUEUED, Reason.NONE
+
+
+def kept(one: NewJob | Job) -> int:
+    """Return the bytes that it counts for among those of its tenant."""
+    own = ROW_BYTES - len("{}") + len(msgspec.json.encode(one.metadata)) + (0 if one.batch else one.input.size)
+    return own + (one.output.size if isinstance(one, Job) else 0)
+
+
+def check(mine: Sequence[Job], added: Sequence[NewJob] | Sequence[Job], limits: EnqueueLimits) -> None:
+    """Compare a tenant's jobs and the added ones with its limits."""
+    asked, held, opened = Counter[str](), Counter[str](), [one for one in mine if one.state.is_open]
+    for job in added:
+        asked[job.model] += job.cost_tokens
+    for one in opened:
+        held[one.model] += one.cost_tokens
+    if limits.jobs and len(opened) + len(added) > limits.jobs:
+        raise ExceedsLimit if len(added) > limits.jobs else OverEnqueued
+    for model, tokens in asked.items():
+        if limits.tokens and held[model] + tokens > limits.tokens:
+            raise ExceedsLimit if tokens > limits.tokens else OverEnqueued
+    more = sum(kept(one) for one in added if isinstance(one, NewJob))
+    if more and 0 < limits.kept_bytes < sum(map(kept, mine)) + more:
+        raise ExceedsLimit if more > limits.kept_bytes else NoFileRoom

@@ -5,9 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
+from penstock.domain.errors import Conflict, IdempotencyMismatch
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
-from penstock.domain.jobs.errors import OverEnqueued
 from penstock.domain.jobs.ids import NO_BATCH, BatchId, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     MOST_REPLAYED,
@@ -33,6 +32,7 @@ from penstock.domain.jobs.job import (
     Unended,
     pause_of,
 )
+from tests.twins import job_rows
 from tests.twins.job_rows import lost_end, next_state, overdue, stored
 
 Flow = tuple[VersionId, TenantId]
@@ -72,7 +72,7 @@ class MemoryJobs:
         if any((job.batch, job.line) in lines or job.name in names for job in jobs):
             raise Conflict("this job exists already")
         if jobs:
-            self._check(jobs[0].tenant, jobs, limits)
+            job_rows.check(self._of(jobs[0].tenant), jobs, limits)
         for job in jobs:
             self._open(stored(job, JobId(next(self._ids))), job.created_at)
 
@@ -239,20 +239,12 @@ class MemoryJobs:
             if (which.model or job.model, which.error or job.error) == (job.model, job.error):
                 yield job
 
-    def _check(self, tenant: TenantId, added: Sequence[NewJob] | Sequence[Job], limits: EnqueueLimits) -> None:
-        tokens: Counter[Alias] = Counter()
-        for job in added:
-            tokens[job.model] += job.cost_tokens
-        held = Counter({job.model: 0 for job in added})
-        for one in self._open_ones():
-            if one.tenant == tenant:
-                held[one.model] += one.cost_tokens
-        jobs = sum(one.tenant == tenant for one in self._open_ones())
-        if limits.jobs and jobs + len(added) > limits.jobs:
-            raise ExceedsLimit if len(added) > limits.jobs else OverEnqueued
-        for model, asked in tokens.items():
-            if limits.tokens and held[model] + asked > limits.tokens:
-                raise ExceedsLimit if asked > limits.tokens else OverEnqueued
+    async def kept(self, tenant: TenantId, now: float) -> int:
+        del now
+        return sum(map(job_rows.kept, self._of(tenant)))
+
+    def _of(self, tenant: TenantId) -> list[Job]:
+        return [one for one in self._jobs.values() if one.tenant == tenant]
 
     def _open(self, job: Job, now: float) -> None:
         self._jobs[job.id] = job
@@ -367,7 +359,7 @@ class MemoryJobs:
             if job.kind is not JobKind.JOB or job.state not in (JobState.FAILED, JobState.CANCELLED):
                 raise Conflict("only a single job that failed or was cancelled runs again")
         if tenant is not None:
-            self._check(tenant, jobs, limits)
+            job_rows.check(self._of(tenant), jobs, limits)
         for job in jobs:
             reason, begin = (Reason.NOT_BEFORE, job.not_before) if job.not_before > now else (Reason.NONE, 0.0)
             again = replace(

@@ -4,10 +4,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from penstock.domain.clock import Clock
-from penstock.domain.errors import Conflict
+from penstock.domain.errors import Conflict, ExceedsLimit
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.errors import NoFileRoom
 from penstock.domain.jobs.ids import ObjectId
-from penstock.domain.jobs.payload import Expired, owner_of
+from penstock.domain.jobs.payload import ROW_BYTES, Expired, owner_of
 from penstock.domain.jobs.stored_response import KIND, Begun, EventPiece, ResponseId, StoredResponse
 
 
@@ -20,9 +21,12 @@ class MemoryStoredResponses:
         self._pieces: dict[ResponseId, list[EventPiece]] = {}
         self.holders: dict[ResponseId, int] = {}
 
-    async def add(self, response: StoredResponse) -> None:
+    async def add(self, response: StoredResponse, most_bytes: int = 0) -> None:
         if response.id in self._rows:
             raise Conflict
+        others = [one for one in self._rows.values() if one.tenant == response.tenant]
+        if 0 < most_bytes < sum(map(_kept, [*others, response])):
+            raise ExceedsLimit if _kept(response) > most_bytes else NoFileRoom
         self._rows[response.id] = response
 
     async def find(self, tenant: TenantId, response: str) -> StoredResponse | None:
@@ -80,3 +84,7 @@ class MemoryStoredResponses:
             return False
         kept.append(piece)
         return True
+
+
+def _kept(one: StoredResponse) -> int:
+    return ROW_BYTES + one.begin_bytes + (0 if one.is_background else one.input_bytes + one.body_bytes)

@@ -8,9 +8,9 @@ from functools import partial
 
 import uvloop
 
-from penstock.apps import deferred, jobs, keys, ownership
+from penstock.apps import deferred, jobs, keys
 from penstock.apps.gateway.parts import Parts, compose
-from penstock.apps.gateway.process import known
+from penstock.apps.gateway.process import running
 from penstock.apps.stores import database_dsn, open_keys, open_payloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.listening import Channel
@@ -25,7 +25,7 @@ from penstock.jobs.upkeep import Upkeep
 from penstock.sealing.keys import Keys
 from penstock.settings.processes import RunnerSettings
 from penstock.supervision import exposition
-from penstock.supervision.files import ready_file, write_private
+from penstock.supervision.files import write_private
 from penstock.telemetry import logs
 from penstock.tls.identity import Role
 
@@ -50,14 +50,8 @@ async def _main(settings: RunnerSettings) -> None:
         return bills[0]
 
     parts = compose(settings, found, Role.RUNNER, journal)
-    ready = ready_file(settings.paths.run, os.getpid())
-    owner = asyncio.create_task(ownership.known(settings, found))
-    ending = _asked_to_end()
-    parts.keep()
-    dsn = database_dsn(settings)
-    try:
-        await known(parts, owner)
-        owner.add_done_callback(partial(ownership.if_foreign, ending.set))
+    ending, dsn = _asked_to_end(), database_dsn(settings)
+    async with running(parts, found, ending.set) as ready:
         async with Database(dsn, max_connections=jobs.CONNECTIONS) as database:
             payloads, secrets = _sealed(settings, parts, database)
             runner = jobs.compose(parts, database, payloads, dsn, bills[0])
@@ -69,12 +63,6 @@ async def _main(settings: RunnerSettings) -> None:
             parts.probes.drain.is_on = True
             await asyncio.gather(runner.drain(settings.drain_grace_s), *map(upkeep.end, beside))
         logs.logger().info("runner_ended")
-        ownership.refuse_foreign(owner)
-    finally:
-        ready.unlink(missing_ok=True)
-        owner.cancel()
-        await asyncio.gather(owner, return_exceptions=True)
-        await parts.close()
 
 
 def _sealed(settings: RunnerSettings, parts: Parts, database: Database) -> tuple[PayloadStore, Keys]:

@@ -64,8 +64,9 @@ class CapacityPlan:
 def plan(
     demand: PeakDemand, memory: MemoryPlan, gpu_per_hour: float | None, error: float = DATASHEET_ERROR
 ) -> CapacityPlan:
-    """Replicas are as ``memory`` plans them, batch and lengths included. ``gpu_per_hour`` is in dollars,
-    None if unknown. Raises ``ArtifactRefused`` if a replica can't serve one request.
+    """Plan replicas with batch and lengths of ``memory``.
+
+    ``gpu_per_hour`` is in dollars, None if unknown. Raises ``ArtifactRefused`` if a replica can't serve one request.
     """
     check(demand)
     if gpu_per_hour is not None:

@@ -76,7 +76,7 @@ def budget(machine: Machine, weight_bytes: int) -> tuple[PartBudget, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """As host and agent measured it; 0 and missing phases were not measured."""
+    """Times that host and agent measured; 0 and missing phases were not measured."""
 
     machine_s: float = 0.0
     image_s: float = 0.0

@@ -30,7 +30,7 @@ class CacheSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Of one GPU: bytes of a block, and the kinds of layers with their number of groups."""
+    """The cache of one GPU: bytes of a block, and the kinds of layers with their number of groups."""
 
     settings: CacheSettings
     block_bytes: int

@@ -314,7 +314,7 @@ EXCHANGE_S = 24e-6
 
 
 def from_datasheet(model: Architecture, on: Gpu, *, tensor_parallel: int = 1, kv_bytes: float = 2.0) -> StepModel:
-    """Unmeasured, a GPU's default step model for planning."""
+    """Return a GPU's default step model for plans without measurements."""
     stored = model.parameters
     weight_bytes = (stored.dense * model.bits + stored.active_experts * model.expert_bits) / 8
     computed = stored.dense + stored.active_experts

@@ -71,7 +71,7 @@ class Check:
 
     @property
     def strength(self) -> float:
-        """Relative to its limit; 1 if the limit is an upper one."""
+        """Return the value relative to its limit; 1 if the limit is an upper one."""
         if self.value is None or self.sense is Sense.BELOW or not self.limit:
             return 1.0
         return min(MOST_STRENGTH, self.value / self.limit)

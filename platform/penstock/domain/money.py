@@ -52,7 +52,7 @@ class Price:
         return prompt * self.prompt_per_mtok + output * self.output_per_mtok
 
     def of(self, *, prompt: int, cached: int, output: int) -> MicroUsd:
-        """Rounded up to a micro-dollar; ``cached`` tokens are part of ``prompt``."""
+        """Return the price of these tokens, rounded up to a micro-dollar; ``cached`` ones are part of ``prompt``."""
         total = (prompt - cached) * self.prompt_per_mtok + cached * self.cached_per_mtok + output * self.output_per_mtok
         return MicroUsd(-(-total // TOKENS_PER_UNIT))
 

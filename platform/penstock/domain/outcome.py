@@ -75,7 +75,7 @@ class Degradation(StrEnum):
 
 
 class Stage(StrEnum):
-    """In order; each has a latency histogram."""
+    """Stages of a request in order; each has a latency histogram."""
 
     EDGE = "edge"
     AUTH = "auth"
@@ -101,8 +101,6 @@ class Stage(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Reason of an answer's end, as in terminal events (A5)."""
-
     STOP = "stop"
     LENGTH = "length"
     TOOL_CALLS = "tool_calls"

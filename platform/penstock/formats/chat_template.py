@@ -81,7 +81,6 @@ class ChatTemplate:
     def render(
         self, messages: Sequence[Message], variables: Mapping[str, object], *, continue_final: bool = False
     ) -> str:
-        """Return the prompt; raises ``TemplateRefused`` with the template's reason."""
         try:
             if continue_final:
                 return self._continued(messages, variables)

@@ -143,7 +143,6 @@ class Choosing:
     def _able(
         self, rule: Rule, wish: InferenceRequest, trial: _Trial, fell_back: list[VersionId]
     ) -> VersionEntry | Misfit | None:
-        """Return the rule's version if nothing but perhaps the prompt's length excludes it, else the misfit."""
         why = rules.misfit(rule, trial.asks)
         try:
             version = self.resolver.resolve(wish, trial.call.principal, fell_back.append)

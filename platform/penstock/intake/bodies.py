@@ -19,8 +19,8 @@ from penstock.lateness.awake import awake_time, timeout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyBound:
-    """With ``least_bytes_s`` a large body gets more time: as long as it arrives at this rate, and no piece takes longer
-    than a whole small body may.
+    """Bounds of a body; with ``least_bytes_s`` a large one gets more time: as long as it arrives at this rate, and no
+    piece takes longer than a whole small body may.
     """
 
     most_bytes: int

@@ -283,7 +283,6 @@ class Relay:
         return int(listener.getsockname()[1])
 
     def client(self, peer: str) -> Client | None:
-        """Return the client behind this peer name of the gRPC server; None after it has gone."""
         return self._by_name.get(peer.removeprefix(_PREFIX))
 
     def stop_accepting(self) -> None:

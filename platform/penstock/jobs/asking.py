@@ -22,11 +22,13 @@ from penstock.domain.ids import KeyId, RequestId
 from penstock.domain.jobs.job import Job, JobKind
 from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.outcome import Outcome
-from penstock.domain.serving.request import InferenceRequest
+from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.calls.inside import Ask, Asked
+from penstock.gateway.deferred import response_bodies
 from penstock.gateway.openai.bounds import BodyBounds
+from penstock.gateway.openai.parse import STORE
 from penstock.gateway.openai.reading import BodyReader
 from penstock.gateway.streaming import stages
 from penstock.gateway.streaming.continuation import is_plain
@@ -80,7 +82,7 @@ class Asking:
             asked = await self.ask(request, who, reply=held.reply)
         finally:
             body = await reply.close()
-        return _answered(asked, _whole(held.job, request, asked, body))
+        return _answered(asked, _whole(held.job, request, asked, body, self.clock.now()))
 
     def _principal(self, job: Job) -> Principal:
         holder = self.holder(job.key)
@@ -115,9 +117,14 @@ def request_id(job: Job) -> RequestId:
     return RequestId(f"{job.name}-{job.epoch}")
 
 
-def _whole(job: Job, request: InferenceRequest, asked: Asked, body: bytes) -> bytes:
-    """Return the body as it is without a stream; empty for an answer that has no proper end."""
-    if not request.stream or job.kind is JobKind.RESPONSE or asked.answer.outcome is not Outcome.OK:
+def _whole(job: Job, request: InferenceRequest, asked: Asked, body: bytes, now: float) -> bytes:
+    """Return the body as a caller that waits gets it, without a stream; empty for an answer that has no proper end."""
+    if job.kind is JobKind.RESPONSE or asked.answer.outcome is not Outcome.OK:
+        return body
+    if job.api is Api.RESPONSES and body:
+        own = {STORE: False, **response_bodies.asked_of(request.body, *response_bodies.ALIKE)}
+        return response_bodies.encoded(response_bodies.shown(response_bodies.decoded(body), own, now))
+    if not request.stream:
         return body
     version = asked.call.version
     try:

@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import Alias, TenantId
 from penstock.domain.jobs.batch import Batch, window_s, windows
 from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import MOST_KEPT_S
@@ -20,6 +20,7 @@ from penstock.gateway.deferred import shapes
 from penstock.gateway.deferred.batches import NewBatch
 from penstock.gateway.deferred.shapes import Paged
 from penstock.jobs import hours
+from penstock.jobs.principal import check_model
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _ROUTE = "batches"
@@ -59,14 +60,14 @@ class BatchIntake:
         print_of_wish = hashlib.sha256(_ENCODER.encode(wish)).hexdigest()
         key = _key(wish.idempotency_key)
         if key and (earlier := await self.store.keyed(who.tenant, key, print_of_wish)) is not None:
-            return earlier, True
+            return _usable(who, earlier), True
         batch = await self.store.create(self._batch(who, wish), key, print_of_wish)
         if batch is not None:
             return batch, False
         earlier = await self.store.keyed(who.tenant, key, print_of_wish)
         if earlier is None:
             raise Conflict("another request under this idempotency key was undone: send it again")
-        return earlier, True
+        return _usable(who, earlier), True
 
     async def find(self, who: Principal, batch: BatchId) -> Batch:
         return await self._seen(who, await self.store.find(who.tenant, batch))
@@ -114,6 +115,13 @@ class BatchIntake:
             metadata=wish.metadata,
             output_keep_s=min(wish.output_keep_s or MOST_KEPT_S, who.plan.keep_files_s or who.plan.keep_s),
         )
+
+
+def _usable(who: Principal, batch: Batch) -> Batch:
+    """Return a batch that this key could have made; raises ``UnknownModel``."""
+    for model, version in batch.versions.items():
+        check_model(who, Alias(model), version)
+    return batch
 
 
 def _window_s(plan: Plan, window: str) -> float:

@@ -18,13 +18,14 @@ from penstock.domain.errors import (
 )
 from penstock.domain.ids import Alias, KeyId, TenantId
 from penstock.domain.jobs.batch import MOST_TRIES, Batch, BatchState, Counts, EndedLine, LineFault, Tokens
-from penstock.domain.jobs.errors import OverEnqueued, PayloadGone, PayloadUnreadable
+from penstock.domain.jobs.errors import NoFileRoom, OverEnqueued, PayloadGone, PayloadUnreadable
 from penstock.domain.jobs.file import FilePurpose, StoredFile, file_id, object_of
 from penstock.domain.jobs.ids import BatchId, FileId, JobName, ObjectId, RunnerId
 from penstock.domain.jobs.job import EnqueueLimits, JobKind, NewJob
 from penstock.domain.jobs.payload import Extent, PayloadStore
 from penstock.domain.tenancy.tenant import Plan, Principal
 from penstock.jobs.assembling import assemble
+from penstock.jobs.submitting import limits_of
 from penstock.jobs.validation import Checked, Validator
 
 EVERY_S = 0.5
@@ -158,12 +159,12 @@ class BatchJudging:
             await self._store.refuse(batch, checked.faults, self._clock.now())
             return
         plan, now = who.plan, self._clock.now()
-        limits = EnqueueLimits(tokens=plan.batch_enqueued_tokens, jobs=plan.batch_jobs)
         judged = replace(batch, counts=Counts(total=len(checked.lines)), versions=checked.versions)
         try:
-            await self._store.begin(judged, self._lines(batch, checked, plan), limits, now)
-        except (OverEnqueued, ExceedsLimit) as error:
-            await self._refuse(batch, OverEnqueued.code, error.message)
+            await self._store.begin(judged, self._lines(batch, checked, plan), limits_of(plan), now)
+        except (OverEnqueued, NoFileRoom, ExceedsLimit) as error:
+            is_room = error.reason == "tenant_file_bytes"
+            await self._refuse(batch, NoFileRoom.code if is_room else OverEnqueued.code, error.message)
 
     def _lines(self, batch: Batch, checked: Checked, plan: Plan) -> Iterator[NewJob]:
         stem = self._ids()

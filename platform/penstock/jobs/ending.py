@@ -119,6 +119,8 @@ class Endings:
     _segments: int = 0
     _sealed_at: float = 0.0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _storing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """A drain flushes beside the loop: an end that both stored would look fenced to the later one."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -146,6 +148,10 @@ class Endings:
 
     async def flush(self, runner: RunnerId, *, is_last: bool = False) -> bool:
         """Store what has ended; False if a store is away. Lines wait for their second unless it is the last time."""
+        async with self._storing:
+            return await self._flush(runner, is_last=is_last)
+
+    async def _flush(self, runner: RunnerId, *, is_last: bool) -> bool:
         now = self.clock.monotonic()
         lines_too = is_last or now - self._sealed_at >= SEGMENT_S
         due = [one for one in self._waiting if lines_too or not one.job.batch or not one.stores][:MOST]

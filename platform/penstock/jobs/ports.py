@@ -44,6 +44,10 @@ class JobIntake(Protocol):
 
     async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]: ...
 
+    async def kept(self, tenant: TenantId, now: float) -> int:
+        """Return the bytes of all that a tenant keeps, rows included."""
+        ...
+
     async def find(self, tenant: TenantId, name: JobName, now: float) -> Job | None: ...
 
     async def page(

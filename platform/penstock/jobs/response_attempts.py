@@ -78,7 +78,7 @@ class _Pieces:
                 await asyncio.sleep(AGAIN_S)
         return False
 
-    def named(self, first: int, last: int, reader: AttemptEvents) -> EventPiece:
+    def named(self, first: int, last: int, reader: AttemptEvents, size_bytes: int) -> EventPiece:
         response, epoch = ResponseId(self.job.name), self.job.epoch
         return EventPiece(
             response=response,
@@ -86,6 +86,7 @@ class _Pieces:
             first=first,
             last=last,
             object=object_of(response, f"{epoch}-{first}"),
+            size_bytes=size_bytes,
             items=reader.items,
             open=dict(reader.open),
             bill=self.parts.bills.so_far(request_id(self.job), reader.deltas, self.parts.clock.now()),
@@ -173,7 +174,8 @@ class AttemptReply:
         if not events or self.is_fenced:
             return
         first, self._first = self._first, self._first + len(events)
-        piece = pieces.named(first, self._first - 1, self._reader)
-        if not await pieces.put(piece, b"".join(events)):
+        data = b"".join(events)
+        piece = pieces.named(first, self._first - 1, self._reader, len(data))
+        if not await pieces.put(piece, data):
             self.is_fenced = True
             self._on_gone()

@@ -172,7 +172,7 @@ class Submitting:
 
 
 def limits_of(plan: Plan) -> EnqueueLimits:
-    return EnqueueLimits(tokens=plan.batch_enqueued_tokens, jobs=plan.batch_jobs)
+    return EnqueueLimits(tokens=plan.batch_enqueued_tokens, jobs=plan.batch_jobs, kept_bytes=plan.file_bytes)
 
 
 def _there(job: Job | None) -> Job:

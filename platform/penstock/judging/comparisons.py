@@ -67,7 +67,7 @@ class Comparisons:
             judge.next_stage()
 
     def take(self, second: ArmSecond, told_at: float) -> bool:
-        """False only if all judges dropped this second of evidence."""
+        """Return False only if all judges dropped this second of evidence."""
         self._now = max(self._now, told_at)
         arms: dict[Alias, list[ArmCounts]] = {}
         for arm in second.arms:

@@ -28,7 +28,7 @@ class RankGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreGate:
-    """In [0, 1], 0 among equals: ``hold <= abort``; a promotion rules out ``promote``."""
+    """Bounds of a score in [0, 1], 0 among equals: ``hold <= abort``; a promotion rules out ``promote``."""
 
     promote: float
     hold: float

@@ -67,8 +67,9 @@ class Judge:
             share.next_stage()
 
     def take(self, second: ArmSecond, now: float, arms: Iterable[ArmCounts] | None = None) -> bool:
-        """False if the second was counted before, is too late, or lies in the future. ``arms`` are the alias's arms, if
-        known.
+        """Return False if the second was counted before, is too late, or lies in the future.
+
+        ``arms`` are the alias's arms, if known.
         """
         who = (second.gateway, second.life)
         if second.number <= self._numbers.get(who, 0) or not self._judged_to < second.at <= now + AHEAD_S:

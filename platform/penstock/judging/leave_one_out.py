@@ -27,7 +27,7 @@ _CLEARLY = 2.0
 
 
 class EventLeaveOneOut:
-    """By tenant with bad events; each starts as a copy of the one with all tenants."""
+    """E-processes by tenant with bad events; each starts as a copy of the one with all tenants."""
 
     def __init__(self) -> None:
         self._without: dict[TenantId, EProcess] = {}

@@ -133,7 +133,6 @@ class timeout:  # noqa: N801  it stands in for asyncio.timeout
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Suppress no error; after the limit, raise ``TimeoutError`` in place of the cancellation."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

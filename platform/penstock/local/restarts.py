@@ -14,7 +14,7 @@ LOG = "supervisor.log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarted:
-    """Since the platform's start; ``at`` is the last one's Unix second."""
+    """Restarts since the platform's start; ``at`` is the last one's Unix second."""
 
     count: int = 0
     at: float = 0.0

@@ -14,7 +14,7 @@ _EMBEDS = ("BertModel", "RobertaModel", "XLMRobertaModel", "ModernBertModel", "N
 
 
 def read_json(folder: Path, name: str) -> dict[str, object]:
-    """Empty if there is no such file."""
+    """Return no fields if there is no such file."""
     path = folder / name
     if not path.is_file():
         return {}

@@ -32,7 +32,7 @@ _NUMBER = "workers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockFloor:
-    """From one cron line's firing to the other's, in a time zone."""
+    """A least number from one cron line's firing to the other's, in a time zone."""
 
     start: str
     end: str
@@ -45,7 +45,7 @@ class ClockFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Of several bounds with a matching pattern (``versions``), the first counts."""
+    """Bounds of versions; of several with a matching pattern (``versions``), the first counts."""
 
     versions: str
     least: int
@@ -87,7 +87,7 @@ def of(version: VersionId, known: tuple[Bounds, ...]) -> Bounds | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleBounds:
-    """In order; ``gateways`` None: they are not scaled."""
+    """Bounds in order; ``gateways`` None: they are not scaled."""
 
     versions: tuple[Bounds, ...] = ()
     gateways: GatewayBounds | None = None

@@ -38,7 +38,7 @@ class Engines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Its mean request, a worker's speed for it, and ``work`` in worker-seconds a second."""
+    """A version's mean request, a worker's speed for it, and ``work`` in worker-seconds a second."""
 
     shape: Shape
     speed: Speed

@@ -27,7 +27,7 @@ def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tup
 
 
 def drained(cordoned: Iterable[Seen], since: Mapping[WorkerId, float], heard_after: float) -> tuple[WorkerId, ...]:
-    """Idle in a report made after all gateways stopped sending to them."""
+    """True if idle in a report made after all gateways stopped sending to it."""
     return tuple(
         one.report.worker
         for one in cordoned

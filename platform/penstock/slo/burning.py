@@ -68,8 +68,9 @@ def _over_since(promise: Promise, pair: WindowPair, now_ratio: float, interval_s
 
 
 def _expr(promise: Promise, pair: WindowPair, windows: Windows, interval_s: int) -> str:
-    """All windows burn, and the long one has enough bad events. Those of the last minutes are counted directly, because
-    sums of recorded rates lag by minutes.
+    """Require that all windows burn, and that the long one has enough bad events.
+
+    Those of the last minutes are counted directly, because sums of recorded rates lag by minutes.
     """
     bound = f"({pair.factor(promise.period_days):.6g} * {promise.budget_ratio:.6g})"
     long, short, now = (promise.series(recorded.error_ratio(one)) for one in (pair.long, pair.short, pair.now))

@@ -42,7 +42,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """Over ``period_days``, at most ``budget_ratio`` of the events are bad."""
+    """At most ``budget_ratio`` of the events are bad over ``period_days``."""
 
     tier: str
     objective: str

@@ -24,7 +24,7 @@ class Command:
 
 
 class Child:
-    """In its own process group, so that Ctrl-C reaches the supervisor alone."""
+    """A process in its own group, so that Ctrl-C reaches the supervisor alone."""
 
     def __init__(self, command: Command, process: asyncio.subprocess.Process) -> None:
         self.command = command

@@ -15,7 +15,7 @@ FILE = "up.lock"
 
 
 class HomeLock:
-    """While a platform runs here; the file holds the holder's process id."""
+    """Held while a platform runs here; the file has the holder's process id."""
 
     def __init__(self, run: Path) -> None:
         self._path = run / FILE

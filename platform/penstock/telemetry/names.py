@@ -131,7 +131,7 @@ IDEMPOTENT_REQUESTS = counter(
 )
 KEPT_RESPONSES = counter(
     "penstock_kept_responses",
-    "Answers of the Responses API that were to be stored: kept, failed, or dropped because too many waited.",
+    "Answers of the Responses API that were to be stored: kept, failed, or full by the tenant's plan.",
     (Label.STATE,),
 )
 TENANT_WEIGHT = gauge(

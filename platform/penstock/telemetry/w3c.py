@@ -21,5 +21,5 @@ def is_sampled(context: str) -> bool:
 
 
 def trace_of(context: str) -> str:
-    """Empty if the trace is not sampled, since no backend has it."""
+    """Return the trace's id; empty if it is not sampled, since no backend has it."""
     return context[TRACE] if is_sampled(context) else ""

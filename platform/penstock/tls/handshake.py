@@ -77,7 +77,6 @@ class PeerContext(ssl.SSLContext):
 
 
 def peer_of(certificate: Mapping[str, object]) -> Identity:
-    """Return the identity in a verified certificate; raises ``ValueError``."""
     names = cast("tuple[tuple[str, str], ...]", certificate.get("subjectAltName", ()))
     return identity_of(value for kind, value in names if kind == "URI")
 

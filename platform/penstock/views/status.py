@@ -29,8 +29,6 @@ class LimitStore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCircuit:
-    """An open circuit; ``since`` is the Unix second at which the first gateway opened it."""
-
     level: str
     version: str
     worker: str

@@ -68,7 +68,8 @@ def whole(tenant: Record) -> Listing:
         (name, dollars(plan[name]) if name in DOLLARS else _tiers(plan[name]) if name == TIERS else plan[name])
         for name in FIELDS
     ]
-    return listing(f"{tenant['id']}: {tenant['name']}, of {tenant['org']}", ("plan", "value"), values)
+    title = f"{tenant['id']}: {tenant['name']}, of {tenant['org']}"
+    return listing(f"{title}; keeps {tenant['kept_bytes']:,} bytes", ("plan", "value"), values)
 
 
 def organisations(found: Sequence[Record]) -> Listing:

@@ -30,7 +30,9 @@ def are_filled() -> bool:
 
 
 class Stops(NamedTuple):
-    """Of an interactive request, or the monotonic second until which this one stands still for such; 0: never."""
+    """Whether an interactive request is awaited, and the monotonic second until which this one stands still for such;
+    0: never.
+    """
 
     is_awaited: bool = False
     until: float = 0.0
@@ -115,7 +117,7 @@ class Meter:
     # -- the engine's side ---------------------------------------------------------------
 
     def prompt(self, tokens: int, search: str = "") -> bool:
-        """False for a later step of the beam search ``search``: its prompt is not a new one."""
+        """Return False for a later step of the beam search ``search``: its prompt is not a new one."""
         if search in self._searches:
             return False
         if search:

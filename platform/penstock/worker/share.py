@@ -41,7 +41,7 @@ class Share:
         self._admit()
 
     def widen(self, most: int) -> None:
-        """Up to ``most`` sequences if that is above the share; 0 restores the share."""
+        """Allow up to ``most`` sequences if that is above the share; 0 restores the share."""
         self._wide = most
         self._admit()
 

@@ -7,6 +7,8 @@ import pytest
 from penstock.connectors.postgres.database import Database
 from penstock.domain.jobs.batch import MOST_TRIES, BatchState
 from penstock.domain.jobs.file import object_of
+from penstock.domain.jobs.payload import ROW_BYTES
+from penstock.domain.tenancy.tenant import Plan
 from tests.support.clock import ManualClock
 from tests.support.jobs.batches import BatchSite, line
 
@@ -110,3 +112,16 @@ async def test_a_revoked_key_runs_no_batch(site: BatchSite) -> None:
     site.clock.advance(60.0)
     failed = await site.until_over(me, batch.id)
     assert failed.faults[0].code == "key_revoked"
+
+
+async def test_a_full_tenant_runs_no_further_batch(site: BatchSite) -> None:
+    """Each line counts for its row; the batch says what to delete, and leaves nothing."""
+    site.plan = Plan(file_bytes=7 * ROW_BYTES)
+    batch = await site.create(*LINES)
+    await site.step(await site.runner())
+    failed = await site.find(batch.id)
+    (fault,) = failed.faults
+    assert (failed.state, fault.code) == (BatchState.FAILED, "file_limit_exceeded")
+    assert "delete" in fault.message
+    (row,) = await site.database.rows("select count(*) as jobs from job")
+    assert row["jobs"] == 0

@@ -1,6 +1,7 @@
 """Batches on a real Postgres, from their file to their results: each line once in one file, whatever happens."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import pytest
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
-from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownObject
-from penstock.domain.ids import KeyId, TenantId
+from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownModel, UnknownObject
+from penstock.domain.ids import Alias, KeyId, TenantId
 from penstock.domain.jobs.batch import BatchState
 from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import object_of
@@ -211,6 +212,16 @@ async def test_a_key_makes_a_batch_once(site: BatchSite) -> None:
         )
     (row,) = await site.database.rows("select idempotency from batch where id = $1", made[0][0].id)
     assert "run-7" not in row["idempotency"]
+
+
+async def test_a_repeated_batch_is_checked_for_its_models(site: BatchSite) -> None:
+    """Another key of the tenant gets nothing under its idempotency key that it could not have made."""
+    wish = NewBatch(input_file=await site.upload(*LINES), endpoint=Api.CHAT, window="24h", idempotency_key="run-7")
+    await site.intake.create(site.who(), wish)
+    await site.step(await site.runner())
+    with pytest.raises(UnknownModel):
+        await site.intake.create(replace(site.who(), models=(Alias("other"),)), wish)
+    assert (await site.intake.create(site.who(), wish))[1]
 
 
 async def test_windows_are_the_plans(site: BatchSite) -> None:

@@ -156,7 +156,9 @@ def test_a_stream_is_left_and_found_again(client: Client) -> None:
     assert [one.type for one in whole if one.type in ENDS] == [whole[-1].type]
     text = "".join(one.delta for one in whole if one.type == "response.output_text.delta")
     assert text == whole[-1].response.output_text
-    assert read(client().responses.retrieve(response, stream=True, starting_after=len(whole))) == []
+    assert read(client().responses.retrieve(response, stream=True, starting_after=len(whole) - 1)) == []
+    with pytest.raises(APIStatusError, match="beyond the newest event"):
+        client().responses.retrieve(response, stream=True, starting_after=len(whole))
 
 
 def test_a_stream_goes_on_after_its_runner_was_killed(client: Client, platform: Platform) -> None:

@@ -5,7 +5,6 @@ The toy answers as vLLM does; a background response waits until a test runs its 
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import httpx
 import msgspec
 
+from penstock.connectors.memory.answers import MemoryAnswers
 from penstock.connectors.payloads.folder import FolderObjects
 from penstock.connectors.payloads.store import SealedPayloads
 from penstock.domain.clock import SystemClock
@@ -39,6 +39,7 @@ from penstock.gateway.deferred.stored_responses import StoredResponses
 from penstock.gateway.deferred.stored_turns import StoredTurns, TurnCounts
 from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.openai.bounds import UNBOUNDED
+from penstock.gateway.openai.idempotent import Once
 from penstock.gateway.openai.reading import BodyReader
 from penstock.intake.limits import Limits
 from penstock.jobs.accepting import Accepted
@@ -197,7 +198,6 @@ class Site:
 
     folder: Path
     counted: list[KeepOutcome] = field(default_factory=list)
-    tasks: list["asyncio.Task[None]"] = field(default_factory=list)
     ring: KeyRing = _TWO
 
     def __post_init__(self) -> None:
@@ -208,6 +208,7 @@ class Site:
         self.payloads = SealedPayloads(FolderObjects(self.folder), self.keys)
         self.stored = StoredResponses(rows=self.rows, jobs=self.jobs, payloads=self.payloads, clock=clock)
         self.attempts = ResponseAttempts(rows=self.rows, payloads=self.payloads, bills=_NoBills(), clock=clock)
+        self.answers = MemoryAnswers(clock)
         self.toy = Toy(answered)
         self._ids = itertools.count(1)
 
@@ -227,7 +228,6 @@ class Site:
             rows=self.rows,
             payloads=self.payloads,
             clock=self.clock,
-            spawn=self._spawn,
             count=self.counted.append,
         )
         background = SubmittingResponses(
@@ -238,7 +238,7 @@ class Site:
             clock=self.clock,
             ids=lambda: f"{next(self._ids):032x}",
         )
-        responses = Responses(stored=self.stored, jobs=self.jobs, clock=self.clock)
+        responses = Responses(stored=self.stored, jobs=self.jobs, keyed_answers=self.answers, clock=self.clock)
         made = edge(self.toy, Limits(), deferred=[lambda api, access: add_responses(api, access, responses)])
         assert isinstance(made.identity, Keyring)
         made.identity.replace(self.ring)
@@ -246,15 +246,10 @@ class Site:
             made,
             ids=lambda: f"{next(self._ids):016x}",
             counting=TurnCounts(corridor=self.toy, turns=turns),
-            responses=StoredCorridor(kept=kept, background=background, turns=turns, stored=self.stored, stall_s=1.0),
+            responses=StoredCorridor(
+                kept=Once(kept, self.answers), background=background, turns=turns, stored=self.stored, stall_s=1.0
+            ),
         )
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        self.tasks.append(asyncio.get_running_loop().create_task(work))
-
-    async def settled(self) -> None:
-        """Wait until every answer to keep is kept."""
-        await asyncio.gather(*self.tasks)
 
     async def begin(self, name: str) -> tuple[Job, AttemptReply]:
         """Claim a response's job and begin its attempt."""

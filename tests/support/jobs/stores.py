@@ -154,12 +154,21 @@ class PostgresWorld:
         self.store = PostgresJobs(self.database)
 
     async def is_consistent(self) -> bool:
-        """Tell whether reservations are the sum over open jobs, and every queued job is in its lane and flow."""
+        """Tell whether reservations and kept bytes are sums over rows, and every queued job is in its lane and flow."""
         (row,) = await self.database.rows(
             """
             with reserved as (
                 select tenant, model, sum(cost_tokens)::bigint as tokens, count(*) as jobs from job
                 where state in ('queued', 'running') group by tenant, model
+            ), kept as (
+                select tenant, sum(bytes)::bigint as bytes from (
+                    select tenant, 1022 + length(metadata) + output_bytes
+                                   + case batch when '' then input_bytes else 0 end as bytes from job
+                    union all select tenant, 1024 + bytes from file where deleted_at = 0
+                    union all select tenant, 1024 + begin_bytes + event_bytes
+                                     + case when is_background then 0 else input_bytes + body_bytes end
+                              from stored_response) as one
+                group by tenant
             )
             select not exists (
                 select from reserved full join job_enqueued using (tenant, model)
@@ -171,6 +180,11 @@ class PostgresWorld:
                 where job.state = 'queued' and (lane.version is null or lane.deadline_at > job.deadline_at
                    or (job.waits and lane.due_at > job.not_before)
                    or (not job.waits and not (lane.is_ready and flow.is_active)))
+            ) and not exists (
+                select from kept full join (
+                    select tenant, sum(kept_bytes)::bigint as sum from job_enqueued group by tenant) as noted
+                using (tenant)
+                where coalesce(bytes, 0) <> coalesce(sum, 0)
             ) as ok
             """
         )

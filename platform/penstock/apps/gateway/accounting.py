@@ -1,12 +1,11 @@
 """The gateway's limits and ledger by the settings."""
 
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
 
 from penstock.connectors.memory.limits import MemoryLimits
-from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.database import lone
 from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
@@ -70,14 +69,8 @@ def accounting_parts(
         shared=shared,
         clock=clock,
         metrics=metrics,
-        ledger=partial(_ledger, dsn),
+        ledger=partial(lone, dsn, PostgresLedger),
     )
-
-
-@asynccontextmanager
-async def _ledger(dsn: str) -> AsyncIterator[PostgresLedger]:
-    async with Database(dsn, max_connections=1) as database:
-        yield PostgresLedger(database)
 
 
 def _refused(metrics: Metrics) -> OnRefused:

@@ -4,13 +4,12 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from penstock.apps import keys, peers, slos
-from penstock.apps.gateway import reading, stages, telling
+from penstock.apps.gateway import reading, stages
 from penstock.apps.gateway.accounting import accounting_parts
 from penstock.apps.gateway.shared import Shared, recording
 from penstock.apps.gateway.stages import Telling
@@ -19,7 +18,7 @@ from penstock.apps.stores import database_dsn
 from penstock.connectors.http.client import HttpClient, PoolLimits
 from penstock.connectors.offload.pool import OffloadPool
 from penstock.connectors.postgres.arms import PostgresArms
-from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.database import lone
 from penstock.connectors.postgres.sources import KeySource, PackSource, TableSource
 from penstock.domain.clock import Clock, SystemClock
 from penstock.domain.fleet.table import RoutingTable
@@ -34,7 +33,7 @@ from penstock.gateway.identity.keyring import Keyring
 from penstock.gateway.pipeline import Pipeline
 from penstock.gateway.preprocess.prepare import PromptPreprocessor
 from penstock.gateway.records.requests import RequestLedger
-from penstock.gateway.records.traces import RequestTraces
+from penstock.gateway.records.traces import RequestTraces, otlp
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.resolve import sticky_key
 from penstock.gateway.routing.route import WorkerRouter
@@ -43,15 +42,15 @@ from penstock.gateway.upkeep.background import Background
 from penstock.gateway.upkeep.evidence import Evidence, shared_by
 from penstock.gateway.upkeep.health import HealthWatch
 from penstock.gateway.upkeep.news import News
-from penstock.gateway.upkeep.probes import Probes
+from penstock.gateway.upkeep.probes import Probes, expositions
 from penstock.intake.connection import Drain
 from penstock.lateness.awake import awake_time
 from penstock.settings.pipeline import PipelineSettings
 from penstock.supervision import exposition
-from penstock.supervision.exposition import Exposition
+from penstock.supervision.exposition import Exposition, openmetrics
 from penstock.telemetry import names, tenants
 from penstock.telemetry.metrics import Metrics
-from penstock.telemetry.pages import Page
+from penstock.telemetry.pages import OPENMETRICS, Page
 from penstock.tls.identity import Role
 from penstock.tls.mutual import show_expiry
 
@@ -158,14 +157,14 @@ def compose(
     keyring = Keyring(peppers=found.peppers, salt_key=derive(newest, Purpose.CACHE_SALT), now=clock.now)
     shared.table.on_change(lambda _, after: ticket_keys.learn_from(after.table))
     table_source = TableSource(dsn, settings.paths.run / "gateway/table.json", clock=clock)
-    traces = telling.traces(settings, clock)
+    traces = RequestTraces(otlp(settings.otlp_endpoint), clock.now, clock.monotonic) if settings.otlp_endpoint else None
     told = _evidence(shared.table, clock, dsn)
     ledger = _ledger(shared, traces, newest, told)
     shared.table.on_change(lambda _, after: ledger.expect(*after.table.versions))
     preprocessor, preparing, reader = stages.preprocessing(shared)
     pipeline, router, health_watch, accounting = stages.pipeline(shared, preparing, reader, ledger, told)
     probes = _probes(shared, keyring, health_watch)
-    text, pages = telling.expositions(metrics, table_source)
+    text, as_openmetrics = expositions(metrics, table_source)
     return Parts(
         shared=shared,
         pipeline=pipeline,
@@ -183,7 +182,7 @@ def compose(
         telling=Telling(shared.demand, dsn),
         traces=traces,
         exposition=text,
-        pages={**probes.pages, **pages},
+        pages={**probes.pages, OPENMETRICS: openmetrics(as_openmetrics)},
         background=background,
     )
 
@@ -232,13 +231,7 @@ def _evidence(table: CurrentTable, clock: Clock, dsn: str) -> Evidence:
         shared=lambda name: shared_by(table, name),
         is_alias=lambda name: name in table.view.routes,
     )
-    return Evidence(arms, partial(_reports, dsn))
-
-
-@asynccontextmanager
-async def _reports(dsn: str) -> AsyncIterator[PostgresArms]:
-    async with Database(dsn, max_connections=1) as database:
-        yield PostgresArms(database)
+    return Evidence(arms, partial(lone, dsn, PostgresArms))
 
 
 def _counted() -> tuple[Metrics, Background]:

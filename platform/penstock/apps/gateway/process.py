@@ -6,8 +6,8 @@ import asyncio
 import gc
 import os
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from penstock.apps import keys, ownership
 from penstock.apps.gateway.front import front
 from penstock.apps.gateway.parts import BILLS_WITHIN_S, Parts, compose
 from penstock.apps.gateway.rpc import Rpc
+from penstock.apps.keys import Keys
 from penstock.apps.sharing import limits_of_this_home
 from penstock.apps.stores import database_dsn
 from penstock.connectors.postgres.deletions import HeardDeletions
@@ -49,38 +50,46 @@ async def _main(settings: GatewaySettings, fd: int | None) -> None:
     found = keys.read(settings)
     parts = compose(settings, found)
     served = front(settings, parts)
+    keep = parts.background.keep
+    async with running(parts, found, partial(_end, served.server)) as ready:
+        try:
+            heard = HeardDeletions(served.answers.forget, parts.shared.clock.now())
+            keep("revoked", parts.news.end_revoked)
+            keep("tenant_keys", partial(follow, database_dsn(settings), served.keys.tenants, heard.look))
+            _freeze_heap()
+            listener = await _listen(parts, served.rpc, settings, fd)
+            keep("ready", lambda: _announce(served.server, ready))
+            keep("demand", parts.telling.run)
+            async with served.database:
+                await served.server.serve([listener])
+                await parts.background.end(BILLS_WITHIN_S)  # responses of the last seconds are still being kept
+        finally:
+            await served.rpc.ended()
+        logs.logger().info("gateway_ended")
+
+
+@asynccontextmanager
+async def running(parts: Parts, found: Keys, end: Callable[[], None]) -> AsyncIterator[Path]:
+    """Run the loops beside the pipeline, and yield the file that says that this process is ready.
+
+    Raises ``CommandError`` if the database is another platform's; a later finding calls ``end``.
+    """
+    settings = parts.shared.settings
     ready = ready_file(settings.paths.run, os.getpid())
     owner = asyncio.create_task(ownership.known(settings, found))
     parts.keep()
-    parts.background.keep("revoked", parts.news.end_revoked)
-    heard = HeardDeletions(served.answers.forget, parts.shared.clock.now())
-    parts.background.keep("tenant_keys", partial(follow, database_dsn(settings), served.keys.tenants, heard.look))
     try:
-        await known(parts, owner)
-        owner.add_done_callback(partial(ownership.if_foreign, partial(_end, served.server)))
-        _freeze_heap()
-        listener = await _listen(parts, served.rpc, settings, fd)
-        parts.background.keep("ready", lambda: _announce(served.server, ready))
-        parts.background.keep("demand", parts.telling.run)
-        async with served.database:
-            await served.server.serve([listener])
-            await parts.background.end(BILLS_WITHIN_S)  # responses of the last seconds are still being kept
-        await served.rpc.ended()
-        logs.logger().info("gateway_ended")
+        asked = asyncio.wait({owner}, timeout=TABLE_PATIENCE_S)
+        await asyncio.gather(asked, _until(lambda: not parts.missing, TABLE_PATIENCE_S))
+        ownership.refuse_foreign(owner)
+        owner.add_done_callback(partial(ownership.if_foreign, end))
+        yield ready
         ownership.refuse_foreign(owner)
     finally:
         ready.unlink(missing_ok=True)
-        await served.rpc.ended()
         owner.cancel()
         await asyncio.gather(owner, return_exceptions=True)
         await parts.close()
-
-
-async def known(parts: Parts, owner: "asyncio.Task[None]") -> None:
-    """Wait briefly for owner, table and keys; raise ``CommandError`` if the database is another platform's."""
-    asked = asyncio.wait({owner}, timeout=TABLE_PATIENCE_S)
-    await asyncio.gather(asked, _until(lambda: not parts.missing, TABLE_PATIENCE_S))
-    ownership.refuse_foreign(owner)
 
 
 async def _listen(parts: Parts, rpc: Rpc, settings: GatewaySettings, fd: int | None) -> socket.socket:

@@ -45,7 +45,6 @@ def responses_api(
         rows=rows,
         payloads=stores.payloads,
         clock=clock,
-        spawn=parts.shared.spawn,
         count=_counting(parts.shared.metrics),
     )
     background = SubmittingResponses(
@@ -58,7 +57,9 @@ def responses_api(
         stored=stored,
         stall_s=settings.stream_stall_s,
     )
-    routes = partial(add_responses, responses=Responses(stored=stored, jobs=jobs, clock=clock))
+    routes = partial(
+        add_responses, responses=Responses(stored=stored, jobs=jobs, keyed_answers=once.answers, clock=clock)
+    )
     return ResponsesApi(corridor=corridor, counting=TurnCounts(corridor=counting, turns=turns), routes=(routes,))
 
 

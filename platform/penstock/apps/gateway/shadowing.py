@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from penstock.apps.gateway.shared import Shared
 from penstock.domain.fleet.table import Route, VersionEntry
 from penstock.domain.ids import VersionId
-from penstock.gateway.calls.call import Admitted, Answer
-from penstock.gateway.calls.inside import Ask
 from penstock.gateway.evidence.counting import Arms
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.resolve import TableResolver, sticky_key
 from penstock.gateway.routing.route import WorkerRouter
 from penstock.gateway.shadow.comparing import Comparing
 from penstock.gateway.shadow.copies import Left
-from penstock.gateway.shadow.shadows import Shadows
+from penstock.gateway.shadow.shadows import Copying, Shadows
 from penstock.gateway.shadow.unseen import Unseen
 from penstock.gateway.streaming.continuation import is_plain
 from penstock.telemetry import names
@@ -37,20 +35,6 @@ class _Versions:
 
     def running(self, version: VersionId) -> float:
         return self.router.running(version)
-
-
-@dataclass(frozen=True, slots=True)
-class Copying:
-    candidates: Shadows
-    rules: Comparing
-
-    def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
-        self.candidates.ended(call, answer, ask)
-        self.rules.ended(call, answer, ask)
-
-    def wants_ids(self, call: Admitted) -> bool:
-        """Tell whether a shadow copy of this answer needs the engine's token ids."""
-        return self.candidates.wants_ids(call) or self.rules.wants_ids(call)
 
 
 def copying(shared: Shared, router: WorkerRouter, resolver: TableResolver, arms: Arms) -> Copying:

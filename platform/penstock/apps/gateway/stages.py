@@ -5,21 +5,22 @@ from functools import lru_cache
 
 from penstock.apps import slos
 from penstock.apps.gateway import reading
-from penstock.apps.gateway.screening import screening
-from penstock.apps.gateway.shadowing import Copying, copying
+from penstock.apps.gateway.shadowing import copying
 from penstock.apps.gateway.shared import Shared
 from penstock.apps.stores import open_store
-from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.database import lone
 from penstock.connectors.postgres.demand import PostgresDemandTeller
 from penstock.domain.serving.auto import MOST_AUTOS, MOST_RULES
 from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.slo import Indicator
 from penstock.domain.tenancy.tenant import Principal
+from penstock.filters.pack import Policy
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
 from penstock.gateway.billing.asking import LiveCounts, UsageClient
 from penstock.gateway.billing.closing import Closing
 from penstock.gateway.billing.orphans import Orphans
+from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.inside import Asked
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.dispatch.breaker import Breakers
@@ -37,6 +38,10 @@ from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.routing.resolve import TableResolver
 from penstock.gateway.routing.route import WorkerRouter
 from penstock.gateway.routing.selection import RouterSettings
+from penstock.gateway.safety.confirming import Ask, Confirming
+from penstock.gateway.safety.interventions import Interventions
+from penstock.gateway.safety.stage import ScreenedRequests
+from penstock.gateway.shadow.shadows import Copying
 from penstock.gateway.streaming.relays import RelaySettings, StreamingRelays, Wants
 from penstock.gateway.upkeep import health
 from penstock.gateway.upkeep.accounting import Accounting
@@ -56,8 +61,7 @@ class Telling:
     dsn: str
 
     async def run(self) -> None:
-        async with Database(self.dsn, max_connections=1) as database:
-            teller = PostgresDemandTeller(database)
+        async with lone(self.dsn, PostgresDemandTeller) as teller:
             try:
                 await self.demand.run(teller)
             finally:  # an ended gateway is not a silent one
@@ -77,6 +81,7 @@ def holding(shared: Shared) -> Holding:
     return made
 
 
+_ID_BYTES = 12
 MOST_MODELS = 1024
 MOST_WAITING = 4 * Bounds().total_requests
 """Waiting requests at a worker above which it is skipped. Far above the gate's own bounds, which consider priority: a
@@ -121,7 +126,7 @@ def pipeline(
         preprocessor=preprocessor,
         degrader=degrader,
         admission=admission,
-        safety=screening(shared, ask),
+        safety=_screening(shared, ask),
         asked=shared.asked,
         holding=holding(shared),
         router=router,
@@ -146,6 +151,18 @@ def pipeline(
         awake=AwakeClock(),
     )
     return made, router, watch, accounting
+
+
+def _screening(shared: Shared, ask: Ask) -> ScreenedRequests:
+    seen = Interventions(shared.metrics, shared.accounting.spool.filtered, shared.clock.now)
+
+    def policy(call: Admitted) -> Policy:
+        return shared.packs.policy(call.version.safety, call.principal.plan.safety)
+
+    confirming = Confirming(
+        ask=ask, ids=lambda: f"judge-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock, tell=seen.judged
+    )
+    return ScreenedRequests(policy, seen.record, confirming, seen.held)
 
 
 def _closing(shared: Shared, asking: UsageClient, ledger: RequestLedger) -> Closing:

@@ -19,7 +19,7 @@ _FIRST_FINAL_STATUS = 200
 
 
 class WorkerExchange:
-    """After the connection runs the next exchange, calls to this one have no effect."""
+    """Calls have no effect once the connection runs the next exchange."""
 
     __slots__ = ("aborted", "answered", "connection", "receiver", "request", "reused")
 

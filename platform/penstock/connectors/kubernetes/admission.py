@@ -23,7 +23,7 @@ Pods = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admit:
-    """For the nodes of one scaler, with an affinity for nodes that hold its files."""
+    """Opens a pod's gate for the nodes of one scaler, with an affinity for nodes that hold its files."""
 
     name: str
     scaler: str

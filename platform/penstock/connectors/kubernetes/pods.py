@@ -38,7 +38,7 @@ def workload_of(pod: Json) -> str:
 
 
 def running(pod: Json) -> Running | None:
-    """None if the pod has ended. One on an unreachable node may still run."""
+    """Return None if the pod has ended. One on an unreachable node may still run."""
     meta, status = pod["metadata"], pod.get("status", {})
     if not version_of(pod) or status.get("phase") in _OVER:
         return None
@@ -84,7 +84,7 @@ def _at(moment: str) -> float:
 
 
 class Deaths:
-    """Without an order: failed pods and restarted containers."""
+    """Failed pods and restarted containers that no order ended."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

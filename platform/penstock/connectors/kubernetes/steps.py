@@ -112,7 +112,7 @@ def is_exchanging(workload: Mapping[str, Any]) -> bool:
 
 
 def stuck(workloads: Objects) -> dict[str, str]:
-    """All others wait for a rolling update that exceeded its progress deadline."""
+    """Return workloads with a rolling update beyond its progress deadline, and why: all others wait for it."""
     found = {}
     for name, workload in workloads.items():
         for one in workload.get("status", {}).get("conditions", []):

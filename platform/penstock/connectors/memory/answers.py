@@ -94,6 +94,9 @@ class MemoryAnswers:
             record.broken = True
             record.wake()
 
+    async def drop(self, key: RecordKey) -> None:
+        await self.release(key)
+
     async def forget(self, tenant: TenantId) -> int:
         names = list((self._rooms.get(tenant) or _Room()).records)
         for name in names:
@@ -116,7 +119,6 @@ class MemoryAnswers:
         return room, room.records.get(key.name)
 
     def _has_room(self, room: _Room, *, more_bytes: int = 0, records: int = 0) -> bool:
-        """Drop a tenant's oldest records; False if its records that still grow leave no room."""
         quota = self._quota
         while room.size_bytes + more_bytes > quota.max_bytes or len(room.records) + records > quota.max_records:
             oldest = room.oldest()

@@ -51,8 +51,8 @@ class _Work:
 
 
 class OffloadPool:
-    """At most ``processes`` children with one task each; one that takes longer than ``patience_s`` is abandoned, its
-    child killed.
+    """Runs one task in each of at most ``processes`` children; after ``patience_s`` a task is abandoned, its child
+    killed.
     """
 
     def __init__(self, program: Program, *, processes: int, patience_s: float) -> None:

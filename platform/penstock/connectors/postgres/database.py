@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
@@ -46,6 +46,7 @@ _UNUSABLE: dict[type[Exception], str] = {
 _UNAVAILABLE: tuple[type[Exception], ...] = (*_UNUSABLE, *_AWAY)
 
 _SQL = load("acts")
+_Store = TypeVar("_Store")
 _NOUNS = {"org": "organisation", "api_key": "API key"}
 """Tables with rows that have another name in error messages."""
 
@@ -164,7 +165,6 @@ class Database:
 
     @property
     def acting(self) -> Session | None:
-        """The session of the present administrative act, if there is one."""
         acting = _ACTING.get()
         return acting[1] if acting is not None and acting[0] is self else None
 
@@ -216,3 +216,10 @@ class Database:
                 return await acting.row(sql, *arguments)
             row: asyncpg.Record | None = await self._pool.fetchrow(sql, *arguments)
             return row
+
+
+@asynccontextmanager
+async def lone(dsn: str, store: Callable[[Database], _Store]) -> AsyncIterator[_Store]:
+    """Yield a store with a connection of its own."""
+    async with Database(dsn, max_connections=1) as database:
+        yield store(database)

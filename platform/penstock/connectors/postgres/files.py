@@ -5,13 +5,14 @@ from collections.abc import Sequence
 import asyncpg
 
 from penstock.connectors.postgres.database import Database, Session
+from penstock.connectors.postgres.jobs import alone, check_kept
 from penstock.connectors.postgres.queries import load
-from penstock.domain.errors import Conflict, ExceedsLimit, UnknownObject
+from penstock.domain.errors import Conflict, UnknownObject
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.errors import NoFileRoom
 from penstock.domain.jobs.file import KIND, FileLimits, FilePage, FilePurpose, FileState, StoredFile
 from penstock.domain.jobs.ids import FileId, ObjectId
-from penstock.domain.jobs.payload import Expired
+from penstock.domain.jobs.payload import ROW_BYTES, Expired
 
 _SQL = load("files")
 
@@ -24,7 +25,7 @@ class PostgresFiles:
 
     async def begin(self, file: StoredFile, limits: FileLimits) -> None:
         async with self._database.transaction() as session:
-            await _check(session, file, limits, file.created_at)
+            await alone(session, file.tenant)
             await session.run(
                 _SQL["begin"],
                 file.id,
@@ -38,6 +39,7 @@ class PostgresFiles:
                 file.object,
                 file.state,
             )
+            await _check(session, file, limits, file.created_at)
 
     async def touch(self, file: FileId, until: float) -> None:
         if await self._database.row(_SQL["touch"], file, until) is None:
@@ -46,12 +48,13 @@ class PostgresFiles:
     async def finish(self, file: StoredFile, limits: FileLimits, now: float) -> None:
         """Raises ``Conflict`` if another upload under the same idempotency key ended first."""
         async with self._database.transaction() as session:
-            await _check(session, file, limits, now)
+            await alone(session, file.tenant)
             if file.idempotency:
                 await session.run(_SQL["free_key"], file.tenant, file.idempotency, now)
             told = (file.name, file.purpose, file.size_bytes, file.expires_at, file.idempotency, file.fingerprint)
             if await session.row(_SQL["finish"], file.tenant, file.id, *told) is None:
                 raise UnknownObject("this upload was taken for broken off; send the file again")
+            await _check(session, file, limits, now)
 
     async def abandon(self, file: FileId, now: float) -> None:
         await self._database.rows(_SQL["abandon"], file, now)
@@ -98,24 +101,13 @@ class PostgresFiles:
 
 
 async def _check(session: Session, file: StoredFile, limits: FileLimits, now: float) -> None:
-    if not limits.files and not limits.size_bytes:
-        return
-    await session.run(_SQL["alone"], file.tenant)
-    (used,) = await session.rows(_SQL["used"], file.tenant, now, file.id)
-    if limits.files and used["files"] >= limits.files:
-        raise NoFileRoom(
-            f"this tenant may keep {limits.files} files: delete some, or let them expire", reason="tenant_files"
-        )
-    if 0 < limits.size_bytes < file.size_bytes:
-        raise ExceedsLimit(
-            f"this tenant's files may have {limits.size_bytes} bytes together: split the file",
-            reason="tenant_file_bytes",
-        )
-    if limits.size_bytes and used["bytes"] + file.size_bytes > limits.size_bytes:
-        raise NoFileRoom(
-            f"this tenant's files may have {limits.size_bytes} bytes together, and have {used['bytes']}: delete some",
-            reason="tenant_file_bytes",
-        )
+    if limits.files:
+        (used,) = await session.rows(_SQL["used"], file.tenant, now)
+        if used["files"] > limits.files:
+            raise NoFileRoom(
+                f"this tenant may keep {limits.files} files: delete some, or let them expire", reason="tenant_files"
+            )
+    await check_kept(session, file.tenant, ROW_BYTES + file.size_bytes, limits.size_bytes, now)
 
 
 def _file(row: asyncpg.Record) -> StoredFile:

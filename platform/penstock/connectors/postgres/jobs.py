@@ -13,7 +13,7 @@ from penstock.connectors.postgres.ledger import append
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
 from penstock.domain.ids import Alias, KeyId, TenantId
-from penstock.domain.jobs.errors import OverEnqueued
+from penstock.domain.jobs.errors import NoFileRoom, OverEnqueued
 from penstock.domain.jobs.ids import BatchId, JobId, JobName, ObjectId, RunnerId
 from penstock.domain.jobs.job import (
     MOST_REPLAYED,
@@ -36,7 +36,7 @@ from penstock.domain.jobs.job import (
     Submitted,
     Unended,
 )
-from penstock.domain.jobs.payload import Extent
+from penstock.domain.jobs.payload import ROW_BYTES, Extent
 from penstock.domain.money import MicroUsd
 from penstock.domain.serving.request import Api
 
@@ -68,11 +68,12 @@ class PostgresJobs:
 
     async def submit(self, job: NewJob, limits: EnqueueLimits) -> Submitted:
         async with self._database.transaction() as session:
-            if limits.jobs:
-                await session.run(_SQL["alone"], job.tenant)
+            if limits.jobs or limits.kept_bytes:
+                await alone(session, job.tenant)
             row = await session.row(_SQL["submit"], *_values(job))
             if row is not None:
                 await _check(session, job.tenant, {job.model: job.cost_tokens}, 1, limits)
+                await check_kept(session, job.tenant, row["kept_bytes"], limits.kept_bytes, job.created_at)
                 return Submitted(job=_job(row), is_new=True)
             row = await session.row(_SQL["submitted"], job.tenant, job.idempotency)
         if row is None:  # forgotten between the two statements
@@ -93,6 +94,9 @@ class PostgresJobs:
     async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]:
         rows = await self._database.rows(_SQL["enqueued"], tenant)
         return {row["model"]: Enqueued(tokens=row["tokens"], jobs=row["jobs"]) for row in rows}
+
+    async def kept(self, tenant: TenantId, now: float) -> int:
+        return await _kept(self._database, tenant, now)
 
     async def find(self, tenant: TenantId, name: JobName, now: float) -> Job | None:
         row = await self._database.row(_SQL["find"], tenant, name, now)
@@ -251,22 +255,48 @@ async def enqueue(session: Session, tenant: TenantId, jobs: Iterable[NewJob], li
 
     In groups: each statement is short, and the event loop free between them.
     """
-    if limits.jobs:
-        await session.run(_SQL["alone"], tenant)
-    waiting, asked, count = iter(jobs), Counter[str](), 0
+    if limits.jobs or limits.kept_bytes:
+        await alone(session, tenant)
+    waiting, asked, count, now = iter(jobs), Counter[str](), 0, 0.0
     while group := list(islice(waiting, _GROUP)):
         await session.copy("job", _COLUMNS, map(_values, group))
         count += len(group)
+        now = group[-1].created_at
         for job in group:
             asked[job.model] += job.cost_tokens
     await _check(session, tenant, asked, count, limits)
+    await check_kept(session, tenant, count * ROW_BYTES, limits.kept_bytes, now)
+
+
+async def alone(session: Session, tenant: TenantId) -> None:
+    """Let one transaction at a time compare the tenant's use with its bounds."""
+    await session.run(_SQL["alone"], tenant)
+
+
+async def check_kept(session: Session, tenant: TenantId, added: int, limit: int, now: float) -> None:
+    """Compare what a tenant keeps with its bound: the ``added`` bytes are in the transaction already."""
+    if not limit or (kept := await _kept(session, tenant, now)) <= limit:
+        return
+    if added > limit:
+        says = f"this has {added} bytes with its rows, and all that this tenant keeps may have {limit}: send less"
+        raise ExceedsLimit(says, reason="tenant_file_bytes")
+    raise NoFileRoom(
+        f"this tenant may keep {limit} bytes and keeps {kept - added}, this needs {added}: "
+        "delete files, jobs or stored responses, or let them expire",
+        reason="tenant_file_bytes",
+    )
+
+
+async def _kept(session: Session | Database, tenant: TenantId, now: float) -> int:
+    (row,) = await session.rows(_SQL["kept"], tenant, now)
+    return int(row["kept"])
 
 
 async def _replay(
     session: Session, tenant: TenantId | None, jobs: Sequence[Job], as_of: tuple[float, KeyId], limits: EnqueueLimits
 ) -> None:
     if limits.jobs and tenant is not None:
-        await session.run(_SQL["alone"], tenant)
+        await alone(session, tenant)
     rows = await session.rows(_SQL["replay"], [job.id for job in jobs], *as_of)
     if len(rows) < len(jobs):
         raise Conflict("only a single job that failed or was cancelled, and whose request is still kept, runs again")

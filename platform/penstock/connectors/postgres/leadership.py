@@ -18,8 +18,9 @@ NAME_BYTES = 63
 
 
 async def leader(database: Database) -> str:
-    """Empty without one. The query never runs on a candidate's own connection: cancelled there, it would cost the
-    candidate the lead.
+    """Return the leader's name; empty without one.
+
+    A candidate's own connection never runs the query: cancelled there, it would cost the candidate the lead.
     """
     row = await database.row(_SQL["holder"])
     return str(row["name"]) if row else ""

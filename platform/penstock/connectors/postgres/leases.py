@@ -32,7 +32,7 @@ class PostgresLeases:
         return tuple(found)
 
     def _seen(self, row: Record) -> Seen:
-        """Decoded only if newer than the last one decoded."""
+        """Decode a report only if it is newer than the last one decoded."""
         known = self._read.get(row["worker"])
         if known is not None and known.at == row["seen_at"]:
             return known

@@ -42,12 +42,10 @@ class PostgresPacks:
         return () if row is None else tuple(row["packs"])
 
     async def push(self, pack: Pack, act: Act) -> None:
-        """Store a version and serve it; raise ``Conflict`` if it exists with other rules, or is new and lower."""
-        body = msgspec.json.encode(pack, order="sorted").decode()
         async with self._database.transaction() as session:
             await session.run(_SQL["lock"])
             newest = await session.row(_SQL["newest"], pack.id)
-            if await session.row(_SQL["add_pack"], pack.digest, pack.id, pack.version, body, act.at) is None:
+            if await session.row(_SQL["add_pack"], pack.digest, pack.id, pack.version, pack.text, act.at) is None:
                 stored = await session.row(_SQL["version"], pack.id, pack.version)
                 if stored is None or stored["digest"] != pack.digest:
                     raise Conflict(f"{pack.name} exists with other rules: raise its version")
@@ -56,7 +54,6 @@ class PostgresPacks:
             await _choose(session, pack.id, pack.digest, act)
 
     async def choose(self, pack: str, version: int | None, act: Act) -> bool:
-        """Serve a stored version again, None for the next lower one; False if there is none."""
         async with self._database.transaction() as session:
             await session.run(_SQL["lock"])
             row = await session.row(_SQL["before"], pack) if version is None else None

@@ -7,6 +7,7 @@ import msgspec
 from asyncpg import Record
 
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.jobs import alone, check_kept
 from penstock.connectors.postgres.queries import load
 from penstock.domain.clock import Clock
 from penstock.domain.errors import Conflict
@@ -31,12 +32,17 @@ class PostgresStoredResponses:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database, self._clock = database, clock
 
-    async def add(self, response: StoredResponse) -> None:
+    async def add(self, response: StoredResponse, most_bytes: int = 0) -> None:
         one = response
-        await self._database.rows(
-            _SQL["add"], one.id, one.tenant, one.object, one.created_at, one.expires_at, one.begin_bytes,
-            one.input_at, one.input_bytes, one.body_at, one.body_bytes, one.is_background, one.keeps_events,
-        )  # fmt: skip
+        async with self._database.transaction() as session:
+            if most_bytes:
+                await alone(session, one.tenant)
+            (row,) = await session.rows(
+                _SQL["add"], one.id, one.tenant, one.object, one.created_at, one.expires_at, one.begin_bytes,
+                one.input_at, one.input_bytes, one.body_at, one.body_bytes, one.is_background, one.keeps_events,
+                one.answer_key,
+            )  # fmt: skip
+            await check_kept(session, one.tenant, row["kept_bytes"], most_bytes, one.created_at)
 
     async def find(self, tenant: TenantId, response: str) -> StoredResponse | None:
         row = await self._database.row(_SQL["find"], tenant, response, self._clock.now())
@@ -75,7 +81,7 @@ class PostgresStoredResponses:
         try:
             rows = await self._database.rows(
                 _SQL["append"], one.response, one.epoch, one.first, one.last, one.object, one.items, still_open,
-                *((getattr(one.bill, name) for name in _BILLED) if one.bill is not None else _UNBILLED),
+                *((getattr(one.bill, name) for name in _BILLED) if one.bill is not None else _UNBILLED), one.size_bytes,
             )  # fmt: skip
         except Conflict:
             return False

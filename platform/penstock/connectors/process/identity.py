@@ -10,7 +10,7 @@ _STARTED = 19
 
 
 def started(pid: int) -> str:
-    """Empty if the process has ended or is a zombie."""
+    """Return the process's start; empty if it has ended or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -20,7 +20,7 @@ def started(pid: int) -> str:
 
 
 def send(pid: int, start: str, number: signal.Signals) -> None:
-    """Never another process with the same id."""
+    """Send the signal, never to another process with the same id."""
     with suppress(ProcessLookupError):
         fd = os.pidfd_open(pid)
         try:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Point(NamedTuple):
-    """At a Unix second, with the counter's creation time (None if unknown)."""
+    """A counter's value at a Unix second, with its creation time (None if unknown)."""
 
     at: float
     value: float | None

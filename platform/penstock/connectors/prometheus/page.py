@@ -16,7 +16,7 @@ Page = Mapping[str, tuple[Sample, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """By address, at one moment (monotonic seconds); ``silent`` addresses did not answer."""
+    """Pages by address, read at one moment (monotonic seconds); ``silent`` addresses did not answer."""
 
     at: float
     pages: Mapping[str, Page]

@@ -46,12 +46,11 @@ class PrometheusWindow:
 
     @cached_property
     def seen_s(self) -> float:
-        """Seconds of the window in which Prometheus scraped any target."""
         first = min((page.read_at for page in self._pages.values() if page.read_at is not None), default=self._until)
         return self._until - first
 
     def increases(self, name: str) -> tuple[Sample, ...]:
-        """None if a part may be older than the window."""
+        """Growth of each series; None if a part may be older than the window."""
         return self.grown(name, self._span)
 
     def grown(self, name: str, span: QuerySpan) -> tuple[Sample, ...]:
@@ -96,7 +95,7 @@ class PrometheusWindow:
 
 
 class PartOfWindow:
-    """From the values that the whole has queried; gauges are means of these."""
+    """A part of a window, from the values that the whole has queried; gauges are means of these."""
 
     def __init__(self, whole: PrometheusWindow, span: QuerySpan) -> None:
         self._whole, self._span = whole, span

@@ -15,7 +15,7 @@ _decoder = msgspec.json.Decoder(Decided)
 
 
 class DecisionFile:
-    """With a full disk decisions are lost at a restart, but the controller continues."""
+    """Decisions are lost at a restart if the disk is full, but the controller continues."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

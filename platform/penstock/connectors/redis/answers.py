@@ -61,23 +61,15 @@ class _Writing:
 
 
 class RedisAnswers:
-    """Sealed under ``keys``, and requests compared under ``print_key``; ``prefix`` keeps platforms apart. Only the
-    gateway that claimed a record writes it: one that was suspended until its claim expired can't write into another's.
+    """Answers sealed under ``keys``, and fingerprints of requests under ``print_key``.
+
+    Only the gateway that claimed a record writes it, even if it was suspended until its claim expired.
     """
 
-    def __init__(
-        self,
-        wire: Wire,
-        keys: Keys,
-        print_key: bytes,
-        quota: AnswerQuota = USUAL_QUOTA,
-        *,
-        prefix: str = "penstock",
-    ) -> None:
+    def __init__(self, wire: Wire, keys: Keys, print_key: bytes, quota: AnswerQuota = USUAL_QUOTA) -> None:
         self._wire = wire
         self._keys_of, self._print_key = keys, print_key
         self._quota = quota
-        self._prefix = prefix
         self._writing: dict[RecordKey, _Writing] = {}
         self._claim = Script(wire, _script("answer_claim.lua"))
         self._append = Script(wire, _script("answer_append.lua"))
@@ -127,6 +119,9 @@ class RedisAnswers:
         writing = self._writing.pop(key, None)
         if writing is not None:
             await self._drop(key, writing.owner)
+
+    async def drop(self, key: RecordKey) -> None:
+        await self._drop(key, "")
 
     async def forget(self, tenant: TenantId) -> int:
         dropped, stem = 0, self._stem(RecordKey(tenant, ""))
@@ -178,7 +173,7 @@ class RedisAnswers:
         return [f"{stem}index", f"{stem}sizes"]
 
     def _stem(self, key: RecordKey) -> str:
-        return f"{self._prefix}:answers:{{{key.tenant}}}:"
+        return f"penstock:answers:{{{key.tenant}}}:"
 
     def _record(self, key: RecordKey, part: str) -> str:
         return f"{self._stem(key)}{key.name}:{part}"

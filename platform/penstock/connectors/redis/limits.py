@@ -1,6 +1,6 @@
 """``domain.limits.LimitStore`` and ``SpentStore`` on Valkey or Redis: each script is one round trip and one decision.
 
-Keys of one organisation share a hash tag, so a lease over key, tenant and organisation is one slot of a cluster.
+All keys share a hash tag, so a lease over key, tenant and organisation is in one slot of a cluster.
 """
 
 import secrets
@@ -14,6 +14,7 @@ from penstock.domain.tenancy.limits import SLOTS_RETRY_S, Draw, Measure, MeterDe
 
 KEEP_MS = 24 * 3600 * 1000
 """Milliseconds for which an unsettled lease is remembered, so that a late settlement still counts."""
+PREFIX = "penstock:{0}:"
 NO_LEASE = RequestId("")
 RENEWED_AT_ONCE = 500
 """Leases renewed in one call, during which the store does nothing else."""
@@ -24,11 +25,10 @@ def _script(name: str) -> str:
 
 
 class RedisLimits:
-    """The connection fails early, so that no admission hangs on a dead server. ``prefix`` keeps platforms apart."""
+    """The connection fails early, so that no admission hangs on a dead server."""
 
-    def __init__(self, wire: Wire, *, prefix: str = "penstock", shard: str = "0") -> None:
+    def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._prefix = f"{prefix}:{{{shard}}}:"
         self._reserve = Script(wire, _script("reserve.lua"))
         self._free = Script(wire, _script("free.lua"))
         self._settle = Script(wire, _script("settle.lua"))
@@ -62,7 +62,7 @@ class RedisLimits:
         await self._wire.call("PING")
 
     async def present(self, gateway: str, alive_s: float, since_ms: int = 0) -> Presence:
-        keys = [f"{self._prefix}gateways", f"{self._prefix}mark"]
+        keys = [f"{PREFIX}gateways", f"{PREFIX}mark"]
         # A new one each time: with one of its own, who marked the store before would mark it alike after a loss.
         mark = secrets.token_hex(8)
         found = await _answered(self._present, keys, [gateway, int(alive_s * 1000), since_ms, mark])
@@ -70,7 +70,7 @@ class RedisLimits:
         return Presence(at_ms=at_ms, gateways=gateways, since=since, mark=_texts(found)[0])
 
     async def spent(self, meters: Sequence[str]) -> Mapping[str, int]:
-        counted = await _answered(self._spent, [self._prefix + key for key in meters], []) if meters else []
+        counted = await _answered(self._spent, [PREFIX + key for key in meters], []) if meters else []
         return dict(zip(meters, _ints(counted), strict=True))
 
     async def raise_spent(self, at_least: Mapping[str, int]) -> None:
@@ -81,16 +81,16 @@ class RedisLimits:
 
     async def _counts(self, amounts: Mapping[str, int], how: str) -> None:
         if amounts:
-            await _answered(self._count, [self._prefix + key for key in amounts], [how, *amounts.values()])
+            await _answered(self._count, [PREFIX + key for key in amounts], [how, *amounts.values()])
 
     async def _draw(self, lease: RequestId, draws: Sequence[Draw], hold_s: float, how: str) -> Value:
         argv: list[Argument] = [int(hold_s * 1000), KEEP_MS, how]
         for draw in draws:
             argv += (draw.kind, draw.measure, draw.amount, draw.capacity, draw.refill_per_s / 1000)
-        return await _answered(self._reserve, [self._lease(lease), *(self._prefix + draw.key for draw in draws)], argv)
+        return await _answered(self._reserve, [self._lease(lease), *(PREFIX + draw.key for draw in draws)], argv)
 
     def _lease(self, lease: RequestId) -> str:
-        return f"{self._prefix}lease:{lease}"
+        return f"{PREFIX}lease:{lease}"
 
 
 async def _answered(script: Script, keys: Sequence[str], argv: Sequence[Argument]) -> Value:

@@ -53,7 +53,6 @@ def read_range(client: "S3Client", bucket: str, key: str, start: int, length: in
 def put_whole(
     client: "S3Client", bucket: str, key: str, content: Path | bytes, checksum: str, *, replace: bool
 ) -> None:
-    """Put bytes or a file with its SHA-256 (base64), which S3 checks."""
     with BytesIO(content) if isinstance(content, bytes) else content.open("rb") as body:
         if replace:
             client.put_object(Bucket=bucket, Key=key, Body=body, ChecksumSHA256=checksum)

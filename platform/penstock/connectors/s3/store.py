@@ -27,13 +27,13 @@ class S3Store:
     parts.
     """
 
-    def __init__(self, url: str, *, endpoint: str = "", region: str = "", max_put_bytes: int = MAX_PUT_BYTES) -> None:
+    def __init__(self, url: str, *, endpoint: str = "", max_put_bytes: int = MAX_PUT_BYTES) -> None:
         self._bucket, self._prefix = location(url)
         if not url.startswith("s3://") or not self._bucket:
             raise StoreUnavailable(f"{url!r} is no S3 address; write s3://bucket/prefix")
         self._max_put_bytes = max_put_bytes
         with self._explained():
-            self._client = connect(endpoint=endpoint, region=region, attempts=4, read_timeout_s=30)
+            self._client = connect(endpoint=endpoint, region="", attempts=4, read_timeout_s=30)
 
     def has(self, sha256: str) -> bool:
         with self._explained():

@@ -26,7 +26,6 @@ class Delivered:
 
 
 async def deliver(folder: Path, ledger: Sink, clock: Clock, audit: Callable[[], Awaitable[None]]) -> Delivered:
-    """``audit`` writes the act's audit row, once the folder is known to be a spool and before any row is delivered."""
     if not await asyncio.to_thread(folder.is_dir):
         raise CommandError(f"There is no spool in {folder}.", do="Name the folder `spool` of a gateway's home.")
     done = Delivered()

@@ -17,7 +17,7 @@ from penstock.filters.intervention import Intervention
 
 
 class DeliveredTokens(msgspec.Struct, tag="progress", frozen=True):
-    """By request, only those with a changed count."""
+    """Delivered tokens by request, only of requests with a changed count."""
 
     at: float
     tokens: dict[RequestId, int]

@@ -40,7 +40,7 @@ class Sink(LedgerSink, InterventionSink, Protocol):
 
 
 class Spool:
-    """Locked for the process's life. ``on_refused`` gets each row that the ledger refuses, and why."""
+    """Locks its folder for the process's life. ``on_refused`` gets each row that the ledger refuses, and why."""
 
     def __init__(self, folder: Path, clock: Clock, on_refused: OnRefused = lambda *_: None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ class Spool:
             self._is_behind = True
 
     def closed(self, row: LedgerRow) -> None:
-        """With a full disk the row waits in memory, and ``is_full`` is True."""
+        """Keep the row in memory if the disk is full, with ``is_full`` True."""
         self._open.pop(row.request, None)
         self._tokens.pop(row.request, None)
         line = Closed(row)

@@ -42,7 +42,7 @@ class Resolver:
         self._tenants: dict[str, asyncio.Semaphore] = {}
 
     async def addresses(self, tenant: str, host: str) -> tuple[Address, ...]:
-        """Of the name, or the address that it is; raises ``OSError``."""
+        """Resolve the name, or return the address that it is; raises ``OSError``."""
         try:
             return (ip_address(host),)
         except ValueError:
@@ -196,7 +196,7 @@ class WebhookSender:
 
 
 async def _drain(answer: httpcore.Response) -> None:
-    """As far as the body is small and soon."""
+    """Read the rest of the body if it is small and arrives soon."""
     read = 0
     with suppress(TimeoutError, httpcore.NetworkError, httpcore.ProtocolError):
         async with timeout(BODY_S):

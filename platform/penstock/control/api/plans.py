@@ -1,6 +1,5 @@
 """Plans from bodies: validation of their bounds, and changes of them."""
 
-import re
 from dataclasses import fields, replace
 
 from penstock.control.api.bodies import Changes
@@ -32,9 +31,7 @@ _BETWEEN = {
 for an hour at least, as OpenAI's files are; answers under idempotency keys are for retries, which come in a minute.
 """
 _OR_ZERO = "keep_files_s"
-MOST_POOLS = 16
 MOST_WINDOWS = 16
-_POOL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 MOST_FACTOR = 1000.0
 """The highest price factor of a service tier: a larger one is a typing error."""
 
@@ -80,11 +77,8 @@ def _check_jobs(plan: Plan, param: str) -> None:
     for name, (least, most) in _BETWEEN.items():
         value = getattr(plan, name)
         if not least <= value <= most and (value or name != _OR_ZERO):
-            zero = ", or 0: as keep_s" if name == _OR_ZERO else ""
-            raise InvalidField(f"{name} is from {least:,.0f} to {most:,.0f}{zero}", param=param + name)
-    pools = plan.batch_pools.split(",") if plan.batch_pools else []
-    if len(pools) > MOST_POOLS or not all(map(_POOL.fullmatch, pools)):
-        raise InvalidField(f"pools are at most {MOST_POOLS} names with commas", param=f"{param}batch_pools")
+            usual = ", or 0: as keep_s" if name == _OR_ZERO else f"; {getattr(_PLAIN, name):,.0f} is the default"
+            raise InvalidField(f"{name} is from {least:,.0f} to {most:,.0f}{usual}", param=param + name)
     try:
         offered = windows(plan)
         if len(offered) > MOST_WINDOWS or max(map(window_s, offered)) > _BETWEEN["job_deadline_s"][1]:

@@ -95,7 +95,9 @@ class TableHistory(Protocol):
 
 
 class DeferredWork(Protocol):
-    """Jobs of all tenants: their pause, and those that failed at each attempt."""
+    """Jobs of all tenants: their pause, those that failed at each attempt, and what tenants keep."""
+
+    async def kept(self, tenant: TenantId, now: float) -> int: ...
 
     async def page(self, tenant: TenantId | None, which: JobFilter, now: float, *, limit: int) -> tuple[Job, ...]: ...
 

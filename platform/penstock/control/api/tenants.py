@@ -29,6 +29,13 @@ class OrgList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TenantShown(Tenant):
+    """``kept_bytes``: files, jobs, batch lines and stored responses with their rows."""
+
+    kept_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TenantList:
     """The tenants that the key may see."""
 
@@ -83,10 +90,12 @@ async def tenants(control: Controlled, caller: Reader) -> TenantList:
 
 
 @router.get("/{tenant}")
-async def tenant(control: Controlled, caller: Reader, tenant: TenantId) -> Tenant:
-    """Show a tenant."""
+async def tenant(control: Controlled, caller: Reader, tenant: TenantId) -> TenantShown:
+    """Show a tenant, with what it keeps now of the plan's ``file_bytes``."""
     caller.check_tenant(tenant)
-    return await control.tenant(tenant)
+    found = await control.tenant(tenant)
+    kept = await control.jobs.kept(tenant, control.clock.now())
+    return TenantShown(id=found.id, name=found.name, plan=found.plan, org=found.org, kept_bytes=kept)
 
 
 @router.patch("/{tenant}/plan")

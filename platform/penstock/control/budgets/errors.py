@@ -41,7 +41,7 @@ class RecordedBudgets:
     _told: tuple[Budget, ...] = ()
 
     async def of(self, tier: Tier) -> tuple[Budget, ...]:
-        """Empty after an hour without an answer."""
+        """Return no budgets after an hour without an answer."""
         now = self.clock.monotonic()
         if now - self._asked_at >= REREAD_S:
             self._asked_at = now
@@ -64,7 +64,7 @@ async def _unrecorded(_: Tier) -> tuple[Budget, ...]:
 
 @dataclass(slots=True, kw_only=True)
 class LedgerBudgets:
-    """While the ledger is unavailable there is no data, and the rollout's policy decides."""
+    """Without the ledger there is no data, and the rollout's policy decides."""
 
     ledger: LedgerReader
     clock: Clock

@@ -76,7 +76,6 @@ class Heartbeats:
             self._listeners.on_end(report)
 
     async def save(self) -> None:
-        """Save new heartbeats and drop expired ones; a failed save is repeated."""
         batch, self._unsaved = self._unsaved, set()
         oldest = self._clock.now() - self._memory.keep_s
         try:

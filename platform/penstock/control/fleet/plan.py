@@ -87,7 +87,7 @@ class _Deaths(NamedTuple):
 
 
 def plan(catalogue: Catalogue, seen: Sequence[Seen], view: FleetView, now: float, policy: FleetPolicy) -> FleetPlan:
-    """Return None if the host can't list its processes; ``now`` is Unix seconds."""
+    """Plan nothing if the host can't list its processes; ``now`` is Unix seconds."""
     if not view.is_known:
         return FleetPlan()
     fleet = _by_version(seen, view, now, policy)
@@ -150,7 +150,7 @@ def _coming(
 
 
 def _missing(wanted: Deployment, counted: list[_Replica], *, is_draining: bool) -> int:
-    """Up to the deployed number, plus one for a replacement if none is draining."""
+    """Return the workers to start: up to the deployed number, and one as a replacement if none is draining."""
     is_renewing = not is_draining and any(_is_outdated(wanted, replica) for replica in counted)
     target = wanted.replicas + (SURGE if is_renewing and wanted.replicas else 0)
     return max(0, target - len(counted))
@@ -259,7 +259,7 @@ def _local(running: Running, last: Seen | None, since: float, now: float, policy
 
 
 def _external(worker: WorkerId, last: Seen, now: float) -> _Replica:
-    """Its age is unknown, so it can be replaced only by name."""
+    """Replace it only by name, since its age is unknown."""
     return _Replica(
         worker=worker,
         started_at=now,

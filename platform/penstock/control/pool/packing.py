@@ -64,7 +64,7 @@ _SPARED = frozenset({Rank.KEPT, Rank.WAITED_FOR})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceClaim:
-    """To wake the sleeping ``worker``, or to start one if it is None."""
+    """A claim to wake the sleeping ``worker``, or to start one if it is None."""
 
     version: VersionId
     size_bytes: int

@@ -23,8 +23,9 @@ class Tenancy(Protocol):
 
 
 async def let_in(tenancy: Tenancy, now: float, pepper: bytes, keep: Callable[[str], None]) -> bool:
-    """True if a key was made. ``keep`` saves the secret before the key is stored: a crash in between leaves a secret
-    without a key.
+    """Return True if a key was made.
+
+    ``keep`` saves the secret first: a crash in between leaves a secret without a key.
     """
     if OPERATORS not in {tenant.id for tenant in await tenancy.tenants()}:
         await tenancy.add_tenant(

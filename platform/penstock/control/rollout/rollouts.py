@@ -121,8 +121,9 @@ class Rollouts:
         return Stored(rollout=rollout, number=1)
 
     async def plan(self, asked: Rollout, now: float, hours: float) -> Planned:
-        """Durations with the last hours' traffic; the rollout may be live already. Raises ``UnknownModel``,
-        ``InvalidField`` or ``Conflict``.
+        """Estimate durations with the last hours' traffic; the rollout may be live already.
+
+        Raises ``UnknownModel``, ``InvalidField`` or ``Conflict``.
         """
         known, live = await self.catalogue(), [one.rollout for one in await self.store.live()]
         mine = next((one for one in live if (one.alias, one.candidate) == (asked.alias, asked.candidate)), None)

@@ -124,7 +124,7 @@ def _another(snapshot: Snapshot, version: str) -> Remedy:
 
 
 def _of_promise(snapshot: Snapshot, engine: EngineFigures) -> float | None:
-    """Relative to the promised time: the longest one that is broken, or else the longest."""
+    """Return the mean queue time relative to the longest broken promise, or else to the longest one."""
     timed = [one for one in snapshot.objectives if one.indicator in TIMED and one.is_missed is not None]
     within = max((one.within_s for one in [one for one in timed if one.is_missed] or timed), default=0.0)
     return engine.queue_mean_s / within if engine.queue_mean_s is not None and within else None

@@ -18,7 +18,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """Until ``until`` (Unix seconds) demand does not change a person's number."""
+    """An operator's number, which demand does not change until ``until`` (Unix seconds)."""
 
     workers: int
     until: float

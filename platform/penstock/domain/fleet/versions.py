@@ -108,7 +108,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Death:
-    """Without an order; the Unix second at which the host noticed."""
+    """An end without an order, at the Unix second at which the host noticed it."""
 
     worker: WorkerId
     version: VersionId
@@ -163,9 +163,11 @@ def _draining(one: Seen) -> Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """For a host that starts workers by number. With ``is_scaled`` the autoscaler decides it and names the workers that
-    leave. A worker takes ``gpus`` devices that hold ``held_bytes`` together: weights and KV cache. Workers started
-    before ``renew_before`` (Unix seconds) are replaced.
+    """A version on a host that starts workers by number.
+
+    With ``is_scaled`` the autoscaler decides it and names the workers that leave. A worker takes ``gpus`` devices that
+    hold ``held_bytes`` together: weights and KV cache. Workers started before ``renew_before`` (Unix seconds) are
+    replaced.
     """
 
     version: VersionId
@@ -210,7 +212,7 @@ class FleetPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRoute:
-    """None: removed; with its author and time (Unix seconds)."""
+    """A former route, None if it was removed; with its author and time (Unix seconds)."""
 
     route: Route | None
     who: str

@@ -27,7 +27,7 @@ VERSION_HEADER = "x-penstock-version"
 
 
 class WorkerState(StrEnum):
-    """In the order of a life (G1)."""
+    """States in the order of a life (G1)."""
 
     FETCHING = "fetching"
     VERIFYING = "verifying"
@@ -101,7 +101,7 @@ class PhaseTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedAdapter:
-    """Reason, and seconds until the next try."""
+    """The reason, and seconds until the next try."""
 
     version: VersionId
     reason: str

@@ -22,7 +22,7 @@ class OverEnqueued(OverLimit):
 
 
 class NoFileRoom(OverLimit):
-    """The caller's files fill its plan: room comes by deletion or expiry, not by a repetition."""
+    """What the caller keeps fills its plan: room comes by deletion or expiry, not by a repetition."""
 
     code = "file_limit_exceeded"
 

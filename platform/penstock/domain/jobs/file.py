@@ -63,7 +63,7 @@ class FilePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLimits:
-    """Bounds of one tenant's uploaded files, together; 0 is no bound."""
+    """Bounds of one tenant's uploaded files, and of the bytes of all that it keeps; 0 is no bound."""
 
     files: int = 0
     size_bytes: int = 0

@@ -151,11 +151,13 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnqueueLimits:
-    """Bounds on a tenant's open jobs; 0 for none."""
+    """Bounds on a tenant's jobs; 0 for none."""
 
     tokens: int = 0
     """Of each model."""
     jobs: int = 0
+    kept_bytes: int = 0
+    """Of all that the tenant keeps, ended jobs, files and responses too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

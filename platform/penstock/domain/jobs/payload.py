@@ -16,6 +16,10 @@ from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import ObjectId
 
 MOST_NAME_CHARS = 200
+ROW_BYTES = 1024
+"""Bytes that each row counts for among what a tenant keeps: a job, batch line, file, response, or piece of its events,
+with its part of the indexes.
+"""
 _NAME = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+){1,3}")
 
 

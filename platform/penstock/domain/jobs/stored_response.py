@@ -53,6 +53,8 @@ class StoredResponse:
     body_bytes: int = 0
     is_background: bool = False
     keeps_events: bool = False
+    answer_key: str = ""
+    """The name of the answer's record under the caller's idempotency key, if it had one."""
 
 
 Item = Mapping[str, object]
@@ -72,6 +74,7 @@ class EventPiece:
     first: int
     last: int
     object: ObjectId
+    size_bytes: int = 0
     items: int = 0
     open: Mapping[int, Item] = field(default_factory=dict)
     bill: LedgerRow | None = None

@@ -33,7 +33,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Of a version, its engine settings included, on one hardware."""
+    """Measured steps of a version, its engine settings included, on one hardware."""
 
     model: StepModel
     hardware: str

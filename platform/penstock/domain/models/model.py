@@ -70,7 +70,7 @@ class GoldenPrompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingDefaults:
-    """For fields that the request leaves out; None keeps the engine's own."""
+    """Values of fields that the request leaves out; None keeps the engine's own."""
 
     temperature: float | None = None
     top_p: float | None = None

@@ -79,7 +79,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
-    """In a model's description a dimension may be ``ANY``."""
+    """A dimension may be ``ANY`` in a model's description."""
 
     name: str
     datatype: Datatype

@@ -141,7 +141,7 @@ class ArmSecond:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentRequests:
-    """In the last ``over_s`` seconds: less than asked for if gateways began to count later."""
+    """Requests of the last ``over_s`` seconds: less than asked for if gateways began to count later."""
 
     requests: int
     over_s: float
@@ -149,7 +149,7 @@ class RecentRequests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Its id, its time of arrival (Unix seconds), and its counts; None if they cannot be decoded."""
+    """A stored second: its id, its time of arrival (Unix seconds), its counts (None if they cannot be decoded)."""
 
     id: int
     at: float
@@ -242,7 +242,7 @@ def price_bucket(tokens_times_price: int) -> int:
 
 
 def dearness(own: int, other: int) -> int:
-    """Relative to another answer to the same request: 0 much cheaper, 2 alike, 4 much dearer."""
+    """Compare with another answer to the same request: 0 much cheaper, 2 alike, 4 much dearer."""
     if not other:
         return _ALIKE if not own else len(DEARER)
     return sum(own / other > ratio for ratio in DEARER)

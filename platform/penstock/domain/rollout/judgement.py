@@ -52,7 +52,7 @@ class MetricFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """At a moment (Unix seconds); the deciding findings come first."""
+    """A judgement at a moment (Unix seconds); the deciding findings come first."""
 
     version: VersionId
     at: float

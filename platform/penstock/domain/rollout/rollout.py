@@ -35,8 +35,9 @@ _OVER = frozenset({State.ABORTED, State.DONE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """In parts of ``WEIGHT_TOTAL``; only the last stage is ``watched``. The first may have share 0: the candidate gets
-    shadow copies only, and no caller sees its answers.
+    """A share in parts of ``WEIGHT_TOTAL``; only the last stage is ``watched``.
+
+    The first may have share 0: the candidate gets shadow copies only, and no caller sees its answers.
     """
 
     name: str

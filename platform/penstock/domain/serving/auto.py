@@ -90,7 +90,7 @@ class Auto:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastAuto:
-    """None: removed; with its author and time (Unix seconds)."""
+    """Former settings, None if they were removed; with their author and time (Unix seconds)."""
 
     auto: Auto | None
     who: str
@@ -98,7 +98,7 @@ class PastAuto:
 
 
 def fault(auto: Auto, targets: Collection[str], autos: Collection[str]) -> str:
-    """Empty if sound; ``targets``: aliases and versions, ``autos``: all auto aliases."""
+    """Return the first fault, empty if sound; ``targets``: aliases and versions, ``autos``: all auto aliases."""
     if auto.alias in targets:
         return f"{auto.alias} is the name of an alias or a version already"
     if not 1 <= len(auto.rules) <= MOST_RULES:

@@ -68,7 +68,7 @@ class Piece:
 
 
 class AnswerStore(Protocol):
-    """Shared by gateways; calls may raise ``StoreUnavailable``."""
+    """Gateways share it; calls may raise ``StoreUnavailable``."""
 
     async def claim(self, key: RecordKey, fingerprint: str) -> Claim:
         """Atomically open a record with this fingerprint, or return the existing one's state."""
@@ -86,6 +86,10 @@ class AnswerStore(Protocol):
         ...
 
     async def release(self, key: RecordKey) -> None: ...
+
+    async def drop(self, key: RecordKey) -> None:
+        """Drop a record, also of another gateway: its answer was deleted."""
+        ...
 
     async def forget(self, tenant: TenantId) -> int:
         """Drop all records of a tenant, also those that grow; return their number."""

@@ -36,7 +36,7 @@ class Refusal(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """With what the meter had left after it; for a refused request, before it."""
+    """A draw on a meter, with the meter's rest after it; for a refused request, before it."""
 
     meter: str
     amount: int
@@ -66,7 +66,7 @@ class Choice(NamedTuple):
 
 
 class Ruled(NamedTuple):
-    """Empty if no rule matched; ``passed`` names each earlier rule with the reason why it did not match."""
+    """The matching rule, empty if none did; ``passed`` names each earlier rule and why it did not match."""
 
     alias: str
     rule: str

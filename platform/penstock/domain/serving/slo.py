@@ -82,8 +82,10 @@ NO_PROMISE = TimedPromise()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SloTier:
-    """Over a rolling window. ``deadline_s`` applies to requests without a deadline; they also wait for the engine no
-    longer than ``queue_timeout_s``; 0 leaves that to the deadline.
+    """Objectives over a rolling window.
+
+    ``deadline_s`` applies to requests without a deadline; they also wait for the engine no longer than
+    ``queue_timeout_s``; 0 leaves that to the deadline.
     """
 
     tier: Tier

@@ -24,7 +24,7 @@ class Period(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Its name (``2026-11-21``, ``2026-11``) and its seconds."""
+    """A day or month: its name (``2026-11-21``, ``2026-11``) and its seconds."""
 
     period: Period
     name: str

@@ -44,7 +44,7 @@ def derive(platform_key: bytes, purpose: Purpose) -> bytes:
 
 
 def worker_secret(platform_key: bytes, worker: WorkerId) -> bytes:
-    """Shared by one worker and the gateways, the key of its tickets. It reveals nothing of the platform's key."""
+    """Return the key of one worker's tickets, which the gateways know too. It reveals nothing of the platform's key."""
     return hmac.digest(derive(platform_key, Purpose.TICKET), worker.encode(), hashlib.sha256)
 
 

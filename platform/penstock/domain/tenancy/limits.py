@@ -23,8 +23,6 @@ class MeterKind(StrEnum):
 
 
 class Measure(StrEnum):
-    """Also the reason code of a refusal."""
-
     REQUESTS = "requests"
     TOKENS = "tokens"
     CONCURRENCY = "concurrency"
@@ -68,7 +66,7 @@ class LimitStore(Protocol):
     """Every call is one atomic decision; raises ``StoreUnavailable``."""
 
     async def reserve(self, lease: RequestId, draws: Sequence[Draw], hold_s: float) -> MeterDecision:
-        """All draws or none. Slots and budget holds expire ``hold_s`` after the lease's last renewal."""
+        """Make all draws or none. Slots and budget holds expire ``hold_s`` after the lease's last renewal."""
         ...
 
     async def look(self, draws: Sequence[Draw]) -> MeterDecision:

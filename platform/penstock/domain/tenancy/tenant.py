@@ -72,7 +72,7 @@ class OverQuota(StrEnum):
 
 
 class BatchYield(StrEnum):
-    """Of running batch work while requests of higher classes are about."""
+    """What running batch work does while requests of higher classes are about."""
 
     SHARE = "share"
     """It keeps the seats that objectives of the classes above leave."""
@@ -139,7 +139,7 @@ class Plan:
     batch_jobs: int = 0
     """Jobs and batch lines that have not ended."""
     file_bytes: int = 0
-    """Bytes of all stored files together."""
+    """Bytes of all that the tenant keeps: files, jobs with their answers, stored responses, and ``ROW_BYTES`` a row."""
     files: int = 0
     job_attempts: int = 3
     """Attempts of a job that may have run; after the last it is a dead letter."""
@@ -159,8 +159,6 @@ class Plan:
     """Completion windows that a batch may name beside ``24h``, with commas, as ``30m,2h``."""
     batch_hours: str = ""
     """Hours in which batch work runs, in the form of ``batch_hours.parsed``; empty for all."""
-    batch_pools: str = ""
-    """Pools in which batch work runs, with commas; empty for all."""
     batch_yield: BatchYield = BatchYield.SHARE
     safety: str = ""
     """Safety packs for its requests, with commas, beside the platform's floor and the model's own."""
@@ -283,8 +281,9 @@ def scope(kind: ScopeKind, name: str, plan: Plan) -> Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """From its credential alone (A4). ``plan`` is the tenant's, with the tightest deadline, context and output bound of
-    key, tenant and organisation.
+    """The caller by its credential alone (A4).
+
+    ``plan`` is the tenant's, with the tightest deadline, context and output bound of key, tenant and organisation.
     """
 
     tenant: TenantId

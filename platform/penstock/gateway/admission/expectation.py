@@ -19,17 +19,16 @@ FADE_AT = 512
 """Answers after which the counts are halved."""
 
 
+PRIOR_WEIGHT = 8
+"""Answers that the first guess counts as."""
 _Kind = tuple[TenantId, VersionId, int]
 """Tenant, model, and the octave of the requested size."""
 
 
 class OutputExpectation:
-    def __init__(
-        self, *, quantile: float = 0.9, prior_tokens: int = 256, prior_weight: int = 8, most: int = 4096
-    ) -> None:
+    def __init__(self, *, quantile: float = 0.9, prior_tokens: int = 256, most: int = 4096) -> None:
         self._quantile = quantile
         self._prior = _bucket(prior_tokens)
-        self._prior_weight = prior_weight
         self._most = most
         self._counts: OrderedDict[_Kind, list[int]] = OrderedDict()
 
@@ -48,12 +47,12 @@ class OutputExpectation:
         return _upper(BUCKETS)
 
     def learn(self, tenant: TenantId, version: VersionId, cost: Cost, tokens: int) -> None:
-        """All sequences together, of an answer that ended by itself."""
+        """Learn the tokens of all sequences of an answer that ended by itself."""
         kind = (tenant, version, cost.output_each.bit_length())
         counts = self._counts.get(kind)
         if counts is None:
             counts = self._counts[kind] = [0] * BUCKETS
-            counts[self._prior] = self._prior_weight
+            counts[self._prior] = PRIOR_WEIGHT
             if len(self._counts) > self._most:
                 self._counts.popitem(last=False)
         self._counts.move_to_end(kind)

@@ -128,26 +128,6 @@ class _Labels(msgspec.Struct, gc=False):
     data: list[_Label]
 
 
-class _Token(msgspec.Struct, gc=False):
-    token: str = ""
-
-
-class _Chances(msgspec.Struct, gc=False):
-    content: list[_Token] | None = None
-    tokens: list[str] | None = None
-
-
-class _Chanced(msgspec.Struct, gc=False):
-    index: int = 0
-    logprobs: _Chances | list[_Token] | None = None
-
-
-class _AllChanced(msgspec.Struct, gc=False):
-    choices: list[_Chanced] = []
-    logprobs: list[_Token] | None = None
-
-
-_CHANCED = msgspec.json.Decoder(_AllChanced)
 _RANKS = msgspec.json.Decoder(list[dict[int, _Chance] | None] | None)
 _CHOICES = msgspec.json.Decoder(Choices)
 _RESPONSES, _RESPONSES_EVENT = msgspec.json.Decoder(_Responses), msgspec.json.Decoder(_ResponsesEvent)

@@ -45,7 +45,6 @@ def split(events: bytes) -> Iterator[bytes]:
 
 
 def parted(events: bytes, marks: tuple[bytes, ...]) -> tuple[bytes, bytes]:
-    """Split before the first event with one of these marks."""
     first = min((at for at in map(events.find, marks) if at >= 0), default=len(events))
     start = events.rfind(END, 0, first) + len(END)
     if start < len(END):

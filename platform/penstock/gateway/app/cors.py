@@ -29,7 +29,7 @@ _BY_ORIGIN: Headers = [(b"vary", b"origin")]
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """In lower case as browsers send them; ``*`` allows any."""
+    """Origins in lower case, as browsers send them; ``*`` allows any."""
 
     allowed: frozenset[str] = frozenset()
 

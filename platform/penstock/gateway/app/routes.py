@@ -206,7 +206,6 @@ def visible(table: RoutingTable, who: Principal) -> dict[str, dict[str, object]]
 def _by_rules(
     table: RoutingTable, who: Principal, cards: Mapping[str, dict[str, object]]
 ) -> dict[str, dict[str, object]]:
-    """Cards of auto aliases: the last rule's model, with the largest context of all rules."""
     found: dict[str, dict[str, object]] = {}
     contexts = {str(version.id): version.max_model_len for version in table.versions}
     for auto in table.autos:

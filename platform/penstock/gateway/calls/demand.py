@@ -8,7 +8,7 @@ EVERYBODY = TenantId("")
 
 
 class Demand(NamedTuple):
-    """Without a deadline (0) it waits forever."""
+    """A request's need of a worker; without a deadline (0) it waits forever."""
 
     tenant: TenantId = EVERYBODY
     body_bytes: int = 0

@@ -34,9 +34,7 @@ class Reply(Protocol):
     @property
     def gone(self) -> bool: ...
 
-    def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Send status and headers (with the first write)."""
-        ...
+    def start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None: ...
 
     def write(self, data: bytes) -> None:
         """Send body bytes at once; a no-op after a disconnect."""
@@ -107,7 +105,7 @@ class Relay(Receiver, Protocol):
 
     @property
     def stopped(self) -> PenstockError | None:
-        """Reason against further attempts: client left, deadline passed."""
+        """Return the reason against further attempts: client left, deadline passed."""
         ...
 
     @property

@@ -11,7 +11,6 @@ from penstock.gateway.calls.relay import Rest
 
 
 def ticket_of(call: Admitted, clocks_apart: float) -> Ticket:
-    """``clocks_apart``: Unix seconds minus monotonic ones."""
     plan, cost, lease = call.principal.plan, call.cost, call.lease
     return Ticket(
         request=call.request.id,

@@ -167,9 +167,9 @@ def told(batch: Batch) -> dict[str, object]:
         "request_counts": {"total": counts.total, "completed": counts.completed, "failed": counts.failed},
         "usage": {
             "input_tokens": prompt,
-            "input_tokens_details": {"cached_tokens": 0},
+            "input_tokens_details": {"cached_tokens": None},
             "output_tokens": output,
-            "output_tokens_details": {"reasoning_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": None},
             "total_tokens": prompt + output,
         },
         "metadata": batch.metadata or None,

@@ -14,6 +14,7 @@ from penstock.domain.errors import InvalidField, UnknownObject
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import JobName
 from penstock.domain.jobs.job import Job
+from penstock.domain.serving.idempotency import RecordKey
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import FETCHED_S, Principal
 from penstock.gateway.deferred import shapes, turns
@@ -42,10 +43,15 @@ class Jobs(Protocol):
         ...
 
 
+class KeyedAnswers(Protocol):
+    async def drop(self, key: RecordKey) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Responses:
     stored: StoredResponses
     jobs: Jobs
+    keyed_answers: KeyedAnswers
     clock: Clock
 
     async def find(self, who: Principal, response: str) -> Found:
@@ -84,6 +90,8 @@ class Responses:
         if not found.is_over:
             found = await self.cancel(found)
         stored, job = found.stored, found.job
+        if stored.answer_key:
+            await self.keyed_answers.drop(RecordKey(stored.tenant, stored.answer_key))
         objects = list(await self.stored.rows.delete(stored.tenant, stored.id) or ())
         if job is not None and job.output.object:
             objects.append(job.output.object)
@@ -106,15 +114,19 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
             says = "events are kept of background responses that were made with stream: leave it out"
             raise InvalidField(says, param="stream")
         after, begun = _after(query), await responses.stored.beginning(found)
+        if after > (newest := (await responses.stored.rows.begun(found.stored.id)).number):
+            raise InvalidField(f"starting_after is beyond the newest event, {newest}", param="starting_after")
         events = ResponseStream(stored=responses.stored).events(found, begun, after)
         return StreamingResponse(events, headers={name.decode(): value.decode() for name, value in HEADERS})
 
     @api.get(f"{ONE}/input_items")
     async def input_items(request: Request, response: str) -> Response:
         found = await responses.find(access.caller(request), response)
-        items = turns.listed(await responses.stored.context(found))
-        page, has_more = turns.paged(items, turns.asked(request.query_params))
-        return shapes.listed(page, has_more=has_more)
+        items, query = turns.listed(await responses.stored.context(found)), request.query_params
+        page, has_more = turns.paged(items, turns.asked(query))
+        listed = shapes.listed(page, has_more=has_more)
+        listed.headers.update(_ignored(query))
+        return listed
 
     @api.post(f"{ONE}/cancel")
     async def cancel(request: Request, response: str) -> Response:

@@ -1,6 +1,5 @@
 """Stored responses as every gateway reads them: row, job and sealed bytes, of the caller's own tenant."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,8 +12,6 @@ from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.jobs.stored_response import Begun, EventPiece, ResponseId, ResponseStatus, StoredResponse
 from penstock.gateway.deferred import response_bodies
 
-LOOKS_S = (0.05, 0.1, 0.2, 0.4)
-"""Waits for a response that is not there: it is kept after its answer went out, so the next turn may be earlier."""
 _STATUS = {
     JobState.QUEUED: ResponseStatus.QUEUED,
     JobState.RUNNING: ResponseStatus.IN_PROGRESS,
@@ -27,7 +24,9 @@ _STATUS = {
 class ResponseStore(Protocol):
     """Rows of stored responses; calls may raise ``StoreUnavailable``."""
 
-    async def add(self, response: StoredResponse) -> None: ...
+    async def add(self, response: StoredResponse, most_bytes: int = 0) -> None:
+        """Raises ``NoFileRoom`` or ``ExceedsLimit`` if its tenant would keep more than ``most_bytes``; 0: no bound."""
+        ...
 
     async def find(self, tenant: TenantId, response: str) -> StoredResponse | None:
         """Return the response unless it has expired."""
@@ -75,11 +74,6 @@ class StoredResponses:
 
     async def find(self, tenant: TenantId, response: str) -> Found | None:
         stored = await self.rows.find(tenant, response)
-        for wait_s in LOOKS_S:
-            if stored is not None:
-                break
-            await asyncio.sleep(wait_s)
-            stored = await self.rows.find(tenant, response)
         return None if stored is None else await self._with_job(stored)
 
     async def again(self, found: Found) -> Found | None:

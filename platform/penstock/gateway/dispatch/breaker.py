@@ -47,8 +47,6 @@ def _nobody(_: Change) -> None: ...
 
 
 class Breakers:
-    """Only workers with a record are kept."""
-
     def __init__(self, chance: random.Random, circuit: CircuitSettings = USUAL, on_change: Tell = _nobody) -> None:
         self._circuit = circuit
         self._chance = chance
@@ -174,7 +172,6 @@ class Breakers:
             self._want(probe)
 
     def due(self, now: float) -> list[Probe]:
-        """Return the probes that are due; each must end with ``judged``."""
         due = [worker for worker in self._to_close() if self._probe_at(worker) <= now]
         return self._plan.take([Probe(worker=worker, why=Why.HALF_OPEN) for worker in due], now)
 

@@ -34,7 +34,7 @@ from penstock.telemetry import logs
 
 
 class Once:
-    """At most ``most`` keys in ``span_s`` seconds: a full set counts nothing new."""
+    """Admits at most ``most`` keys in ``span_s`` seconds: a full set counts nothing new."""
 
     def __init__(self, span_s: float, most: int) -> None:
         self._span_s, self._most = span_s, most

@@ -47,7 +47,7 @@ class Fleet(Protocol):
 
 @dataclass(slots=True, eq=False)
 class HeldCall:
-    """While it waits, it is the relay's ``Source``."""
+    """A request that waits; meanwhile it is the relay's ``Source``."""
 
     queue: "_Queue"
     call: Admitted
@@ -236,7 +236,6 @@ class Holding:
             del self._queues[queue.version]
 
     def _awaited(self, call: Admitted) -> VersionEntry | None:
-        """Return None if the version serves, or the request may not be held."""
         name = _target(call)
         is_queued = name in self._queues
         if not is_queued and (name not in self._wakers or self.fleet.serving(name)):

@@ -15,7 +15,7 @@ _RESTING = frozenset({WorkerState.SLEEPING, WorkerState.WAKING})
 
 
 def is_crowded_out(version: VersionEntry) -> bool:
-    """All workers sleep, and pinned versions hold the memory."""
+    """True if all workers sleep, and pinned versions hold the memory."""
     return version.is_crowded_out and all(worker.state is WorkerState.SLEEPING for worker in version.workers)
 
 
@@ -25,7 +25,6 @@ def crowded_out() -> NoCapacity:
 
 
 def wakers(version: VersionEntry, before: Collection[WorkerId], within_s: float) -> frozenset[WorkerId]:
-    """Workers that sleep, wake or start again: of ``before``, or expected ``within_s``."""
     others = [worker for worker in version.workers if worker.state is not _READY]  # of ten thousand nearly all serve
     is_lost = bool(version.start_s) and len(others) == len(version.workers) and expected_s(version) <= within_s
     return frozenset(

@@ -207,6 +207,6 @@ def render(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
 
 
 def in_band(error: PenstockError, request_id: RequestId, api: Api) -> bytes:
-    """For errors that the gateway itself sends."""
+    """Render an error that the gateway itself sends in a stream."""
     name = b"event: error\n" if api in {Api.RESPONSES, Api.MESSAGES} else b""
     return name + b"data: " + render(error, request_id, api) + b"\n\n"

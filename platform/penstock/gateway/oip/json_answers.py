@@ -17,7 +17,7 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Its JSON in parts that are encoded on demand, and its binary tail."""
+    """An answer: its JSON in parts that are encoded on demand, and its binary tail."""
 
     json: Iterator[bytes]
     blobs: list[memoryview]

@@ -42,7 +42,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferRequest:
-    """Without ``outputs`` all are returned, in binary form if ``is_binary``."""
+    """A request; without ``outputs`` all are returned, in binary form if ``is_binary``."""
 
     id: str = ""
     model: str = ""

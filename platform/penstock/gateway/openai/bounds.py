@@ -109,7 +109,7 @@ def of_table(table: RoutingTable, who: Principal) -> BodyBounds:
 
 
 class TableBounds:
-    """By the present table, cached for callers that see the same versions."""
+    """Bounds by the present table, cached for callers that see the same versions."""
 
     def __init__(self, table: CurrentTable) -> None:
         self._table = table

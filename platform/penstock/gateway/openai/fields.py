@@ -121,7 +121,6 @@ def _content(content: object, role: str, at: str, parts: Parts) -> None:
 
 
 def check_parts(content: Sequence[object], kinds: frozenset[str] | None, at: str) -> None:
-    """Refuse a part of a kind that messages of this role don't hold; None holds any."""
     for number, part in enumerate(content):
         if type(part) is dict:
             kind = part.get("type")

@@ -115,7 +115,7 @@ class Once:
             await recorder.close(keeps=progress.answer is not None and progress.answer.outcome is Outcome.OK)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:
-        """False if the record broke off before its first byte."""
+        """Return False if the record broke off before its first byte."""
         copying = asyncio.create_task(follower.copy(self.answers, key))
 
         def stop() -> None:

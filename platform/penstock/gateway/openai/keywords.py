@@ -227,7 +227,6 @@ def _resolved(schema: object, root: Schema) -> Schema | None:
 
 
 def target(reference: object, root: Schema) -> dict[str, object] | None:
-    """Return None if the reference leads outside the document or to nothing."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
     found: object = root

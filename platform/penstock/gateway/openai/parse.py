@@ -98,7 +98,6 @@ def _name(body: Body, field: str) -> str:
 
 
 def check_bounded(api: Api, cost: Cost) -> None:
-    """Some APIs require a bound on the output; token counts need none."""
     if api is Api.MESSAGES and cost.names_no_output:
         raise InvalidField("max_tokens is required", param="max_tokens")
 

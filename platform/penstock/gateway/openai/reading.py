@@ -39,8 +39,6 @@ class _ReadJob(msgspec.Struct):
 
 
 class _Field(msgspec.Struct):
-    """Its length in the frame, and the facts of ``Sealed``."""
-
     name: str
     size: int
     items: int
@@ -71,7 +69,7 @@ def is_small(raw: bytes) -> bool:
 
 
 def model_of(raw: bytes) -> str:
-    """Empty if the body is damaged, or too large to read here."""
+    """Return the model's name; empty if the body is damaged, or too large to read here."""
     if len(raw) > SCANNED_BYTES:
         return ""
     try:

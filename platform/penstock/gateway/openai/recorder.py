@@ -97,7 +97,7 @@ def _nothing() -> None: ...
 
 
 class RecordedReply(PassedReply):
-    """Continues after its caller has left, while it is recorded for those that repeat it."""
+    """A reply that is recorded, and goes on after its caller has left for those that repeat the request."""
 
     def __init__(self, reply: Reply, recorder: AnswerRecorder, used: Callable[[], bytes]) -> None:
         super().__init__(reply)

@@ -30,7 +30,7 @@ class BlobSource(Protocol):
 
 
 class LoadedTokenizer:
-    """With the largest number of characters in one of its tokens."""
+    """A tokenizer, and the largest number of characters in one of its tokens."""
 
     __slots__ = ("_char_work", "_tokenizer", "max_chars_per_token")
 

@@ -45,7 +45,7 @@ Value = str | int | float | bool | Sequence[str]
 
 
 def operation(call: Call) -> str:
-    """Empty if the conventions name none for this API."""
+    """Return the operation's name; empty if the conventions name none for this API."""
     known = _OPERATIONS.get(call.request.api, "")
     if known or call.version is None or call.request.api is not Api.INFER:
         return known
@@ -60,7 +60,7 @@ def error_type(answer: Answer) -> str:
 
 
 def attributes(call: Call, answer: Answer) -> dict[str, Value]:
-    """Empty if the request is no operation of generative AI."""
+    """Return no attributes if the request is no operation of generative AI."""
     name, request, usage = operation(call), call.request, answer.usage
     if not name or call.version is None:
         return {}

@@ -109,7 +109,10 @@ class RequestLedger:
     def refused(
         self, error: PenstockError, request_id: RequestId, claim: Claim = NOBODY, *, api: Api | None = Api.CHAT
     ) -> None:
-        """Without a version the API determines the tier; for other routes the tier that pages first is charged."""
+        """Count a refusal.
+
+        Without a version the API determines the tier; for other routes the tier that pages first is charged.
+        """
         self._refusals.labels(code=error.code).inc()
         outcome = outcome_of(error.outcome, error.reason)
         if api is not None and outcome.spends_error_budget:

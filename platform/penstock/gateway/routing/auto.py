@@ -19,8 +19,6 @@ Script = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
 class Misfit(StrEnum):
-    """As told to callers and in records."""
-
     API = "it is for other APIs"
     WITH_TOOLS = "it is for conversations with tools"
     WITHOUT_TOOLS = "it is for conversations without tools"

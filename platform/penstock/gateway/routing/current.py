@@ -107,8 +107,9 @@ class CurrentTable:
         self._on_change.append(listener)
 
     def swap(self, table: RoutingTable, now: float) -> bool:
-        """False if ``table`` already was the present one. Raises ``TableRefused`` if it is invalid or older than the
-        present table, which then stays.
+        """Return False if ``table`` already was the present one.
+
+        Raises ``TableRefused`` if it is invalid or older than the present table, which then stays.
         """
         before = self.number
         for _ in self.steps(table, now):

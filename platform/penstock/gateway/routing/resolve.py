@@ -80,7 +80,6 @@ class TableResolver:
 
 
 def reachable(view: View, principal: Principal, name: str = "") -> frozenset[VersionId]:
-    """Versions that may answer this caller under one name, or under all its names."""
     if name not in view.routes and (version := by_digest(view.table.versions, name)) is not None:
         name = version.id
     if (auto := view.autos.get(name)) is not None and principal.may_use(name):

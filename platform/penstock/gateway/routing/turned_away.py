@@ -111,7 +111,6 @@ class TurnedAway:
         return max(0.0, min((words[one].until for one in workers if one in words), default=now) - now)
 
     def has_full_queue(self, version: VersionId, tenant: TenantId, now: float) -> bool:
-        """A worker of the version still refuses this tenant for its own queue."""
         return bool(tenant) and any(one.until > now for one in self._words.get((version, tenant), {}).values())
 
     def tell_s(self, version: VersionId, workers: Collection[WorkerId], now: float, demand: Demand) -> float:

@@ -21,6 +21,7 @@ from penstock.gateway.calls.call import Admitted, Answer, no_ids
 from penstock.gateway.calls.inside import Ask
 from penstock.gateway.shadow import copies, scoring
 from penstock.gateway.shadow.caps import Taken
+from penstock.gateway.shadow.comparing import Comparing
 from penstock.gateway.shadow.copies import Left
 from penstock.gateway.shadow.unseen import Original, Unseen
 
@@ -129,3 +130,17 @@ class Shadows:
         if taken is None:
             taken = self._taken[alias] = Taken()
         return taken
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    candidates: Shadows
+    rules: Comparing
+
+    def ended(self, call: Admitted, answer: Answer, ask: Ask) -> None:
+        self.candidates.ended(call, answer, ask)
+        self.rules.ended(call, answer, ask)
+
+    def wants_ids(self, call: Admitted) -> bool:
+        """Tell whether a shadow copy of this answer needs the engine's token ids."""
+        return self.candidates.wants_ids(call) or self.rules.wants_ids(call)

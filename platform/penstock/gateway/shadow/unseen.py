@@ -30,7 +30,7 @@ Spawn = Callable[[Coroutine[None, None, None]], object]
 
 
 class Original(NamedTuple):
-    """With the answer's comparable form if it has one (JSON, labels)."""
+    """An answered request, with the answer's comparable form if it has one (JSON, labels)."""
 
     call: Admitted
     answer: Answer

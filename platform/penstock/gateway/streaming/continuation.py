@@ -168,7 +168,6 @@ def _may_begin(stops: Sequence[str], text: str, end: int) -> bool:
 
 
 def body_of_rest(request: InferenceRequest, tokens: Sequence[int], kept: int, left: int) -> dict[str, object]:
-    """``tokens`` are prompt and answer, ``left`` bounds the output."""
     body = {name: value for name, value in request.body.items() if name in _SAMPLING and value is not None}
     least = request.body.get("min_tokens")
     if isinstance(least, int) and least > kept:

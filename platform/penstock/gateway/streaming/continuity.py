@@ -50,7 +50,7 @@ Count = Callable[[End, str], None]
 
 
 class Continuity:
-    """Without a reader, or with an obstacle, nothing is kept and it never continues."""
+    """Keeps what a continuation needs; nothing without a reader, or with an obstacle."""
 
     __slots__ = ("_call", "_count", "_obstacle", "_over", "_reader", "_splice", "_transcript", "_tries", "kept")
 

@@ -48,8 +48,6 @@ class RelaySettings:
 
 
 class StreamingRelays:
-    """Without a ``reader`` no stream continues at another worker."""
-
     def __init__(
         self,
         *,

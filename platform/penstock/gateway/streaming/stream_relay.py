@@ -180,7 +180,6 @@ class StreamRelay:
             frame.reply.start(200, frame.head(b"text/event-stream; charset=utf-8", *_HEAD))
 
     def _look_into(self, plain: bytes, events: bytes) -> None:
-        """Forward ``plain``, then act event by event on an error, the end, and usage."""
         dialect = self._dialect
         out = [plain]
         for event in map(self._without_count, sse.split(events)):

@@ -74,7 +74,6 @@ class UnaryRelay:
         self._watch.attach(source)
 
     def on_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Embeddings may have another content type than JSON."""
         del status
         for name, value in headers:
             if name.lower() == b"content-type":

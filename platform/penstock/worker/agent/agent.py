@@ -329,7 +329,7 @@ class Agent:
         self._batch_slots = slots
 
     def _beat_every_s(self) -> float:
-        """Short if an order to wake may come, which arrives in an answer."""
+        """Beat often if an order to wake may come, which arrives in an answer."""
         is_quick = self._config.is_pooled or self._life.state is WorkerState.SLEEPING
         return min(self._config.heartbeat_s, _QUICK_S) if is_quick else self._config.heartbeat_s
 

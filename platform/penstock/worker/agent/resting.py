@@ -71,7 +71,7 @@ class Resting:
             self.opened()
 
     async def _is_still(self) -> bool:
-        """False if an order to serve comes first."""
+        """Return False if an order to serve comes first."""
         while self.desire.is_sleep:
             with suppress(OSError, EngineError):
                 if not (await self.client.rest(on=True)).inside:

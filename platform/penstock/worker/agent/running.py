@@ -68,7 +68,7 @@ class Hooks:
 
 
 class Probing:
-    """In a task of its own: a slow probe does not delay reading the counters."""
+    """Probes in a task of its own: a slow probe does not delay reading the counters."""
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, bool]], every_s: float) -> None:
         self._ask, self._every_s = ask, every_s

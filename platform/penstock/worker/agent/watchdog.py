@@ -109,7 +109,7 @@ class Watchdog:
 
     @property
     def verdict(self) -> str:
-        """Empty if the engine does not count as hung."""
+        """Return why the engine counts as hung; empty if it does not."""
         for did, most_s in self._most_s().items():
             if self._seconds[did] >= most_s:
                 part = "" if self._seconds[did] == self.silent_s else f", for {self._seconds[did]:.1f} s of them"

@@ -50,7 +50,7 @@ class ArtifactSource(Protocol):
     """Content-addressed; callers hash its bytes before they trust them."""
 
     def read_range(self, sha256: str, start: int, length: int) -> bytes:
-        """Up to ``length`` bytes; raises ``ArtifactRefused`` for an unknown blob."""
+        """Return up to ``length`` bytes; raises ``ArtifactRefused`` for an unknown blob."""
         ...
 
     def read_small(self, sha256: str) -> bytes: ...

@@ -148,7 +148,7 @@ def zygote_argv(address: Path, lifeline_fd: int, compiled: str) -> tuple[str, ..
 
 @dataclass(slots=True, kw_only=True)
 class Forking:
-    """With ``own`` it also starts the pre-imported parent at ``address``."""
+    """Forks engines; with ``own`` it also starts the pre-imported parent at ``address``."""
 
     address: Path
     own: bool

@@ -42,7 +42,6 @@ class StepTime:
         return self._each_s
 
     def leaves(self, request: str, at: float, inside: int) -> None:
-        """A request without output is charged its part of the time since the last step."""
         if (charge := self._reading.pop(request, None)) is not None:
             part_s = self._open_s(at) / max(1, inside)
             self._given_s += part_s

@@ -33,7 +33,7 @@ running step.
 
 
 def prompt_bound(step_tokens: int, set_bound: int = 0, *, part: float = PROMPT_PART) -> int:
-    """Beside other tenants; ``set_bound`` is the engine's own bound."""
+    """Bound a step's prompt tokens beside other tenants; ``set_bound`` is the engine's own bound."""
     ours = round(part * step_tokens)
     return min(ours, set_bound) if set_bound else ours
 

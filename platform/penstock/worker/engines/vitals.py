@@ -53,7 +53,7 @@ def _name(pid: int) -> str:
 
 
 def oom_kills() -> int | None:
-    """Since boot; None if the kernel does not count them."""
+    """Return the kills since boot; None if the kernel does not count them."""
     with suppress(OSError, ValueError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             name, _, value = line.partition(" ")

@@ -59,8 +59,10 @@ class AdapterPages:
         return self._metrics.exposition()
 
     def refusal(self, adapter: VersionId) -> tuple[str, float]:
-        """Reason and seconds; empty if the adapter may be served. The call also wakes the agent's poll: the queue
-        records the request right after, without an ``await`` in between.
+        """Return reason and seconds; empty if the adapter may be served.
+
+        The call also wakes the agent's poll: the queue records the request right after, without an ``await`` in
+        between.
         """
         self._news.set()
         now = self._clock.monotonic()

@@ -104,7 +104,7 @@ class Gate:
             raise Refused(GateRefusal.ADAPTER, why, QueueRefusal(None, for_s))
 
     def _without(self, ticket: Ticket) -> tuple[str, float]:
-        """Reason and seconds; empty if the ticket's adapter is served."""
+        """Return reason and seconds; empty if the ticket's adapter is served."""
         if not ticket.adapter:
             return "", 0.0
         return (

@@ -45,7 +45,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class RequestChannels:
-    """With the gate's report and the predicted TTFT; seconds."""
+    """A request's channels, with the gate's report and the predicted TTFT (seconds)."""
 
     path: str
     receive: Receive

@@ -70,7 +70,7 @@ class Meters:
         return {name: meter.used for name, meter in known.items()}
 
     async def _until_here(self, unknown: Sequence[RequestId], wait_s: float) -> None:
-        """For requests that were asked about before they arrived: their caller had left."""
+        """Answer for requests that were asked about before they arrived: their caller had left."""
         if not unknown:
             return
         loop = asyncio.get_running_loop()

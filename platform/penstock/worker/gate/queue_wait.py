@@ -38,8 +38,9 @@ FOR_GOOD = QueueRefusal(None)
 
 
 class AdapterWait:
-    """For its load, or for a slot in the batch; any other wait is the queue's. The kind is decided on arrival: for an
-    adapter in memory that needs no swap the wait is zero.
+    """The kind of a wait for an adapter: for its load, or for a slot in the batch.
+
+    It is decided on arrival: for an adapter in memory that needs no swap the wait is zero.
     """
 
     __slots__ = ("_adapter", "_came_at", "_met", "_slots")

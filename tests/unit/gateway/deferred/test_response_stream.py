@@ -89,7 +89,7 @@ async def test_all_gateways_send_the_same_events(site: Site) -> None:
     assert {(one["id"], one["background"]) for one in told if isinstance(one, dict)} == {(response, True)}
 
 
-@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("after", range(7))
 async def test_a_client_comes_back_anywhere(site: Site, after: int) -> None:
     """What it has seen does not come again, and nothing is left out; after the end nothing comes."""
     response = await made(site)
@@ -162,6 +162,19 @@ async def test_an_end_without_an_answer_is_an_event(site: Site, state: JobState)
     assert found[-1]["response"]["status"] == state  # type: ignore[index]
     assert {event["type"] for event in found} <= KNOWN
     assert numbers(found) == list(range(len(found)))
+
+
+async def test_a_number_beyond_the_newest_event_is_refused(site: Site) -> None:
+    """Before and after the end; behind the last one nothing comes."""
+    response = await made(site)
+    for newest in (2, 6):
+        async with site.gateway() as http:
+            query = {"stream": "true", "starting_after": str(newest + 1)}
+            refused = await http.get(f"/v1/responses/{response}", params=query)
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "starting_after")
+        assert f"event, {newest}" in refused.json()["error"]["message"]
+        await run(site, response, "Hello") if newest == 2 else None
+    assert await followed(site, response, 6) == []
 
 
 async def test_a_deleted_response_ends_its_followers(site: Site) -> None:

@@ -15,6 +15,7 @@ from penstock.gateway.deferred.kept_responses import KeepOutcome
 from tests.support.gateways.stored import OTHER_SECRET, Item, Site, events
 
 OK, BAD, GONE = 200, 400, 404
+BODY: Item = {"model": "m", "input": "hi"}
 
 
 @pytest.fixture
@@ -32,14 +33,13 @@ def read(answer: httpx.Response) -> list[Item]:
 
 
 async def create(http: httpx.AsyncClient, **fields: object) -> httpx.Response:
-    return await http.post("/v1/responses", json={"model": "m", "input": "hi", **fields})
+    return await http.post("/v1/responses", json={**BODY, **fields})
 
 
 async def test_a_response_is_the_same_at_each_gateway(site: Site) -> None:
     """It is kept without being asked for, and its body is the one that went out."""
     async with site.gateway() as one, site.gateway() as other:
         made = await create(one, metadata={"a": "b"})
-        await site.settled()
         found = await other.get(f"/v1/responses/{made.json()['id']}")
     assert site.counted == [KeepOutcome.KEPT]
     assert (found.status_code, found.content) == (OK, made.content)
@@ -55,7 +55,6 @@ async def test_a_response_has_the_same_fields_by_every_way(site: Site, asked: It
         ]
         found = {"sync": kept, "unstored": (await create(http, **asked, store=False)).json()}
         found |= {f"streamed {number}": one for number, one in enumerate(streamed)}
-        await site.settled()
         found["stored"] = (await http.get(f"/v1/responses/{kept['id']}")).json()
         found["waits"] = made = (await create(http, **asked, background=True)).json()
         job, reply = await site.begin(made["id"])
@@ -78,7 +77,6 @@ async def test_a_conversation_goes_on_at_another_gateway(site: Site, is_stream: 
     async with site.gateway() as one, site.gateway() as other:
         first = (await create(one, store=True)).json()["id"]
         answer = await create(other, previous_response_id=first, input="and?", stream=is_stream)
-        await site.settled()
         body = read(answer)[-1]["response"] if is_stream else answer.json()
         assert isinstance(body, dict)
         kept = (await one.get(f"/v1/responses/{body['id']}")).json()
@@ -91,21 +89,12 @@ async def test_a_conversation_goes_on_at_another_gateway(site: Site, is_stream: 
     assert not {"store", "background", "previous_response_id"} & site.toy.seen.calls[-1].request.body.keys()
 
 
-async def test_a_next_turn_waits_for_the_one_before(site: Site) -> None:
-    """A client may be faster than the disk that its last answer goes to."""
-    async with site.gateway() as http:
-        first = (await create(http)).json()["id"]
-        assert (await create(http, previous_response_id=first)).status_code == OK
-    await site.settled()
-
-
 async def test_a_tools_result_answers_a_stored_call(site: Site) -> None:
     """A result without a call in the whole conversation is refused at the caller's own place."""
     async with site.gateway() as http:
         first = (await create(http)).json()["id"]
         wrong = [{"type": "function_call_output", "call_id": "none", "output": "4"}]
         refused = await create(http, previous_response_id=first, input=wrong)
-    await site.settled()
     assert (refused.status_code, refused.json()["error"]["param"]) == (BAD, "input[0].call_id")
 
 
@@ -113,7 +102,6 @@ async def test_what_shall_not_be_stored_is_not(site: Site) -> None:
     """Neither the answer nor its input is written anywhere."""
     async with site.gateway() as http:
         made = await create(http, store=False)
-        await site.settled()
         assert (await http.get(f"/v1/responses/{made.json()['id']}")).status_code == GONE
     assert (site.counted, [*site.folder.rglob("*")]) == ([], [])
 
@@ -122,7 +110,6 @@ async def test_deletion_takes_the_bytes(site: Site) -> None:
     """After it there is no object left, and a second deletion finds nothing."""
     async with site.gateway() as http:
         name = f"/v1/responses/{(await create(http)).json()['id']}"
-        await site.settled()
         deleted = await http.delete(name)
         again = await http.delete(name)
         refused = await create(http, previous_response_id=name.rpartition("/")[2])
@@ -141,7 +128,6 @@ async def test_what_was_shredded_is_gone_before_it_is_swept(site: Site) -> None:
     """A 404 that says so; no other turn continues from it, and it can be deleted."""
     async with site.gateway() as http:
         name = (await create(http)).json()["id"]
-        await site.settled()
         site.keys.is_shredded = True
         told = [await http.get(f"/v1/responses/{name}{path}") for path in ("", "/input_items")]
         refused = await create(http, previous_response_id=name)
@@ -196,7 +182,6 @@ async def test_a_background_response_is_continued_when_it_has_ended(site: Site) 
         cancelled = (await create(http, background=True)).json()["id"]
         await http.post(f"/v1/responses/{cancelled}/cancel")
         late = await create(http, previous_response_id=cancelled)
-    await site.settled()
     for refused in (early, late):
         assert (refused.status_code, refused.json()["error"]["param"]) == (BAD, "previous_response_id")
 
@@ -211,7 +196,6 @@ async def test_cancel_is_idempotent(site: Site) -> None:
         await site.end(job, await reply.close())
         late = await http.post(f"/v1/responses/{done}/cancel")
         kept = (await create(http)).json()["id"]
-        await site.settled()
         refused = await http.post(f"/v1/responses/{kept}/cancel")
     assert first.json()["status"] == "cancelled"
     assert second.content == first.content
@@ -242,6 +226,17 @@ async def test_a_failed_response_tells_its_error(site: Site) -> None:
     )
 
 
+async def test_a_deleted_answer_is_gone_under_its_key(site: Site) -> None:
+    """A repeat is the same response until its deletion, and then a new one."""
+    headers = {"idempotency-key": "k"}
+    async with site.gateway() as http:
+        names = []
+        for _ in range(2):
+            names += [(await http.post("/v1/responses", json=BODY, headers=headers)).json()["id"] for _ in range(2)]
+            await http.delete(f"/v1/responses/{names[-1]}")
+    assert (names[0] == names[1], names[2] == names[3], names[1] == names[2]) == (True, True, False)
+
+
 async def test_a_repeated_submit_makes_one_response(site: Site) -> None:
     """The key is the caller's; another body under it is refused."""
     async with site.gateway() as one, site.gateway() as other:
@@ -269,7 +264,6 @@ async def test_wrong_questions_are_refused(site: Site, query: dict[str, str], pa
     """Each refusal names the parameter; events are kept only of background streams."""
     async with site.gateway() as http:
         name = (await create(http)).json()["id"]
-        await site.settled()
         refused = await http.get(f"/v1/responses/{name}", params=query)
     assert (refused.status_code, refused.json()["error"]["param"]) == (BAD, param)
 
@@ -281,7 +275,6 @@ async def test_wrong_pages_are_refused(site: Site, query: dict[str, str], param:
     """Each refusal names the parameter."""
     async with site.gateway() as http:
         name = (await create(http)).json()["id"]
-        await site.settled()
         refused = await http.get(f"/v1/responses/{name}/input_items", params=query)
         items = await http.get(f"/v1/responses/{name}/input_items", params={"include[]": ["a", "b"]})
     assert (refused.status_code, refused.json()["error"]["param"]) == (BAD, param)
@@ -308,7 +301,6 @@ async def test_a_count_has_the_stored_turns(site: Site) -> None:
     async with site.gateway() as http:
         first = (await create(http)).json()["id"]
         await http.post("/v1/responses/input_tokens", json={"model": "m", "input": "x", "previous_response_id": first})
-    await site.settled()
     given = site.toy.seen.calls[-1].request.body["input"]
     assert isinstance(given, list)
     assert len(given) == 3
@@ -326,7 +318,6 @@ async def test_without_retention_no_answer_is_stored(forgetful: Site) -> None:
     """As if each request had said so."""
     async with forgetful.gateway() as http:
         made = await create(http, store=True)
-        await forgetful.settled()
         assert (made.status_code, (await http.get(f"/v1/responses/{made.json()['id']}")).status_code) == (OK, GONE)
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.apps.gateway.accounting import _ledger
 from penstock.connectors.memory.limits import MemoryLimits
-from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.database import Database, lone
 from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import SystemClock
@@ -97,7 +96,7 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
         shared=None,
         clock=clock,
         metrics=Metrics(),
-        ledger=partial(_ledger, ""),
+        ledger=partial(lone, "", PostgresLedger),
     )
     money = Accounting(parts=parts)
     ledger = PostgresLedger(Database("postgresql://nobody@/none", max_connections=1))
@@ -127,7 +126,7 @@ async def test_what_a_budget_is_to_forgive_outlives_a_database_that_is_away(tmp_
         shared=None,
         clock=clock,
         metrics=Metrics(),
-        ledger=partial(_ledger, ""),
+        ledger=partial(lone, "", PostgresLedger),
     )
     money = Accounting(parts=parts)
     own = (Forgiven(hour=7, version=VersionId("m@1"), outcome=Outcome.ENGINE_ERROR, requests=3),)
@@ -153,7 +152,7 @@ async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypa
         shared=None,
         clock=clock,
         metrics=Metrics(),
-        ledger=partial(_ledger, dsn),
+        ledger=partial(lone, dsn, PostgresLedger),
     )
     money = Accounting(parts=parts)
     running = asyncio.create_task(money.run())

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadtests.simulator.batches import Arrival, Played, play
 from penstock.domain.serving.report import Trigger
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.batches import Arrival, Played, play
 from penstock.worker.batching.compute import Computes
 from penstock.worker.batching.items import Item, Key, Waiting
 from penstock.worker.batching.policy import DeviceState, Policy

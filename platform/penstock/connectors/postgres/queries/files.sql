@@ -1,10 +1,6 @@
--- name: alone
-select pg_advisory_xact_lock(hashtextextended($1, 27))
-
 -- name: used
-select count(*) as files, coalesce(sum(bytes), 0)::bigint as bytes
-from file
-where tenant = $1 and deleted_at = 0 and (expires_at = 0 or expires_at > $2) and purpose = 'batch' and id <> $3
+select count(*) as files from file
+where tenant = $1 and deleted_at = 0 and (expires_at = 0 or expires_at > $2) and purpose = 'batch'
 
 -- name: begin
 insert into file (id, tenant, key, name, purpose, bytes, created_at, expires_at, object, state)

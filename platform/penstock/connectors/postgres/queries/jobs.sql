@@ -13,6 +13,9 @@ select * from job where tenant = $1 and idempotency = $2
 -- name: alone
 select pg_advisory_xact_lock(7306, hashtext($1))
 
+-- name: kept
+select kept($1, $2) as kept
+
 -- name: enqueued
 select model, tokens, jobs from job_enqueued where tenant = $1 and jobs > 0
 

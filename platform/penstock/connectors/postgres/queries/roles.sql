@@ -81,6 +81,7 @@ grant delete on file to penstock_runner;
 -- Responses are kept, read and deleted by both; their events are added by runners.
 grant select, insert, delete on stored_response, response_events to penstock_gateway, penstock_runner;
 grant update (expires_at) on stored_response to penstock_gateway;
+grant update (event_bytes) on stored_response to penstock_runner;
 
 -- Controllers read everything, and write what operators and workers tell; bills they only read.
 grant select on all tables in schema public to penstock_controller;

@@ -1,11 +1,14 @@
 -- name: add
 insert into stored_response
     (id, tenant, object, created_at, expires_at, begin_bytes, input_at, input_bytes, body_at, body_bytes,
-     is_background, keeps_events)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+     is_background, keeps_events, answer_key)
+values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+returning kept_bytes
 
 -- name: find
-select * from stored_response where tenant = $1 and id = $2 and expires_at > $3
+select id, tenant, object, created_at, expires_at, begin_bytes, input_at, input_bytes, body_at, body_bytes,
+       is_background, keeps_events, answer_key
+from stored_response where tenant = $1 and id = $2 and expires_at > $3
 
 -- name: delete
 -- Rows of one statement see the same moment: the pieces are named although they go with their response.
@@ -63,6 +66,8 @@ with held as (
     on conflict (job) do update
         set epoch = excluded.epoch, prompt_tokens = excluded.prompt_tokens, output_tokens = excluded.output_tokens,
             cost = excluded.cost, service_tier = excluded.service_tier, price_factor = excluded.price_factor
+), counted as (
+    update stored_response set event_bytes = event_bytes + 1024 + $13 from held where stored_response.id = $1
 )
 insert into response_events (response, epoch, "first", "last", object, items, open)
 select $1, $2, $3, $4, $5, $6, $7::jsonb from held

@@ -21,7 +21,6 @@ def manifest_of(folder: Path) -> Manifest:
 
 
 def load(folder: Path, manifest: Manifest, device: str) -> Handler:
-    """Raises ``ArtifactRefused`` if the manifest names no handler."""
     settings = manifest.handler
     if settings is None:
         raise ArtifactRefused("the version names no handler, so the engine for classic models can't run it")

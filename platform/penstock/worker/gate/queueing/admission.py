@@ -156,7 +156,7 @@ class AdmissionQueue:
             self._send_away(entry.work.request, Shed.CLOSING, 0.0)
 
     def turn_away(self, adapter: VersionId, now: float, for_s: float = 0.0) -> None:
-        """All waiting requests for an adapter; ``for_s`` until their retry."""
+        """Refuse all waiting requests for an adapter; ``for_s`` until their retry."""
         for work in [one.work for one in self._entries.values() if one.entered_at is None]:
             if work.adapter == adapter:
                 self._take_out(work.request)

@@ -29,7 +29,7 @@ class _Habit:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Its last standing, when its last request ended, and its usual pause."""
+    """An absent tenant: its last standing, when its last request ended, and its usual pause."""
 
     tenant: TenantId
     standing: Standing

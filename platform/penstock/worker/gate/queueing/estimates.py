@@ -79,7 +79,7 @@ class Slowness:
 
 
 class Stay:
-    """By expected cost; 0 until one was measured."""
+    """Seconds in the engine by expected cost; 0 until one was measured."""
 
     def __init__(self) -> None:
         self._seconds = self._cost = 0.0

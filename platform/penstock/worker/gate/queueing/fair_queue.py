@@ -201,7 +201,7 @@ class FairQueue:
         return others if self._has_room_in_all(work, requests, others) else None
 
     def until_room(self, work: Work) -> float:
-        """Tokens of service that the engine probably does until then."""
+        """Return the tokens of service before a further request fits."""
         flow, bounds = self._levels[work.standing].flows.get(work.tenant), self.bounds
         if flow is not None and not self._has_room_of_its_own(flow, work):
             over = max(flow.cost / len(flow.queue), flow.cost + work.cost - bounds.tenant_cost)

@@ -97,9 +97,7 @@ class Forecast:
         return self.late_s(work, now, wait_s) is self.timed_out_s(work, now, wait_s, 0.0) is None
 
     def waits_for_own(self, work: Work) -> bool:
-        """Its own tenant's running requests hold its part of the KV blocks, or this engine shares time, so others don't
-        keep it out.
-        """
+        """True if its own tenant's running requests hold its part of the KV blocks, or if this engine shares time."""
         slots = self._slots
         return self._rules.is_over_kv(work) or (
             slots.size.time_shares and bool(self._rules.active.share_of(work)) and slots.held_by(work.tenant).slots > 0
@@ -139,8 +137,10 @@ class Forecast:
 
 
 def _over_s(may_s: float, wait_s: float, retries_s: float) -> float | None:
-    """None if the request may wait now. While retries are expected, it may wait for only part of its time: that leaves
-    room for them, and keeps the engine busy if none arrives.
+    """Return None if the request may wait now.
+
+    While retries are expected, it may wait for only part of its time: that leaves room for them, and keeps the engine
+    busy if none arrives.
     """
     may_wait_s = may_s / HEADROOM
     if not wait_s or wait_s <= (NEW_PART if retries_s else 1.0) * may_wait_s:

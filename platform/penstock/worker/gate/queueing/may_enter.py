@@ -72,7 +72,7 @@ class MayEnter:
         return bool(held.slots or waiting) and held.blocks + waiting + self.slots.need(work).blocks > most
 
     def enters_past_full(self, work: Work) -> bool:
-        """Up to its tenant's share, if tenants share by time."""
+        """True up to its tenant's share, if tenants share by time."""
         slots = self.slots
         if not slots.size.time_shares or work.standing.is_spare:
             return False

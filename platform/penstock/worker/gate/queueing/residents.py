@@ -204,7 +204,7 @@ class Residents:
         self._checked.pop(adapter, None)
 
     def refusal(self, adapter: VersionId, now: float) -> AdapterRefusal | None:
-        """Reason and duration; None if the adapter may be served."""
+        """Return reason and duration; None if the adapter may be served."""
         refused = self._refused.get(adapter)
         if refused is not None and refused.until <= now:
             del self._refused[adapter]

@@ -26,7 +26,7 @@ class _Tenant(NamedTuple):
 
 
 class Active:
-    """Least recently seen first; spare requests don't make a tenant active."""
+    """Active tenants, least recently seen first; spare requests don't make a tenant active."""
 
     def __init__(self) -> None:
         self.changes = 0

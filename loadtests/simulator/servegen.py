@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from loadtests.simulator.worker import Arrival
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.tenancy.standing import Standing
-from penstock.simulator.worker import Arrival
 from penstock.worker.gate.queueing.work import Work
 
 

@@ -1,26 +1,23 @@
-"""The safety stage: the packs in force, and interventions in the spool."""
+"""Interventions of the safety stage: counted by rule, and recorded up to a number of each request."""
 
-import secrets
+from collections.abc import Callable
 
-from penstock.apps.gateway.shared import Shared
-from penstock.domain.tenancy.tenant import JUDGES
 from penstock.filters.intervention import MOST, Intervention
-from penstock.filters.pack import Action, AtBound, Policy, Where
+from penstock.filters.pack import Action, AtBound, Where
 from penstock.gateway.calls.call import Admitted
-from penstock.gateway.safety.confirming import Ask, Confirming, Verdict
+from penstock.gateway.safety.confirming import Verdict
 from penstock.gateway.safety.judging import Held, Match
-from penstock.gateway.safety.stage import ScreenedRequests
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 from penstock.telemetry.tenants import OTHER
 
-_ID_BYTES = 12
 MOST_RULES = 100
 """Rules with series of their own; a pack of phrases has one rule for many."""
 
 
-class _Counted:
-    def __init__(self, metrics: Metrics) -> None:
+class Interventions:
+    def __init__(self, metrics: Metrics, keep: Callable[[Intervention], object], now: Callable[[], float]) -> None:
+        self._keep, self._now = keep, now
         self._interventions = metrics.counter(names.INTERVENTIONS)
         begin_at_zero(self._interventions, (OTHER,), Where, Action)
         self._seconds, self._events = metrics.histogram(names.HOLD_SECONDS), metrics.histogram(names.HELD_EVENTS)
@@ -31,11 +28,13 @@ class _Counted:
         self._judge_seconds = metrics.histogram(names.JUDGE_SECONDS)
         self._rules: set[str] = set()
 
-    def matched(self, match: Match) -> None:
+    def record(self, call: Admitted, match: Match) -> None:
         rule = f"{match.applied.pack.partition('@')[0]}/{match.applied.rule.name}"
         if len(self._rules) < MOST_RULES:
             self._rules.add(rule)
         self._interventions.labels(rule if rule in self._rules else OTHER, match.stage, match.action).inc()
+        if match.number < MOST:
+            self._keep(_intervention(call, match, self._now()))
 
     def judged(self, verdict: Verdict, seconds: float) -> None:
         self._verdicts.labels(verdict).inc()
@@ -46,25 +45,6 @@ class _Counted:
         self._events.observe(held.events)
         if held.bound is not None:
             self._bounds.labels(held.bound).inc()
-
-
-def screening(shared: Shared, ask: Ask) -> ScreenedRequests:
-    counted = _Counted(shared.metrics)
-
-    def policy(call: Admitted) -> Policy:
-        if call.principal.tenant == JUDGES:
-            return Policy()
-        return shared.packs.policy(call.version.safety, call.principal.plan.safety)
-
-    def record(call: Admitted, match: Match) -> None:
-        counted.matched(match)
-        if match.number < MOST:
-            shared.accounting.spool.filtered(_intervention(call, match, shared.clock.now()))
-
-    confirming = Confirming(
-        ask=ask, ids=lambda: f"judge-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock, tell=counted.judged
-    )
-    return ScreenedRequests(policy, record, confirming, counted.held)
 
 
 def _intervention(call: Admitted, match: Match, at: float) -> Intervention:

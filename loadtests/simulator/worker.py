@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+from loadtests.simulator.engine import EngineModel, Sequence, SimulatedStep
 from penstock.domain.ids import RequestId, TenantId
 from penstock.domain.serving.slo import NO_PROMISE, TimedPromise
-from penstock.simulator.engine import EngineModel, Sequence, SimulatedStep
 from penstock.worker.gate.queueing.admission import AdmissionQueue, Shed
 from penstock.worker.gate.queueing.work import Work, cost
 from penstock.worker.gate.queueing.yielding import PROMISED

@@ -1,1 +1,0 @@
-"""Virtual time: engine models and traffic that drive the real policies, deterministically."""
