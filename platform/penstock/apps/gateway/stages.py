@@ -1,5 +1,6 @@
 """The stages of the request pipeline, composed by the settings."""
 
+import secrets
 from dataclasses import dataclass
 from functools import lru_cache
 
