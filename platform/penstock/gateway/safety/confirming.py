@@ -1,6 +1,6 @@
 """Asks the platform's own models about what rules suspect in a prompt, as requests of the platform itself.
 
-Nobody's budget pays, and no policy holds for them: a judge of judges would ask for ever. A model that is away, late or
+The platform pays, and no policy holds for them: a judge of judges would ask for ever. A model that is away, late or
 refuses decides as its rule says, and is counted.
 """
 

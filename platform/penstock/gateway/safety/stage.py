@@ -92,7 +92,6 @@ def _blocks(compiled: Compiled, rule: int) -> bool:
 
 
 def _found(call: Admitted, compiled: Compiled) -> list[Suspect]:
-    """Return each match once."""
     every = [
         Suspect(hit.rule, hit.start, sentence(text, hit.start, hit.end) if compiled.confirm(hit.rule) else "")
         for text in prompts.texts(call.request)
