@@ -27,7 +27,7 @@ def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tup
 
 
 def drained(cordoned: Iterable[Seen], since: Mapping[WorkerId, float], heard_after: float) -> tuple[WorkerId, ...]:
-    """True if idle in a report made after all gateways stopped sending to it."""
+    """Return the workers idle in a report made after all gateways stopped sending to them."""
     return tuple(
         one.report.worker
         for one in cordoned
