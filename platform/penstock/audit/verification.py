@@ -128,7 +128,10 @@ class Walk:
     def take(self, rows: Iterable[Row]) -> None:
         report = self._report
         for row in rows:
-            if row.number != self._next:
+            if row.number < self._next:
+                report.add(Kind.INSERTED, row.number, f"link {row.number:,} is there twice")
+                continue
+            if row.number > self._next:
                 report.add(Kind.DELETED, self._next, f"links {self._next:,} to {row.number - 1:,} are missing")
             elif (link := row.link) is None:
                 report.add(Kind.DELETED, row.number, f"act {row.event} of link {row.number:,} is missing")

@@ -46,14 +46,16 @@ def _run(shapes: Sequence[shape.Shape]) -> Run:
 class Compiled:
     """A policy's rules for one side of a request; built off the event loop, shared by all requests of the policy."""
 
-    __slots__ = ("judge", "policy", "rules", "runs", "trie")
+    __slots__ = ("judge", "policy", "rules", "runs_of", "trie")
 
     def __init__(self, policy: Policy, where: Where) -> None:
         self.policy = policy
         self.rules: tuple[Applied, ...] = policy.on(where)
         plain = [one.rule for one in self.rules]
         self.judge = Judge(plain)
-        self.runs = runs(plain)
+        every = runs(plain)
+        self.runs_of = {byte: tuple(run for run in every if byte in run.alphabet) for byte in range(256)}
+        """The runs that may still go on after a byte."""
         phrases = [folded(normal(phrase).judged) for rule in plain for phrase in rule.phrases]
         self.trie = Trie(phrases) if phrases else None
 
@@ -120,10 +122,7 @@ class Tail:
 
     def _safe(self, judged: bytes) -> int:
         size = safe = len(judged)
-        last = judged[-1:]
-        for run in self._compiled.runs:
-            if last not in run.alphabet:
-                continue
+        for run in self._compiled.runs_of[judged[-1]] if judged else ():
             begun = max(len(judged.rstrip(run.alphabet)), size - run.most)
             if begun < safe:
                 safe = min(safe, size - len(judged[begun:].lstrip(run.later)))

@@ -113,12 +113,17 @@ class Pack:
     examples: Examples = Examples()
 
     @cached_property
-    def digest(self) -> str:
+    def text(self) -> str:
+        """The pack as it is stored: what its digest covers."""
         raw = msgspec.to_builtins(self)
         for rule in raw.get("rules", ()):  # a decoded pack lacks what its text leaves out
             if not rule["judge"]:  # these fields came later: stored packs keep their digests
                 del rule["judge"], rule["threshold"]
-        return sha256(msgspec.json.encode(raw, order="sorted")).hexdigest()
+        return msgspec.json.encode(raw, order="sorted").decode()
+
+    @cached_property
+    def digest(self) -> str:
+        return sha256(self.text.encode()).hexdigest()
 
     @property
     def name(self) -> str:

@@ -1,5 +1,6 @@
 """The encoding that links hash, and segments' files."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,3 +79,15 @@ def test_findings_are_bounded_and_counted() -> None:
     walk.take(Row(number, number, b"x" * 32, (1.0, "", "", "", "", "")) for number in range(1, 1001))
     walk.end()
     assert (len(report.findings), sum(report.counts.values())) == (100, 1000)
+
+
+def test_a_number_that_is_there_twice_is_one_finding() -> None:
+    """The owner may drop the key: the link that comes second was inserted, and the walk goes on behind the first."""
+    own, links, before = Link(0, 7, b"", 1.0, "", "", "", "", ""), list[Row](), GENESIS
+    for number in (1, 2, 3):
+        before = hashed(before, msgspec.structs.replace(own, number=number))
+        links.append(Row(number, 7, before, (1.0, "", "", "", "", "")))
+    report = Report()
+    walk = Walk([], report)
+    walk.take([*links[:2], links[1], links[2]])
+    assert (walk.end(), report.counts) == (3, {"inserted": 1})

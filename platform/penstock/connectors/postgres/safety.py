@@ -42,11 +42,10 @@ class PostgresPacks:
         return () if row is None else tuple(row["packs"])
 
     async def push(self, pack: Pack, act: Act) -> None:
-        body = msgspec.json.encode(pack, order="sorted").decode()
         async with self._database.transaction() as session:
             await session.run(_SQL["lock"])
             newest = await session.row(_SQL["newest"], pack.id)
-            if await session.row(_SQL["add_pack"], pack.digest, pack.id, pack.version, body, act.at) is None:
+            if await session.row(_SQL["add_pack"], pack.digest, pack.id, pack.version, pack.text, act.at) is None:
                 stored = await session.row(_SQL["version"], pack.id, pack.version)
                 if stored is None or stored["digest"] != pack.digest:
                     raise Conflict(f"{pack.name} exists with other rules: raise its version")

@@ -34,7 +34,7 @@ class ScreenedRequests:
 
     async def screen(self, call: Admitted, reply: Reply) -> Reply:
         policy = self._policy(call)
-        if not policy.rules:
+        if not policy.rules or _is_score(call):
             return reply
         prompt, answer = self._compiled.get(policy.digest) or await self._compile(policy)
         number = await self._judge(call, prompt) if prompt.rules else 0
@@ -69,6 +69,11 @@ class ScreenedRequests:
         if categories:
             raise PromptFiltered(f"the prompt has text of the category {min(categories)}, which is not allowed")
         return len(found)
+
+
+def _is_score(call: Admitted) -> bool:
+    """Whether the platform asks how likely the tokens of two judged answers are, which no caller is shown."""
+    return call.copy is not None and call.request.cost.scores_prompt
 
 
 def _blocks(compiled: Compiled, rule: int) -> bool:

@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import UnsupportedField
+from penstock.domain.ids import Alias, TenantId
 from penstock.domain.models.tensors import joined
 from penstock.domain.serving.request import Api, PackedTensors, Prepared, Sealed
+from penstock.domain.serving.shadow import Copy
 from penstock.filters.errors import PromptFiltered
 from penstock.filters.pack import Action, Mode, Pack, Policy, Rule, Where, strictest
 from penstock.gateway.calls.call import Admitted, Call, Timings
@@ -112,6 +114,17 @@ async def test_a_prompt_of_token_ids_is_refused_under_a_policy() -> None:
     """Token ids can't be judged, so they are no way around a rule."""
     with pytest.raises(UnsupportedField, match="send text"):
         await Screen(strictest([PACK])).stage.screen(call({"prompt": [[1, 2, 3]]}), FakeReply())
+
+
+async def test_a_score_of_judged_answers_is_not_judged() -> None:
+    """Two versions are compared under a policy too: the platform asks for token ids, which no caller is shown."""
+    asked, reply = call({"prompt": [1, 2], "prompt_logprobs": 1}, Api.COMPLETIONS, stream=False), FakeReply()
+    request = replace(asked.request, cost=replace(asked.request.cost, scores_prompt=True))
+    note = Copy(of=request.id, alias=Alias("toy"), tenant=TenantId("acme"), sticky="s", is_evidence=False)
+    stage = Screen(strictest([PACK])).stage
+    assert await stage.screen(replace(asked, request=request, copy=note), reply) is reply
+    with pytest.raises(UnsupportedField):
+        await stage.screen(replace(asked, request=request), reply)
 
 
 @pytest.mark.parametrize(
