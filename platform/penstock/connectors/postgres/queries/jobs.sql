@@ -207,15 +207,6 @@ select * from job where expires_at > 0 and expires_at <= $1 order by expires_at 
 -- name: forget
 delete from job where id = any($1::bigint[]) and expires_at > 0
 
--- name: tally
-select state, count(*) as jobs from job where batch = $1 group by state
-
--- name: lines
-select *, reason as seen_reason from job where batch = $1 and line > $2 order by line limit $3
-
--- name: forget_batch
-delete from job where batch = $1 and state not in ('queued', 'running') returning id
-
 -- name: unended
 select (select coalesce(sum(jobs), 0)::bigint from job_enqueued) as requests,
        (select count(*) from batch where ended_at = 0) as batches
