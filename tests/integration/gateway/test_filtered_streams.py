@@ -15,7 +15,7 @@ from penstock.domain.serving.shadow import Shadow, ShadowCaps
 from penstock.domain.tenancy.tenant import Plan
 from penstock.filters import shipped
 from tests.support.engines.planted import Case, PlantedEngine
-from tests.support.gateways.process import prepare, started
+from tests.support.gateways.process import book, prepare, started
 from tests.support.patience import until
 
 pytestmark = pytest.mark.integration
@@ -39,9 +39,7 @@ async def test_a_shadow_copy_is_judged_and_never_shown(tmp_path: Path) -> None:
         for engine, said in ((incumbent, "fine"), (candidate, SECRET)):
             engine.cases[1] = Case(number=1, path=CHAT, said=({"content": [said]},))
         home = prepare(tmp_path, incumbent.url, Plan(safety="secrets"))
-        pack = shipped.pack("secrets")
-        book = {"packs": [{"digest": pack.digest, "pack": msgspec.json.encode(pack, order="sorted").decode()}]}
-        (tmp_path / "run/gateway/packs.json").write_bytes(msgspec.json.encode({**book, "floor": []}))
+        (tmp_path / "run/gateway/packs.json").write_bytes(book([shipped.pack("secrets")], ()))
         table = tmp_path / "run/gateway/table.json"
         made = with_shadow(msgspec.json.decode(table.read_bytes(), type=RoutingTable), candidate)
         table.write_bytes(msgspec.json.encode(made))
