@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from penstock.filters import shape
 from penstock.filters.judge import Judge
 from penstock.filters.normal import Reading, folded, normal, unescaped
-from penstock.filters.pack import Applied, Found, Policy, Rule, Where
+from penstock.filters.pack import Applied, Confirm, Found, Policy, Rule, Where
 from penstock.filters.sentences import Sentences
 from penstock.filters.trie import Trie, start
 
@@ -58,6 +58,9 @@ class Compiled:
         """The runs that may still go on after a byte."""
         phrases = [folded(normal(phrase).judged) for rule in plain for phrase in rule.phrases]
         self.trie = Trie(phrases) if phrases else None
+
+    def confirm(self, rule: int) -> Confirm | None:
+        return self.rules[rule].rule.confirm
 
 
 class Tail:

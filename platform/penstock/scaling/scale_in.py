@@ -31,7 +31,7 @@ def _own_start_s(one: Seen) -> float:
 
 
 def drained(cordoned: Iterable[Seen], since: Mapping[WorkerId, float], heard_after: float) -> tuple[WorkerId, ...]:
-    """True if idle in a report made after all gateways stopped sending to it."""
+    """Return the workers idle in a report made after all gateways stopped sending to them."""
     return tuple(
         one.report.worker
         for one in cordoned
