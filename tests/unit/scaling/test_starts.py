@@ -37,7 +37,7 @@ def test_a_stuck_start_keeps_no_sleeper_asleep() -> None:
     version = Version(parked=1)
     version.tick(0.0, asked(1.0), *fleet(1, 0.0, start_s=20.0))
     sleeper = worker("s", 0.0, WorkerState.SLEEPING, restart_s=3.0)
-    for at, woken in ((60.0, ()), (61.5, (WorkerId("s"),))):
+    for at, woken in ((61.0, ()), (61.5, (WorkerId("s"),))):
         stuck = worker("c", at, WorkerState.LOADING, since=1.0)
         version.tick(at, asked(1.0), stuck, replace(sleeper, at=at))
         assert (version.target.woken, version.workers) == (woken, 1)
