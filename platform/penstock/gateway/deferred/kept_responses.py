@@ -14,7 +14,6 @@ from penstock.domain.errors import ExceedsLimit, PenstockError
 from penstock.domain.jobs.errors import NoFileRoom
 from penstock.domain.jobs.payload import PayloadStore
 from penstock.domain.jobs.stored_response import ResponseId, StoredResponse, object_of
-from penstock.domain.outcome import Outcome
 from penstock.gateway.answers import sse
 from penstock.gateway.calls.call import Call, Progress
 from penstock.gateway.calls.relay import PassedReply, Reply
@@ -63,7 +62,7 @@ class KeptResponses:
         try:
             await self.corridor.serve(progress, way)
             answer = progress.answer
-            if keeps and answer is not None and answer.outcome is Outcome.OK and (body := way.final()):
+            if keeps and answer is not None and answer.outcome.is_answer and (body := way.final()):
                 context = turns.context_of(progress.call.request.body)
                 is_kept = await self._kept(call, context, body)
         finally:

@@ -27,7 +27,6 @@ from penstock.domain.errors import (
     StreamBroken,
 )
 from penstock.domain.ids import RequestId
-from penstock.domain.outcome import Outcome
 from penstock.domain.serving.idempotency import AnswerStore, Claim, Piece, RecordKey
 from penstock.domain.serving.report import Report
 from penstock.domain.serving.request import InferenceRequest
@@ -112,7 +111,8 @@ class Once:
         try:
             await self.corridor.serve(progress, RecordedReply(reply, recorder, partial(_used, call)))
         finally:
-            await recorder.close(keeps=progress.answer is not None and progress.answer.outcome is Outcome.OK)
+            answer = progress.answer
+            await recorder.close(keeps=answer is not None and answer.outcome.is_answer and reply.started)
 
     async def _repeat(self, key: RecordKey, call: Call, reply: Reply, follower: "_Follower") -> bool:
         """Return False if the record broke off before its first byte."""
