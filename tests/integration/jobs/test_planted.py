@@ -171,7 +171,7 @@ def test_what_operators_name_is_in_rows_of_their_acts_alone(planted: tuple[Platf
     _, sinks = planted
     found = sinks.found(OPERATED)
     assert (sinks.found(PERSON), [place for place in found if not ACTED.fullmatch(place)]) == ([], [])
-    assert {"audit_event.target", "audit_event.detail"} <= {*found}
+    assert {"audit_event.detail", "privacy_deletion.request"} <= {*found}
 
 
 def test_no_process_writes_a_core(planted: tuple[Platform, Sinks]) -> None:
