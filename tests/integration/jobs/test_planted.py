@@ -188,6 +188,9 @@ def test_no_process_writes_a_core(planted: tuple[Platform, Sinks]) -> None:
 def test_it_is_deleted_with_a_receipt(planted: tuple[Platform, Sinks]) -> None:
     """One command: jobs, batch, files, responses and answers go, labels with them, and the receipt says so."""
     platform, sinks = planted
+    with platform.http() as http:  # the operators' deletions of one request took all answers
+        body = {"model": MODEL, "messages": [{"role": "user", "content": SECRET}], "max_tokens": 1}
+        http.post(Api.CHAT.value, json=body, headers={"idempotency-key": "again"}).raise_for_status()
     began = time.monotonic()
     told = json.loads(platform.run("privacy", "delete", "demo", "--everything", "--json", within_s=150).stdout)
     assert (told["state"], time.monotonic() - began < 60) == ("done", True), told
