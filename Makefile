@@ -19,7 +19,7 @@ ARGS ?=
 BASE ?=
 WORKER_BASE ?=
 
-.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs bench-safety bench-audit bench-filters fuzz-filters toxicity
+.PHONY: help setup models topics observability serve test dashboards grafana-types board-pictures observe-test alerts alert-mutants drill drills jobs-matrix coverage unit lint format types imports check bench-gateway bench-tls bench-admission bench-queue bench-batching bench-routing bench-shadow bench-adapters bench-yielding judges rollout-proof swaps bench-rollouts bench-scaling loadtest clients images image-trees wheel reference docs lock clean bench-idle bench-flood bench-relay bench-connections bench-jobs bench-safety bench-audit fuzz-filters toxicity
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,9 +128,6 @@ bench-queue: setup ## What waiting in fair order costs, by how many wait
 toxicity: setup ## Convert the classifier of the pack abuse anew, in an environment of its own, with its recorded scores (needs PyPI; minutes)
 	@$(BIN)/python -m scripts.toxicity platform/penstock/filters/shipped/toxicity.safetensors tests/unit/filters/toxicity.tsv
 
-bench-filters: setup ## What content filters cost a token and how long they hold one, beside fixed windows
-	@$(BIN)/python -m loadtests.bench_filters
-
 fuzz-filters: setup ## Planted matches against a gateway, cut at every byte and event: characters that arrive, of ten thousand streams (STREAMS=, SEED=; some minutes)
 	@$(BIN)/python -m loadtests.fuzz_filters --streams $(or $(STREAMS),10000) --seed $(or $(SEED),1)
 
@@ -167,7 +164,9 @@ bench-jobs: setup ## What the job store does: claims and ends beside procrastina
 bench-audit: setup ## What the audit chain does: acts a second chained beside bare ones, its lag, links verified a second (two minutes)
 	@$(BIN)/python -m loadtests.bench_audit
 
-bench-safety: setup ## What sealing costs: 2 KB beside bare AES-GCM, 200 MB as they are uploaded
+bench-safety: setup ## What content filters hold, cost and find, beside fixed windows (URL=, KEY= for a platform's answers), and what sealing costs
+	@$(BIN)/python -m loadtests.bench_filters
+	@$(BIN)/python -m loadtests.bench_safety $(if $(URL),--url $(URL) --key $(KEY))
 	@$(BIN)/python -m loadtests.bench_sealing
 
 bench-rollouts: setup ## What rollouts cost: resolving, evidence and its bytes, the judges of fifty of them

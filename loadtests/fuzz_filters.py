@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-import msgspec
 
 from penstock.filters import shipped
 from penstock.filters.hold import Compiled
 from penstock.filters.pack import Action, Pack, Rule, Where, strictest
 from penstock.filters.whole import spans
 from tests.support.engines.planted import Case, PlantedEngine
-from tests.support.gateways.process import GatewayProcess, prepare, started
+from tests.support.gateways.process import GatewayProcess, book, prepare, started
 
 AT_ONCE = 16
 CHAT, COMPLETIONS, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"
@@ -308,18 +307,11 @@ async def run(gateway: GatewayProcess, engine: PlantedEngine, numbers: range, se
     return count
 
 
-def _book() -> bytes:
-    """Return the last good packs as a gateway keeps them."""
-    texts = [msgspec.json.encode(pack, order="sorted").decode() for pack in PACKS]
-    packs = [{"digest": pack.digest, "pack": text} for pack, text in zip(PACKS, texts, strict=True)]
-    return msgspec.json.encode({"packs": packs, "floor": [pack.id for pack in PACKS]})
-
-
 async def fuzzed(root: Path, numbers: range, seed: int) -> Count:
     """Start an engine and a gateway under all packs, and ask these cases."""
     async with PlantedEngine() as engine:
         home = prepare(root, engine.url)
-        (root / "run/gateway/packs.json").write_bytes(_book())
+        (root / "run/gateway/packs.json").write_bytes(book(PACKS, [pack.id for pack in PACKS]))
         running = started(home)
         gateway = await asyncio.to_thread(running.__enter__)
         try:

@@ -233,23 +233,6 @@ async def test_a_runner_that_does_not_stop_is_overruled(world: World) -> None:
     assert await world.store.enqueued(ACME) == {}
 
 
-async def test_a_cancelled_batch_keeps_what_ended(world: World) -> None:
-    """Each line is in one state: ended ones stay, queued ones are cancelled, running ones are asked."""
-    runner = await world.runner()
-    await lines(world, 6)
-    done, running = await world.store.claim(runner, quota(2), 1.0)
-    await world.store.finish([ended(done)])
-    assert await world.store.cancel_batch(BATCH, 2.0) == 5
-    assert await world.store.tally(BATCH) == {
-        JobState.SUCCEEDED: 1,
-        JobState.RUNNING: 1,
-        JobState.CANCELLED: 4,
-    }
-    assert await world.store.put_back([back(running)]) == {running.id: JobState.CANCELLED}
-    assert await world.store.forget_batch(BATCH) == 6
-    assert await world.store.tally(BATCH) == {}
-
-
 async def test_a_revoked_key_takes_along_what_has_not_begun(world: World) -> None:
     """Its queued and waiting jobs are cancelled with the reason; what runs ends as it would, other keys' go on."""
     runner, key = await world.runner(), KeyId("old")

@@ -7,7 +7,7 @@ from itertools import count
 
 from penstock.domain.errors import Conflict, IdempotencyMismatch
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
-from penstock.domain.jobs.ids import NO_BATCH, BatchId, JobId, JobName, RunnerId
+from penstock.domain.jobs.ids import NO_BATCH, JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     MOST_REPLAYED,
     NO_KEY,
@@ -145,22 +145,6 @@ class MemoryJobs:
         self._jobs[job.id] = replace(job, expires_at=now)
         self._keys = {key: one for key, one in self._keys.items() if one != job.id}
         return self._jobs[job.id]
-
-    async def cancel_batch(self, batch: BatchId, now: float) -> int:
-        lines = [job for job in self._open_ones() if job.batch == batch]
-        for job in lines:
-            self._cancel(job, now)
-        return len(lines)
-
-    async def tally(self, batch: BatchId) -> Mapping[JobState, int]:
-        return Counter(job.state for job in self._jobs.values() if job.batch == batch)
-
-    async def lines(self, batch: BatchId, *, after_line: int, limit: int) -> tuple[Job, ...]:
-        found = [job for job in self._jobs.values() if job.batch == batch and job.line > after_line]
-        return tuple(sorted(found, key=lambda job: job.line)[:limit])
-
-    async def forget_batch(self, batch: BatchId) -> int:
-        return self._forget([job.id for job in self._jobs.values() if job.batch == batch and not job.state.is_open])
 
     async def claim(self, runner: RunnerId, quotas: Sequence[ClaimQuota], now: float) -> tuple[Job, ...]:
         self._promote(now)

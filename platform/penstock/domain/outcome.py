@@ -41,6 +41,11 @@ class Outcome(StrEnum):
     def spends_error_budget(self) -> bool:
         return self in _OURS
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether what was delivered has a proper end: it is stored, billed, and not made again."""
+        return self in (Outcome.OK, Outcome.FILTERED)
+
 
 def outcome_of(outcome: Outcome, reason: str | None = None, *, is_own: bool = False) -> Outcome:
     """A refusal by the tenant's own full queue counts as one by a limit; ``is_own``: the caller caused the end."""

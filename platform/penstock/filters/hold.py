@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from penstock.filters import shape
 from penstock.filters.judge import Judge
 from penstock.filters.normal import Reading, folded, normal, unescaped
-from penstock.filters.pack import Applied, Found, Policy, Rule, Where
+from penstock.filters.pack import Applied, Confirm, Found, Policy, Rule, Where
 from penstock.filters.sentences import Sentences
 from penstock.filters.trie import Trie, start
 
@@ -46,16 +46,21 @@ def _run(shapes: Sequence[shape.Shape]) -> Run:
 class Compiled:
     """A policy's rules for one side of a request; built off the event loop, shared by all requests of the policy."""
 
-    __slots__ = ("judge", "policy", "rules", "runs", "trie")
+    __slots__ = ("judge", "policy", "rules", "runs_of", "trie")
 
     def __init__(self, policy: Policy, where: Where) -> None:
         self.policy = policy
         self.rules: tuple[Applied, ...] = policy.on(where)
         plain = [one.rule for one in self.rules]
         self.judge = Judge(plain)
-        self.runs = runs(plain)
+        every = runs(plain)
+        self.runs_of = {byte: tuple(run for run in every if byte in run.alphabet) for byte in range(256)}
+        """The runs that may still go on after a byte."""
         phrases = [folded(normal(phrase).judged) for rule in plain for phrase in rule.phrases]
         self.trie = Trie(phrases) if phrases else None
+
+    def confirm(self, rule: int) -> Confirm | None:
+        return self.rules[rule].rule.confirm
 
 
 class Tail:
@@ -120,10 +125,7 @@ class Tail:
 
     def _safe(self, judged: bytes) -> int:
         size = safe = len(judged)
-        last = judged[-1:]
-        for run in self._compiled.runs:
-            if last not in run.alphabet:
-                continue
+        for run in self._compiled.runs_of[judged[-1]] if judged else ():
             begun = max(len(judged.rstrip(run.alphabet)), size - run.most)
             if begun < safe:
                 safe = min(safe, size - len(judged[begun:].lstrip(run.later)))

@@ -55,6 +55,20 @@ EVERYWHERE = frozenset(Where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Confirm:
+    """A model that turns texts into vectors has to find the match's sentence like one of these."""
+
+    model: str
+    """An alias or a version."""
+    like: tuple[str, ...]
+    threshold: float
+    """The least cosine of the angle between both that is a match."""
+    seconds: float = 2.0
+    away: AtBound = AtBound.BLOCK
+    """What a match is if the model does not answer within ``seconds``: it stands, or is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One of ``regex`` with its ``span``, ``phrases`` (whole words, in any case), ``judge`` with its ``threshold``."""
 
@@ -69,6 +83,7 @@ class Rule:
     """A classifier of sentences."""
     threshold: float = 0.0
     """The least of its scores, which are 0 to 1, that is a match."""
+    confirm: Confirm | None = None
     stages: frozenset[Where] = EVERYWHERE
 
 
@@ -117,8 +132,9 @@ class Pack:
         """The pack as it is stored: what its digest covers."""
         raw = msgspec.to_builtins(self)
         for rule in raw.get("rules", ()):  # a decoded pack lacks what its text leaves out
-            if not rule["judge"]:  # these fields came later: stored packs keep their digests
-                del rule["judge"], rule["threshold"]
+            for name in ("judge", "threshold", "confirm"):  # these came later: stored packs keep their digests
+                if not rule[name]:
+                    del rule[name]
         return msgspec.json.encode(raw, order="sorted").decode()
 
     @cached_property
@@ -141,7 +157,8 @@ class Applied:
 
     @property
     def _what(self) -> tuple[object, ...]:
-        return self.rule.regex, self.rule.phrases, self.rule.check, self.rule.judge, self.rule.threshold
+        rule = self.rule
+        return rule.regex, rule.phrases, rule.check, rule.judge, rule.threshold, rule.confirm
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from penstock.domain.errors import InvalidField
 from penstock.filters import shape
 from penstock.filters.judge import options
 from penstock.filters.normal import normal
-from penstock.filters.pack import Action, Check, Examples, Hold, Pack, Rule, Where
+from penstock.filters.pack import Action, Check, Confirm, Examples, Hold, Pack, Rule, Where
 from penstock.filters.sentences import JUDGES, MOST_BYTES
 from penstock.filters.whole import matched
 
@@ -31,6 +31,9 @@ MOST_CHARACTERS = 1_024
 MOST_REGEX = 2_000
 MOST_PROGRAM = 16_384
 """RE2 instructions of a pack's regexes together: 2,000 characters that none of them matches are judged in 20 ms."""
+MOST_EXAMPLES, MOST_EXAMPLE = 16, 256
+"""Sentences that a rule's model compares with, sent with each question; their characters."""
+MOST_CONFIRM_S = 30.0
 MOST_HELD = {"characters": 4_096, "tokens": 1_024, "seconds": 60.0}
 _DEPTH = 6
 RUN = frozenset("+0123456789() .-/")
@@ -90,6 +93,10 @@ def _unknown(raw: dict[str, Any]) -> Iterator[str]:
         ("hold.", raw.get("hold", {}), Hold),
         ("examples.", raw.get("examples", {}), Examples),
         *((f"rules[{at}].", rule, Rule) for at, rule in enumerate(raw.get("rules", []))),
+        *(
+            (f"rules[{at}].confirm.", rule.get("confirm") or {}, Confirm)
+            for at, rule in enumerate(raw.get("rules", []))
+        ),
     ]
     for prefix, part, kind in parts:
         yield from (f"{prefix}{name}" for name in part.keys() - {field.name for field in fields(kind)})
@@ -111,7 +118,7 @@ def _faults(pack: Pack) -> Iterator[tuple[str, str]]:
             yield f"hold.{name}", f"has to be above 0, at most {most:,}"
     yield from _in_rules(pack.rules)
     for at, rule in enumerate(pack.rules):
-        for field, fault in _in_rule(rule, pack.hold.characters):
+        for field, fault in (*_in_rule(rule, pack.hold.characters), *_in_confirm(rule)):
             yield f"rules[{at}].{field}", fault
     size = sum(re2.compile(rule.regex.encode(), options()).programsize for rule in pack.rules if rule.regex)
     if size > MOST_PROGRAM:
@@ -146,6 +153,21 @@ def _in_rule(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
         yield from _in_phrases(rule, held)
     else:
         yield from _in_regex(rule, held)
+
+
+def _in_confirm(rule: Rule) -> Iterator[tuple[str, str]]:
+    if (confirm := rule.confirm) is None:
+        return
+    if rule.stages != {Where.INPUT}:
+        yield "confirm", "is for prompts alone, since an answer would wait for a model: set stages: [input]"
+    if not confirm.model:
+        yield "confirm.model", "is empty: name a model that answers /v1/embeddings"
+    if not 0 < len(confirm.like) <= MOST_EXAMPLES or not all(0 < len(one) <= MOST_EXAMPLE for one in confirm.like):
+        yield "confirm.like", f"has to be 1 to {MOST_EXAMPLES} sentences of at most {MOST_EXAMPLE} characters"
+    if not 0 < confirm.threshold <= 1:
+        yield "confirm.threshold", "has to be above 0, at most 1"
+    if not 0 < confirm.seconds <= MOST_CONFIRM_S:
+        yield "confirm.seconds", f"has to be above 0, at most {MOST_CONFIRM_S:g}"
 
 
 def _in_judge(rule: Rule, held: int) -> Iterator[tuple[str, str]]:

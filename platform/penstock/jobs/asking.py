@@ -119,7 +119,7 @@ def request_id(job: Job) -> RequestId:
 
 def _whole(job: Job, request: InferenceRequest, asked: Asked, body: bytes, now: float) -> bytes:
     """Return the body as a caller that waits gets it, without a stream; empty for an answer that has no proper end."""
-    if job.kind is JobKind.RESPONSE or asked.answer.outcome is not Outcome.OK:
+    if job.kind is JobKind.RESPONSE or not asked.answer.outcome.is_answer:
         return body
     if job.api is Api.RESPONSES and body:
         own = {STORE: False, **response_bodies.asked_of(request.body, *response_bodies.ALIKE)}
@@ -148,7 +148,7 @@ def _answered(asked: Asked, body: bytes) -> Answered:
 
 def _ended_by(answer: Answer) -> PenstockError | None:
     """Return the error of an answer that had begun; it is no longer raised then."""
-    if answer.outcome is Outcome.OK:
+    if answer.outcome.is_answer:
         return None
     kind = _OF_OUTCOMES.get(answer.outcome, EngineError)
     refusal = answer.refusal

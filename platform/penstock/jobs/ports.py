@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from penstock.domain.ids import Alias, KeyId, TenantId
-from penstock.domain.jobs.ids import BatchId, JobId, JobName, RunnerId
+from penstock.domain.jobs.ids import JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     NO_KEY,
     Attempt,
@@ -88,23 +88,7 @@ class JobIntake(Protocol):
         ...
 
 
-class BatchLines(Protocol):
-    """A batch's lines. Submission is ``submit_many``, or ``enqueue`` within the batch's own transaction."""
-
-    async def cancel_batch(self, batch: BatchId, now: float) -> int:
-        """End the batch's queued lines and ask for the end of the running ones; return the number of both."""
-        ...
-
-    async def tally(self, batch: BatchId) -> Mapping[JobState, int]: ...
-
-    async def lines(self, batch: BatchId, *, after_line: int, limit: int) -> tuple[Job, ...]: ...
-
-    async def forget_batch(self, batch: BatchId) -> int:
-        """Delete the rows of a batch that has ended."""
-        ...
-
-
-class JobStore(JobIntake, BatchLines, Protocol):
+class JobStore(JobIntake, Protocol):
     async def claim(self, runner: RunnerId, quotas: Sequence[ClaimQuota], now: float) -> tuple[Job, ...]:
         """Hand jobs to a runner, each counted as an attempt: fair between tenants by weight, in cost tokens; of one
         tenant the nearest deadline first.

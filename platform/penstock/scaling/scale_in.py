@@ -13,7 +13,7 @@ from penstock.scaling.constants import RESIDENCY_TIMES, SETTLE_S
 
 def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tuple[WorkerId, ...]:
     """Choose workers one by one: the idlest of the largest zone; none that started too recently."""
-    stayed = [one for one in ready if now - one.since >= RESIDENCY_TIMES * start_s]
+    stayed = [one for one in ready if now - one.since >= RESIDENCY_TIMES * min(start_s, _own_start_s(one) or start_s)]
     zones = Counter(one.report.zone for one in ready)
     idlest = sorted(stayed, key=lambda one: (work(one), one.report.load.queued_tokens, one.report.worker), reverse=True)
     found: list[WorkerId] = []
@@ -26,8 +26,12 @@ def chosen(ready: Sequence[Seen], count: int, now: float, start_s: float) -> tup
     return tuple(found)
 
 
+def _own_start_s(one: Seen) -> float:
+    return sum(phase.seconds for phase in one.report.phases)
+
+
 def drained(cordoned: Iterable[Seen], since: Mapping[WorkerId, float], heard_after: float) -> tuple[WorkerId, ...]:
-    """True if idle in a report made after all gateways stopped sending to it."""
+    """Return the workers idle in a report made after all gateways stopped sending to them."""
     return tuple(
         one.report.worker
         for one in cordoned

@@ -1,7 +1,7 @@
 """The workers of each version as supply: serving, coming, parked, cordoned, silent. Pure.
 
-A worker that starts and reports counts as coming, however slow; one that never reported, until it is overdue. A silent
-one is neither supply nor a reason to scale in.
+A worker that starts and reports counts as coming, however slow, unless it is overdue and another one sleeps; one that
+never reported, until it is overdue. A silent one is neither supply nor a reason to scale in.
 """
 
 import math
@@ -39,7 +39,9 @@ class Supply:
         return len(self.ready) + len(self.coming) + len(self.unheard) - self.overdue(now, start_s)
 
     def overdue(self, now: float, start_s: float) -> int:
-        return sum(now - one.started_at > OVERDUE_TIMES * start_s for one in self.unheard)
+        late_after_s = OVERDUE_TIMES * start_s
+        stuck = sum(now - one.since > late_after_s for one in self.coming if one.since) if self.parked else 0
+        return stuck + sum(now - one.started_at > late_after_s for one in self.unheard)
 
     def starts_s(self, since: float) -> Iterator[float]:
         for one in self.ready:

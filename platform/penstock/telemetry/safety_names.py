@@ -17,6 +17,16 @@ HELD_EVENTS = histogram(
     "Most events, mostly of a token each, that a stream held back at once.",
     buckets=(0, 1, 2, 3, 5, 8, 12, 25, 50, 100, 200),
 )
+JUDGE_VERDICTS = counter(
+    "penstock_safety_judge_verdicts",
+    "Suspected prompts by what a rule's model said: confirmed, cleared, or block or release if it was away.",
+    (Label.OUTCOME,),
+)
+JUDGE_SECONDS = histogram(
+    "penstock_safety_judge_seconds",
+    "Time until a rule's model had confirmed or cleared a suspected prompt, or was given up.",
+    buckets=LATENCY_S,
+)
 HOLD_BOUNDS_MET = counter(
     "penstock_safety_hold_bounds_met",
     "Streams that held more or longer than their packs allow, by what the packs say then: block or release.",

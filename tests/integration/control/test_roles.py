@@ -43,7 +43,7 @@ WORK = {
         "platform": "fingerprint pepper",
         "arms": "tell ask",
         "jobs": "submit submitted alone enqueued find page_newest page_oldest page_of_all attempts cancel cancel_batch "
-        "replay to_replay delete pause resume paused tally lines",
+        "replay to_replay delete pause resume paused",
         "files": "alone used begin touch free_key finish keyed find newest oldest lock user delete abandon expire",
         "deletions": "unanswered answers",
         "stored_responses": "add find delete expire events newest",

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, TenantId, WorkerId
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
+from penstock.filters.pack import Pack
 from tests.support.models import tokenizers
 from tests.support.patience import patient
 from tests.support.samples.calls import VERSION
@@ -27,6 +28,14 @@ from tests.support.samples.calls import VERSION
 PLATFORM_KEY = bytes(range(32))
 NO_PACKS = b'{"packs": [], "floor": []}'
 """The last good safety packs of a platform that has none: without a first set a gateway is not ready."""
+
+
+def book(packs: Iterable[Pack], floor: Iterable[str]) -> bytes:
+    """Return last good safety packs, as a gateway keeps them on disk."""
+    told = [{"digest": pack.digest, "pack": pack.text} for pack in packs]
+    return msgspec.json.encode({"packs": told, "floor": tuple(floor)})
+
+
 TEMPLATE = (
     "{% for tool in tools or [] %}{{ tool.function.name }} {% endfor %}"
     "{% for m in messages %}{{ m.content }} {% if m.tool_calls %}{{ m.tool_calls | tojson }} {% endif %}{% endfor %}"

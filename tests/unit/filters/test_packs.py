@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -31,6 +32,13 @@ def test_shipped_packs_are_valid(name: str) -> None:
     """Each pack that ships passes its own examples and has the name of its file."""
     pack = shipped.pack(name)
     assert (pack.id, pack.digest) == (name, sha256(pack.text.encode()).hexdigest())
+
+
+@pytest.mark.parametrize("name", shipped.NAMES)
+def test_shipped_packs_have_digests(name: str) -> None:
+    """Each can be stored, also one without a rule, and is the same when it is read again."""
+    pack = shipped.pack(name)
+    assert reading.parse(json.dumps(msgspec.to_builtins(pack)).encode()).digest == pack.digest
 
 
 @pytest.mark.parametrize("name", shipped.NAMES)
@@ -60,6 +68,18 @@ def _pem(key: PrivateKeyTypes, form: PrivateFormat) -> str:
     return key.private_bytes(Encoding.PEM, form, NoEncryption()).decode()
 
 
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("off", "5bb14ca746d0092ff747f21a7a35fc1fcdf354bfbb0e0203031f83adbf8a288f"),
+        ("pii", "20ba3640f504c998d3e59eaf0db51646426c429a98cd9b96257840b1ddf36f4c"),
+    ],
+)
+def test_a_stored_pack_keeps_its_digest(name: str, digest: str) -> None:
+    """Packs of the same rules have the digest under which earlier releases stored them, also without rules."""
+    assert shipped.pack(name).digest == digest
+
+
 def test_a_digest_changes_with_the_rules_alone() -> None:
     """Two texts of one pack have one digest, a changed rule another."""
     read = reading.parse(pack_of())
@@ -67,6 +87,7 @@ def test_a_digest_changes_with_the_rules_alone() -> None:
     assert read.digest == same.digest != other.digest
 
 
+CONFIRM: Mapping[str, object] = {"model": "minilm", "like": ["I will hurt you"], "threshold": 0.5}
 WIDE = {"span": 1_024, "regex": r"\b[a-zA-Z0-9 ]{1,510}xx[a-zA-Z0-9 ]{1,500}\b"}
 """One rule within all other bounds: 4,046 instructions."""
 
@@ -99,6 +120,12 @@ WIDE = {"span": 1_024, "regex": r"\b[a-zA-Z0-9 ]{1,510}xx[a-zA-Z0-9 ]{1,500}\b"}
         ({"judge": "toxicity", "threshold": 0.5}, "rules[0].regex", "one of them"),
         ({"threshold": 0.5}, "rules[0].judge", "with a threshold"),
         ({"regex": "", "judge": "toxicity", "threshold": 0.5, "check": "luhn"}, "rules[0].check", "for a regex"),
+        ({"confirm": CONFIRM}, "rules[0].confirm", "for prompts alone"),
+        ({"stages": ["input"], "confirm": {**CONFIRM, "like": []}}, "rules[0].confirm.like", "1 to 16"),
+        ({"stages": ["input"], "confirm": {**CONFIRM, "model": ""}}, "rules[0].confirm.model", "empty"),
+        ({"stages": ["input"], "confirm": {**CONFIRM, "threshold": 2}}, "rules[0].confirm.threshold", "at most 1"),
+        ({"stages": ["input"], "confirm": {**CONFIRM, "seconds": 99}}, "rules[0].confirm.seconds", "at most 30"),
+        ({"stages": ["input"], "confirm": {**CONFIRM, "modle": "x"}}, "rules[0].confirm.modle", "no field"),
         ({"actoin": "block"}, "rules[0].actoin", "no field"),
         ({"action": "delete"}, "pack", "$.rules[0].action"),
     ],

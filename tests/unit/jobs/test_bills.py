@@ -78,8 +78,8 @@ async def test_other_requests_go_to_the_spool() -> None:
 
 
 def test_only_an_answer_costs() -> None:
-    """Any other end of such a request is free, and keeps its tokens."""
-    assert row(Outcome.OK).cost == 7
+    """One that a filter ended is an answer; any other end of such a request is free, and keeps its tokens."""
+    assert row(Outcome.OK).cost == row(Outcome.FILTERED).cost == 7
     lost = row(Outcome.ENGINE_ERROR)
     assert (lost.cost, lost.output_tokens) == (FREE, 4)
     assert close(replace(OPENING, answers_only=False), Outcome.CANCELLED, USED, gpu_s=1.0, now=2.0).cost == 7

@@ -4,8 +4,15 @@ import json
 
 import pytest
 
+from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import Api
+from penstock.domain.tokens import Usage
+from penstock.gateway.calls.call import Answer
+from penstock.gateway.calls.inside import Asked
+from penstock.jobs import asking
 from penstock.jobs.whole_answer import of_events
+from tests.support.samples import calls
+from tests.support.samples.jobs import JOB
 
 HEAD = '{"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,"model":"m@1"'
 USAGE = '"usage":{"prompt_tokens":3,"total_tokens":5,"completion_tokens":2}'
@@ -20,6 +27,15 @@ def events(*parts: str) -> bytes:
 
 def chat(content: str, finish: str = "null") -> str:
     return f'"choices":[{{"index":0,"delta":{{"content":{json.dumps(content)}}},"finish_reason":{finish}}}]'
+
+
+def test_an_answer_that_a_filter_ended_is_an_answer() -> None:
+    """Its events become the body with its reason, and the attempt has no error: nothing is tried again."""
+    asked = Asked(call=calls.call(stream=True), answer=Answer(outcome=Outcome.FILTERED, usage=Usage(output_tokens=4)))
+    body = asking._whole(JOB, calls.request(stream=True), asked, events(chat("so", '"content_filter"')), 0.0)
+    assert json.loads(body)["choices"][0]["finish_reason"] == "content_filter"
+    found = asking._answered(asked, body)
+    assert (found.error, found.body, found.output_tokens) == (None, body, 4)
 
 
 def test_a_chats_pieces_are_one_message() -> None:

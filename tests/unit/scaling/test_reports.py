@@ -184,6 +184,22 @@ def test_an_unsound_report_counts_nothing(bad: dict[str, object]) -> None:
     assert rate(found.demand(1.0)) == Rate()
 
 
+def test_what_one_gateway_can_hold_is_believed() -> None:
+    """A hundred million tokens at once are."""
+    assert Reports().take(report(1, held=(HeldNow(version=V, requests=1, tokens=100_000_000),)), 0.0)
+
+
+def test_a_new_process_is_spread_since_its_name_was_heard() -> None:
+    """By whichever process spoke last: eleven requests of the second since then are of that second."""
+    found = heard((0.0, report(1, 0)), (10.0, report(1, 0, began=9.0)), (11.0, report(1, 11, began=10.5)))
+    assert rate(found.demand(11.0)).requests == pytest.approx(1.1)
+
+
+def test_another_gateways_process_is_no_predecessor() -> None:
+    """A process that a new leader hears late is where counting begins, whoever else spoke before."""
+    assert rate(heard((0.0, report(1, 0, gateway="h")), (1.0, report(500, 9_000, began=5.0))).demand(1.0)) == Rate()
+
+
 def test_names_do_not_fill_the_memory() -> None:
     """Beyond the bound a further gateway is refused; a known one still speaks."""
     found = heard(*((0.0, report(1, gateway=f"g{number}")) for number in range(1_000)))

@@ -30,6 +30,30 @@ def test_those_coming_are_supply() -> None:
     assert (record.act, version.target.workers) == (Act.HOLD, 5)
 
 
+def test_a_stuck_start_keeps_no_sleeper_asleep() -> None:
+    """Past three times a start one that still reports counts no more if another one sleeps, which wakes; before, it
+    does.
+    """
+    version = Version(parked=1)
+    version.tick(0.0, asked(1.0), *fleet(1, 0.0, start_s=20.0))
+    sleeper = worker("s", 0.0, WorkerState.SLEEPING, restart_s=3.0)
+    for at, woken in ((61.0, ()), (61.5, (WorkerId("s"),))):
+        stuck = worker("c", at, WorkerState.LOADING, since=1.0)
+        version.tick(at, asked(1.0), stuck, replace(sleeper, at=at))
+        assert (version.target.woken, version.workers) == (woken, 1)
+
+
+def test_a_false_start_keeps_only_its_own_worker() -> None:
+    """A worker that tells a start of hours stays; the others go after twice what theirs took."""
+    version = Version(deployed=4)
+    liar = worker("liar", 0.0, since=0.5, start_s=14_400.0)
+    version.tick(0.0, asked(0.1), *fleet(3, 0.0, start_s=20.0), liar)
+    for at in (1.0, LONG):
+        version.tick(at, asked(0.1), *fleet(3, at, since=0.5, start_s=20.0), replace(liar, at=at))
+    assert version.state.versions[V].start_s == 14_400.0
+    assert [*version.target.cordoned] in ([WorkerId(f"w{number}")] for number in range(3))
+
+
 def test_a_worker_that_never_reports_is_replaced_in_the_number() -> None:
     """Past three times its start a process without a report counts no more; before, it does."""
     version = Version()

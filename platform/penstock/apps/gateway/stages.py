@@ -1,5 +1,6 @@
 """The stages of the request pipeline, composed by the settings."""
 
+import secrets
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,7 +12,9 @@ from penstock.apps.stores import open_store
 from penstock.connectors.postgres.database import lone
 from penstock.connectors.postgres.demand import PostgresDemandTeller
 from penstock.domain.serving.auto import MOST_AUTOS, MOST_RULES
+from penstock.domain.serving.request import InferenceRequest
 from penstock.domain.serving.slo import Indicator
+from penstock.domain.tenancy.tenant import Principal
 from penstock.filters.pack import Policy
 from penstock.gateway.admission.controller import AdmissionController
 from penstock.gateway.admission.degrader import Crowd, PressureDegrader
@@ -19,6 +22,7 @@ from penstock.gateway.billing.asking import LiveCounts, UsageClient
 from penstock.gateway.billing.closing import Closing
 from penstock.gateway.billing.orphans import Orphans
 from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.inside import Asked
 from penstock.gateway.choosing import Choosing
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatcher
@@ -35,6 +39,7 @@ from penstock.gateway.records.requests import RequestLedger
 from penstock.gateway.routing.resolve import TableResolver
 from penstock.gateway.routing.route import WorkerRouter
 from penstock.gateway.routing.selection import RouterSettings
+from penstock.gateway.safety.confirming import Ask, Confirming
 from penstock.gateway.safety.interventions import Interventions
 from penstock.gateway.safety.stage import ScreenedRequests
 from penstock.gateway.shadow.shadows import Copying
@@ -77,6 +82,7 @@ def holding(shared: Shared) -> Holding:
     return made
 
 
+_ID_BYTES = 12
 MOST_MODELS = 1024
 MOST_WAITING = 4 * Bounds().total_requests
 """Waiting requests at a worker above which it is skipped. Far above the gate's own bounds, which consider priority: a
@@ -108,6 +114,10 @@ def pipeline(
     )
     asking = UsageClient(shared.client, shared.ticket_keys, shared.clock)
     admission, degrader = _admission(shared), _degrader(router, shared)
+
+    async def ask(request: InferenceRequest, who: Principal) -> Asked:
+        return await made.ask(request, who)
+
     resolver = TableResolver(shared.table, lambda version: breakers.is_shut(version) or router.refuses(version))
     copies = copying(shared, router, resolver, told.arms)
     made = Pipeline(
@@ -117,7 +127,7 @@ def pipeline(
         preprocessor=preprocessor,
         degrader=degrader,
         admission=admission,
-        safety=_screening(shared),
+        safety=_screening(shared, ask),
         asked=shared.asked,
         holding=holding(shared),
         router=router,
@@ -144,13 +154,16 @@ def pipeline(
     return made, router, watch, accounting
 
 
-def _screening(shared: Shared) -> ScreenedRequests:
+def _screening(shared: Shared, ask: Ask) -> ScreenedRequests:
     seen = Interventions(shared.metrics, shared.accounting.spool.filtered, shared.clock.now)
 
     def policy(call: Admitted) -> Policy:
         return shared.packs.policy(call.version.safety, call.principal.plan.safety)
 
-    return ScreenedRequests(policy, seen.record, seen.held)
+    confirming = Confirming(
+        ask=ask, ids=lambda: f"judge-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock, tell=seen.judged
+    )
+    return ScreenedRequests(policy, seen.record, confirming, seen.held)
 
 
 def _closing(shared: Shared, asking: UsageClient, ledger: RequestLedger) -> Closing:

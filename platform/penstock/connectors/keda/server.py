@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from penstock.connectors.keda.messages import CLASSES, SERVICE, message
 from penstock.domain.command_error import CommandError
+from penstock.domain.errors import printable
 from penstock.telemetry import names
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
@@ -211,7 +212,7 @@ class PushScaler:
 
 
 async def _refuse(context: Context, code: grpc.StatusCode, says: str) -> NoReturn:
-    await context.abort(code, says)
+    await context.abort(code, printable(says))  # it quotes names that the caller gave
     raise AssertionError("an aborted call goes no further")
 
 

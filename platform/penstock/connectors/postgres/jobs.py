@@ -218,19 +218,6 @@ class PostgresJobs:
     async def forget(self, jobs: Collection[JobId]) -> None:
         await self._database.rows(_SQL["forget"], list(jobs))
 
-    async def cancel_batch(self, batch: BatchId, now: float) -> int:
-        return len(await self._database.rows(_SQL["cancel_batch"], batch, now))
-
-    async def tally(self, batch: BatchId) -> Mapping[JobState, int]:
-        rows = await self._database.rows(_SQL["tally"], batch)
-        return {JobState(row["state"]): row["jobs"] for row in rows}
-
-    async def lines(self, batch: BatchId, *, after_line: int, limit: int) -> tuple[Job, ...]:
-        return tuple(map(_job, await self._database.rows(_SQL["lines"], batch, after_line, limit)))
-
-    async def forget_batch(self, batch: BatchId) -> int:
-        return len(await self._database.rows(_SQL["forget_batch"], batch))
-
     async def _mend(self, now: float) -> None:
         await self._database.rows(_SQL["mend"], now)
         self._mended_at = now

@@ -13,13 +13,18 @@ from fastapi import APIRouter, Request
 from pydantic import ConfigDict, RootModel, model_validator
 
 from penstock.control.api.deps import Controlled, Reporting
-from penstock.control.api.plans import MOST
 from penstock.control.api.wire import JsonRoute, Reported
 from penstock.domain.errors import Forbidden, InvalidField
 from penstock.domain.fleet.worker import WorkerOrder, WorkerReport
 from penstock.domain.ids import VersionId
 from penstock.domain.models import curves
 from penstock.domain.models.model import ModelVersion
+
+MOST_SECONDS = 14_400
+"""Of a start, a wait or a pause in a worker's report: a terabyte of weights is read within four hours."""
+SECONDS = frozenset({"seconds", "ready_in_s", "restart_s", "left_s", "wait_s"})
+MOST_COUNT = 1_000_000_000
+"""Of tokens, requests or blocks in a worker's report: a thousand times what one engine holds."""
 
 router = APIRouter(prefix="/internal", tags=["internal"], route_class=JsonRoute)
 
@@ -31,19 +36,25 @@ class Report(RootModel[WorkerReport]):
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
-        if not all(0 <= number <= MOST for number in _numbers(msgspec.to_builtins(self.root))):
-            raise ValueError(f"a number of a report is finite, not negative and at most {MOST}")
+        told = msgspec.to_builtins(replace(self.root, curve=None))  # a curve is judged apart
+        for name, number in _numbers(told):
+            most = MOST_SECONDS if name in SECONDS else MOST_COUNT
+            if not 0 <= number <= most:
+                raise ValueError(f"{name} of a report is finite, not negative and at most {most:,}")
+        if sum(phase.seconds for phase in self.root.phases) > MOST_SECONDS:
+            raise ValueError(f"a start takes at most {MOST_SECONDS:,} seconds")
         return self
 
 
-def _numbers(value: object) -> Iterator[float]:
+def _numbers(value: object, name: str = "") -> Iterator[tuple[str, float]]:
     if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
+        for field, inside in value.items():
+            yield from _numbers(inside, field)
+    elif isinstance(value, list | tuple):
         for one in value:
-            yield from _numbers(one)
+            yield from _numbers(one, name)
     elif isinstance(value, int | float):
-        yield value
+        yield name, value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

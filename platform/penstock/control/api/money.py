@@ -22,7 +22,7 @@ from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy import budget
 from penstock.domain.tenancy.budget import BudgetLine
 from penstock.domain.tenancy.ledger import Cursor, LedgerRow, Span, UsageLine
-from penstock.domain.tenancy.tenant import SHADOWS, Plan, ScopeId, ScopeKind
+from penstock.domain.tenancy.tenant import JUDGES, SHADOWS, Plan, ScopeId, ScopeKind
 
 MAX_ROWS = 5000
 CSV = "text/csv; charset=utf-8"
@@ -186,9 +186,9 @@ async def rows(
 
 @router.get("/usage/{tenant}")
 async def usage(control: Controlled, caller: Reader, span: Asked, tenant: TenantId) -> UsageShown:
-    """Sum up a tenant's requests by version and outcome, or those of copies; by default of this month."""
+    """Sum up a tenant's requests by version and outcome, or those of copies or judges; by default of this month."""
     caller.check_tenant(tenant)
-    if tenant != SHADOWS:
+    if tenant not in (SHADOWS, JUDGES):
         await control.tenant(tenant)
     lines = await control.ledger.usage(tenant, span)
     return UsageShown(tenant=tenant, begin=span.begin, end=span.end, lines=lines)

@@ -97,7 +97,7 @@ def close(
         output_tokens=usage.output_tokens,
         exact=usage.exact,
         gpu_s=gpu_s or LEAST_GPU_S if started else gpu_s,
-        cost=FREE if opening.answers_only and outcome is not Outcome.OK else cost_of(opening.price, usage),
+        cost=FREE if opening.answers_only and not outcome.is_answer else cost_of(opening.price, usage),
         opened_at=opening.opened_at,
         closed_at=now,
         degraded=opening.degraded,

@@ -16,7 +16,10 @@ tenant.
 SHADOWS = TenantId("_shadow")
 """The tenant of shadow copies: the platform pays for them. No caller is this tenant."""
 
-_OF_THE_PLATFORM = frozenset({PLATFORM, SHADOWS})
+JUDGES = TenantId("_judge")
+"""The tenant of what safety rules ask the platform's own models: the platform pays. No caller is this tenant."""
+
+_OF_THE_PLATFORM = frozenset({PLATFORM, SHADOWS, JUDGES})
 
 OPERATORS = TenantId("operators")
 """The tenant whose admin and auditor keys reach the platform and all tenants; any other's reach their own."""
@@ -307,10 +310,14 @@ class Principal:
     def may_use(self, model: str) -> bool:
         return not self.models or model in self.models
 
+    @property
+    def is_inside(self) -> bool:
+        return self.tenant in _OF_THE_PLATFORM
+
     def sees(self, owners: Owners) -> bool:
-        """Operators and shadow copies may use all."""
+        """Operators and the platform's own requests may use all."""
         return owners is None or self.tenant in owners or self._sees_all
 
     @property
     def _sees_all(self) -> bool:
-        return self.tenant in _OF_THE_PLATFORM or (self.tenant == OPERATORS and self.role is Role.ADMIN)
+        return self.is_inside or (self.tenant == OPERATORS and self.role is Role.ADMIN)

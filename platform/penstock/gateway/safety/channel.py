@@ -36,13 +36,14 @@ class Channel:
     def held(self) -> int:
         return self._tail.total - self.safe
 
-    def feed(self, text: str, *, is_last: bool = False) -> Iterator[tuple[Applied, Action, int]]:
-        """Yield each new match: its rule, the action taken, its position."""
+    def feed(self, text: str, *, is_last: bool = False) -> Sequence[tuple[Applied, Action, int]]:
+        """Return each new match: its rule, the action taken, its position."""
         if self._unescaped is None and ESCAPE in text:
             self._unescaped = self._tail.unescaped()
-        yield from self._in(self._tail.feed(text, is_last=is_last))
+        found = self._tail.feed(text, is_last=is_last)
         if self._unescaped is not None:
-            yield from self._in(self._unescaped.feed(text, is_last=is_last))
+            found = [*found, *self._unescaped.feed(text, is_last=is_last)]
+        return list(self._in(found)) if found else ()
 
     def _in(self, every: Sequence[Found]) -> Iterator[tuple[Applied, Action, int]]:
         for found in every:
@@ -70,7 +71,7 @@ class Channel:
             self._masks = {mask for mask in self._masks if mask[1] > end}
 
     def is_masked(self, start: int, end: int) -> bool:
-        return any(first < end and start < last for first, last in self._masks)
+        return bool(self._masks) and any(first < end and start < last for first, last in self._masks)
 
     def _action(self, applied: Applied) -> Action:
         action = applied.rule.action

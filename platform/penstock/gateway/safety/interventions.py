@@ -5,6 +5,7 @@ from collections.abc import Callable
 from penstock.filters.intervention import MOST, Intervention
 from penstock.filters.pack import Action, AtBound, Where
 from penstock.gateway.calls.call import Admitted
+from penstock.gateway.safety.confirming import Verdict
 from penstock.gateway.safety.judging import Held, Match
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
@@ -22,6 +23,9 @@ class Interventions:
         self._seconds, self._events = metrics.histogram(names.HOLD_SECONDS), metrics.histogram(names.HELD_EVENTS)
         self._bounds = metrics.counter(names.HOLD_BOUNDS_MET)
         begin_at_zero(self._bounds, AtBound)
+        self._verdicts = metrics.counter(names.JUDGE_VERDICTS)
+        begin_at_zero(self._verdicts, Verdict)
+        self._judge_seconds = metrics.histogram(names.JUDGE_SECONDS)
         self._rules: set[str] = set()
 
     def record(self, call: Admitted, match: Match) -> None:
@@ -31,6 +35,10 @@ class Interventions:
         self._interventions.labels(rule if rule in self._rules else OTHER, match.stage, match.action).inc()
         if match.number < MOST:
             self._keep(_intervention(call, match, self._now()))
+
+    def judged(self, verdict: Verdict, seconds: float) -> None:
+        self._verdicts.labels(verdict).inc()
+        self._judge_seconds.observe(seconds)
 
     def held(self, held: Held) -> None:
         self._seconds.observe(held.seconds)

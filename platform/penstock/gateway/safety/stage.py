@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from penstock.domain.serving.request import Api
+from penstock.domain.tenancy.tenant import JUDGES
+from penstock.filters.confirming import Suspect, sentence
 from penstock.filters.errors import PromptFiltered
 from penstock.filters.hold import Compiled
 from penstock.filters.pack import Action, Policy, Where
@@ -11,6 +13,7 @@ from penstock.filters.whole import spans
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.safety import prompts
+from penstock.gateway.safety.confirming import Confirming
 from penstock.gateway.safety.judging import Held, Match, Record, untold
 from penstock.gateway.safety.stream_guard import StreamGuard
 from penstock.gateway.safety.whole_guard import WholeGuard
@@ -26,15 +29,21 @@ _Sides = tuple[Compiled, Compiled]
 
 class ScreenedRequests:
     def __init__(
-        self, policy: Callable[[Admitted], Policy], record: Record, tell: Callable[[Held], None] = untold
+        self,
+        policy: Callable[[Admitted], Policy],
+        record: Record,
+        confirming: Confirming,
+        tell: Callable[[Held], None] = untold,
     ) -> None:
-        self._policy, self._record, self._tell = policy, record, tell
+        self._policy, self._record, self._confirming, self._tell = policy, record, confirming, tell
         self._compiled: dict[str, _Sides] = {}
         self._compiling = asyncio.Lock()
 
     async def screen(self, call: Admitted, reply: Reply) -> Reply:
+        if call.principal.tenant == JUDGES:  # a judge of judges would ask for ever
+            return reply
         policy = self._policy(call)
-        if not policy.rules:
+        if not policy.rules or _is_score(call):
             return reply
         prompt, answer = self._compiled.get(policy.digest) or await self._compile(policy)
         number = await self._judge(call, prompt) if prompt.rules else 0
@@ -62,20 +71,30 @@ class ScreenedRequests:
             found = await asyncio.to_thread(_found, call, compiled)
         else:
             found = _found(call, compiled)
-        for number, (rule, position) in enumerate(found):
+        if any(one.sentence for one in found):
+            found = await self._confirming.settled(compiled, found)
+        for number, (rule, position, _) in enumerate(found):
             applied = compiled.rules[rule]
             self._record(call, Match(applied, Where.INPUT, applied.rule.action, position, number))
-        categories = {compiled.rules[rule].rule.category for rule, _ in found if _blocks(compiled, rule)}
+        categories = {compiled.rules[rule].rule.category for rule, *_ in found if _blocks(compiled, rule)}
         if categories:
             raise PromptFiltered(f"the prompt has text of the category {min(categories)}, which is not allowed")
         return len(found)
+
+
+def _is_score(call: Admitted) -> bool:
+    """Whether the platform asks how likely the tokens of two judged answers are, which no caller is shown."""
+    return call.copy is not None and call.request.cost.scores_prompt
 
 
 def _blocks(compiled: Compiled, rule: int) -> bool:
     return compiled.rules[rule].rule.action is Action.BLOCK
 
 
-def _found(call: Admitted, compiled: Compiled) -> list[tuple[int, int]]:
-    """Return each match's rule and position; of neighbouring ones the first."""
-    every = [(hit.rule, hit.start) for text in prompts.texts(call.request) for hit in spans(compiled.judge, text)]
+def _found(call: Admitted, compiled: Compiled) -> list[Suspect]:
+    every = [
+        Suspect(hit.rule, hit.start, sentence(text, hit.start, hit.end) if compiled.confirm(hit.rule) else "")
+        for text in prompts.texts(call.request)
+        for hit in spans(compiled.judge, text)
+    ]
     return list(dict.fromkeys(every))

@@ -45,7 +45,10 @@ class _Held(NamedTuple):
 
     @property
     def is_safe(self) -> bool:
-        return all(part.end <= part.channel.safe for part in self.parts)
+        for part in self.parts:  # noqa: SIM110 - a generator would cost more than the comparison
+            if part.end > part.channel.safe:
+                return False
+        return True
 
 
 class _Order:
@@ -54,11 +57,9 @@ class _Order:
     def __init__(self, *, is_strict: bool) -> None:
         self._is_strict = is_strict
         self._keys, self._choices, self._barred = set[Key](), set[int](), set[int]()
-        self._is_empty, self._bars_all = True, False
+        self._bars_all = False
 
     def lets(self, held: _Held) -> bool:
-        if self._is_empty:
-            return True
         choices = held.said.choices
         if self._is_strict or self._bars_all or not choices:
             return False
@@ -66,7 +67,6 @@ class _Order:
         return among.isdisjoint(choices) and self._keys.isdisjoint(part.key for part in held.parts)
 
     def keep(self, held: _Held) -> None:
-        self._is_empty = False
         self._choices.update(held.said.choices)
         self._keys.update(part.key for part in held.parts)
         if not held.parts:
@@ -166,15 +166,16 @@ class StreamGuard(PassedReply):
             self._at_bound()
 
     def _release(self) -> None:
-        out, kept, order = list[bytes](), list[_Held](), _Order(is_strict=self._api not in texts.OPENAI)
-        now = self._loop.time()
+        out, kept, now = list[bytes](), list[_Held](), self._loop.time()
+        order: _Order | None = None  # until one stays, none is passed
         for held in self._queue:
-            if held.is_safe and order.lets(held):
+            if held.is_safe and (order is None or order.lets(held)):
                 out.append(self._shown(held))
                 self._longest_s = max(self._longest_s, now - held.since)
-            else:
-                kept.append(held)
-                order.keep(held)
+                continue
+            order = order or _Order(is_strict=self._api not in texts.OPENAI)
+            kept.append(held)
+            order.keep(held)
         self._queue, self._most = kept, max(self._most, len(kept))
         if out:
             self._reply.write(b"".join(out))

@@ -4,6 +4,7 @@ Unknown fields are judged too. Fields that only engine and platform write are sk
 """
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -124,18 +125,21 @@ def in_event(api: Api, data: bytes, echoed: Collection[str] = ()) -> EventTexts:
     )
 
 
+_running = lru_cache(maxsize=1_024)(Key)
+
+
 def _plain(event: _Event) -> EventTexts:
     texts = list[tuple[Key, str, bool]]()
     for choice in event.choices:
         at, delta = choice.index, choice.delta
         if choice.text:
-            texts.append((Key(at, CONTENT), choice.text, True))
+            texts.append((_running(at, CONTENT), choice.text, True))
         if delta is None:
             continue
         if delta.reasoning:
-            texts.append((Key(at, REASONING), delta.reasoning, True))
+            texts.append((_running(at, REASONING), delta.reasoning, True))
         if delta.content:
-            texts.append((Key(at, CONTENT), delta.content, True))
+            texts.append((_running(at, CONTENT), delta.content, True))
         for call in delta.tool_calls or ():
             if call.function is not None and call.function.arguments:
                 texts.append((Key(at, CALL, call.index), call.function.arguments, True))

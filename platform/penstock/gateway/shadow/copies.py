@@ -99,5 +99,7 @@ def salt_of(call: Call, note: Copy, request: RequestId) -> str:
     return salt if note.is_evidence else f"{salt}-{request}"
 
 
-def platform(salt: str) -> Principal:
-    return Principal(tenant=SHADOWS, key=KeyId(SHADOWS), role=Role.INFER, plan=Plan(), models=(), cache_salt=salt)
+def platform(salt: str, call: Call) -> Principal:
+    """The platform's own, under the safety packs of the caller: filters end a copy as they would its original."""
+    plan = Plan(safety=call.principal.plan.safety)
+    return Principal(tenant=SHADOWS, key=KeyId(SHADOWS), role=Role.INFER, plan=plan, models=(), cache_salt=salt)

@@ -15,6 +15,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import Api, InferenceRequest
 from penstock.domain.serving.shadow import Copy, TokenIds
 from penstock.domain.tenancy.cost import Cost
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.inside import Ask, Asked, BodyReply
 from penstock.gateway.shadow import copies, scoring
@@ -60,7 +61,7 @@ class Unseen:
     ) -> Asked:
         """``within_s`` 0 leaves the deadline to the platform."""
         request = copies.copied(call, version, self._new_id(), self.clock.monotonic(), deadline_s=within_s)
-        who = copies.platform(copies.salt_of(call, note, request.id))
+        who = copies.platform(copies.salt_of(call, note, request.id), call)
         return await ask(request, who, copy=note, reply=BodyReply(keeps=False))
 
     async def differ(
@@ -70,23 +71,23 @@ class Unseen:
 
         Each version gets the prompt as its own engine rendered it, so that a lost template shows.
         """
-        found, salt = list[list[int]](), copies.salt_of(call, note, note.of)
+        found, principal = list[list[int]](), copies.platform(copies.salt_of(call, note, note.of), call)
         # The busier one first: where it has no room, the other need not compute.
         for version, ids in zip((call.version, other), both, strict=True):
-            likeliest = await self._likeliest(ask, note, version, ids, salt)
+            likeliest = await self._likeliest(ask, note, version, ids, principal)
             if likeliest is None:
                 return None
             found.append(likeliest)
         return scoring.differ(*found)
 
     async def _likeliest(
-        self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, salt: str
+        self, ask: Ask, note: Copy, version: VersionEntry, ids: TokenIds, principal: Principal
     ) -> list[int] | None:
         """Retry, since at a busy version all callers go first."""
         for again in range(TRIES):
             if again:
                 await asyncio.sleep(AGAIN_S)
-            asked = await ask(self._scoring(version, ids), copies.platform(salt), copy=_unpaid(note))
+            asked = await ask(self._scoring(version, ids), principal, copy=_unpaid(note))
             if asked.answer.outcome is Outcome.BAD_REQUEST:  # too long for it, say: it will not take it later
                 return None
             if asked.answer.outcome is Outcome.OK:

@@ -56,6 +56,6 @@ class News:
         while True:
             await asyncio.sleep(REVOKED_WITHIN_S)
             for lease, call in list(self.running.items()):
-                is_valid = call.copy is not None or self.keys.is_valid(call.principal.key)  # copies are nobody's
+                is_valid = call.principal.is_inside or self.keys.is_valid(call.principal.key)
                 if lease.end_early is not None and not is_valid:
                     lease.end_early(Unauthenticated("this API key was revoked, or has expired"))

@@ -105,7 +105,7 @@ class Measuring:
 
 
 def _unanswered(error: Exception) -> CommandError:
-    return CommandError(f"The worker did not answer: {error}.", do="See penstock logs, and penstock status.")
+    return CommandError(f"The worker did not answer: {error}.", do="See penstock scale history, and penstock logs.")
 
 
 def _refused(error: InvalidField) -> CommandError:

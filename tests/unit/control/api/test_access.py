@@ -14,10 +14,12 @@ from fastapi.routing import APIRoute
 
 from penstock.control.api.app import ADMIN, make_app
 from penstock.control.api.refusals import WHAT
+from penstock.domain.fleet.worker import PhaseTiming, RefusedAdapter, WorkerState
 from penstock.domain.ids import KeyId, OrgId, RequestId, TenantId, VersionId, WorkerId
 from penstock.domain.models.steps import StepModel
 from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
+from penstock.domain.serving.report import Load
 from penstock.domain.tenancy.keys import key_id_of
 from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.domain.tenancy.tenant import OPERATORS, Org, Plan, Priority, Role, ScopeId, ScopeKind
@@ -260,7 +262,7 @@ async def test_an_unknown_address_has_our_error_shape(clock: ManualClock) -> Non
     assert (wrong.headers["allow"], several.headers["allow"]) == ("GET", "DELETE, GET, PUT")
 
 
-NO_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "-1")
+NO_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "-1", "9007199254740992")
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
@@ -278,7 +280,15 @@ async def test_a_report_that_no_gateway_could_read_is_refused(clock: ManualClock
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"points": 2}, {"disturbed": 0.9}, {"measured_at": 1e12}, {"model": StepModel(fixed_s=0.0, token_s=0.0)}]
+    "wrong",
+    [
+        {"model": StepModel(fixed_s=1.0, token_s=-1.0)},
+        {"model": StepModel(fixed_s=1.0, token_s=1e6)},
+        {"points": 2},
+        {"disturbed": 0.9},
+        {"measured_at": 1e12},
+        {"model": StepModel(fixed_s=0.0, token_s=0.0)},
+    ],
 )
 async def test_a_reported_curve_that_no_engine_has_counts_nothing(clock: ManualClock, wrong: dict[str, object]) -> None:
     """Two points, a busy machine, the future, steps that take no time: the worker serves on without a curve."""
@@ -290,6 +300,22 @@ async def test_a_reported_curve_that_no_engine_has_counts_nothing(clock: ManualC
             assert (await client.post("/internal/workers/heartbeat", content=body)).status_code == 200
             kept = [seen.report.curve for seen in await room.heartbeats.seen()]
             assert kept == [known if one is known else None]
+
+
+async def test_no_start_or_wait_lasts_longer_than_any_can(clock: ManualClock) -> None:
+    """Four hours and a second: a start, its phases together, a restart, a wait, a pause of an adapter."""
+    room, known = Room(clock), things.report(WORKER, things.TINY)
+    many = tuple(PhaseTiming(phase=WorkerState.LOADING, seconds=7_201.0) for _ in range(2))
+    async with room.client(bearer_of(WORKER), worker=WORKER) as client:
+        for wrong in (
+            {"ready_in_s": 14_401.0},
+            {"restart_s": 14_401.0},
+            {"phases": many},
+            {"load": Load(wait_s=14_401.0)},
+            {"refused": (RefusedAdapter(version=things.TINY, reason="x", left_s=14_401.0),)},
+        ):
+            body = msgspec.json.encode(replace(known, **wrong))
+            assert (await client.post("/internal/workers/heartbeat", content=body)).status_code == 400
 
 
 async def test_last_words_keep_what_only_looks_like_a_nul(clock: ManualClock) -> None:

@@ -12,6 +12,8 @@ from penstock.domain.fleet.versions import Catalogue, Deployment, FleetView, See
 from penstock.domain.fleet.worker import PhaseTiming, WorkerState
 from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.tenancy.owners import Owned
+from penstock.filters.book import Book
+from penstock.filters.pack import Action, Pack, Rule, Where
 from penstock.gateway.routing.current import CurrentTable
 from tests.support.samples import adapter_versions as made
 from tests.support.samples import control_plane as things
@@ -48,6 +50,24 @@ def test_an_adapter_stands_in_the_table_beside_its_base() -> None:
     }
     assert [len(found[one].workers) for one in (BASE.id, PIRATE.id, JSON.id)] == [1, 0, 0]
     assert (found[PIRATE.id].start_s, found[PIRATE.id].price) == (7.0, PIRATE.manifest.price)
+
+
+def test_an_adapter_is_filtered_by_its_own_packs_and_its_bases() -> None:
+    """Each pack once, the adapter's not for the base, and of equal rules the stricter one acts."""
+    base = made.version_of(replace(BASE.manifest, safety=("lax", "both")))
+    own = made.version_of(replace(made.manifest(base=base), safety=("strict", "both")))
+    catalogue = Catalogue(versions=(base, own), routes=(things.route("sea", own.id),))
+    found = entries(make(catalogue, []))
+    assert {one: found[one].safety for one in (base.id, own.id)} == {
+        base.id: ("lax", "both"),
+        own.id: ("lax", "both", "strict"),
+    }
+    rule = Rule(name="r", action=Action.MASK, category="c", phrases=("blue moon",), stages=frozenset({Where.OUTPUT}))
+    lax = Pack(id="lax", version=1, rules=(rule,))
+    strict = Pack(id="strict", version=1, rules=(replace(rule, action=Action.BLOCK),))
+    book = Book(packs=(lax, strict, Pack(id="both", version=1)))
+    assert [one.rule.action for one in book.policy(found[own.id].safety, ()).rules] == [Action.BLOCK]
+    assert [one.rule.action for one in book.policy(found[base.id].safety, ()).rules] == [Action.MASK]
 
 
 def test_a_base_is_there_because_of_its_adapter() -> None:

@@ -8,20 +8,33 @@ from dataclasses import replace
 import pytest
 
 from penstock.domain.errors import UnsupportedField
+from penstock.domain.ids import Alias, TenantId
 from penstock.domain.models.tensors import joined
-from penstock.domain.serving.request import Api, PackedTensors, Prepared, Sealed
+from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors, Prepared, Sealed
+from penstock.domain.serving.shadow import Copy
+from penstock.domain.tenancy.tenant import Principal
 from penstock.filters.errors import PromptFiltered
 from penstock.filters.pack import Action, Mode, Pack, Policy, Rule, Where, strictest
 from penstock.gateway.calls.call import Admitted, Call, Timings
+from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.lease import Lease
+from penstock.gateway.safety.confirming import Confirming
 from penstock.gateway.safety.judging import Match
 from penstock.gateway.safety.stage import ScreenedRequests
 from penstock.gateway.safety.stream_guard import StreamGuard
 from penstock.gateway.safety.whole_guard import WholeGuard
+from tests.support.clock import ManualClock
 from tests.support.gateways.dispatch import FakeReply, stream_request
 from tests.support.samples.calls import DUE, VERSION, principal
 
 PACK = Pack(id="own", version=1, rules=(Rule(name="moon", action=Action.BLOCK, category="c", phrases=("blue moon",)),))
+
+
+async def _never(request: InferenceRequest, who: Principal) -> Asked:
+    raise AssertionError(request.model, who.tenant)
+
+
+UNASKED = Confirming(ask=_never, ids=str, clock=ManualClock(), tell=lambda *_: None)
 
 
 class Screen:
@@ -29,7 +42,7 @@ class Screen:
 
     def __init__(self, policy: Policy) -> None:
         self.matches = list[Match]()
-        self.stage = ScreenedRequests(lambda _: policy, lambda _, match: self.matches.append(match))
+        self.stage = ScreenedRequests(lambda _: policy, lambda _, match: self.matches.append(match), UNASKED)
 
 
 def call(body: Mapping[str, object], api: Api = Api.CHAT, *, stream: bool = True) -> Admitted:
@@ -112,6 +125,17 @@ async def test_a_prompt_of_token_ids_is_refused_under_a_policy() -> None:
     """Token ids can't be judged, so they are no way around a rule."""
     with pytest.raises(UnsupportedField, match="send text"):
         await Screen(strictest([PACK])).stage.screen(call({"prompt": [[1, 2, 3]]}), FakeReply())
+
+
+async def test_a_score_of_judged_answers_is_not_judged() -> None:
+    """Two versions are compared under a policy too: the platform asks for token ids, which no caller is shown."""
+    asked, reply = call({"prompt": [1, 2], "prompt_logprobs": 1}, Api.COMPLETIONS, stream=False), FakeReply()
+    request = replace(asked.request, cost=replace(asked.request.cost, scores_prompt=True))
+    note = Copy(of=request.id, alias=Alias("toy"), tenant=TenantId("acme"), sticky="s", is_evidence=False)
+    stage = Screen(strictest([PACK])).stage
+    assert await stage.screen(replace(asked, request=request, copy=note), reply) is reply
+    with pytest.raises(UnsupportedField):
+        await stage.screen(replace(asked, request=request), reply)
 
 
 @pytest.mark.parametrize(

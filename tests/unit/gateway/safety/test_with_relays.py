@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.domain.errors import PenstockError
+from penstock.domain.errors import PenstockError, StreamBroken
 from penstock.domain.outcome import FinishReason, Outcome
 from penstock.domain.serving.request import Api, Prepared
+from penstock.domain.tenancy.cost import Cost
 from penstock.filters import shipped
 from penstock.filters.hold import Compiled
 from penstock.filters.pack import Where, strictest
@@ -18,9 +19,11 @@ from penstock.gateway.calls.lease import Lease
 from penstock.gateway.safety.stream_guard import StreamGuard
 from penstock.gateway.safety.whole_guard import WholeGuard
 from penstock.gateway.streaming.continuity import Continuity
+from penstock.gateway.streaming.dialects import DIALECTS
 from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
 from penstock.gateway.streaming.unary_relay import UnaryRelay
+from tests.support.engines.token_stream import FIRST_ID, PROMPT, WordEngine
 from tests.support.gateways.dispatch import FakeReply, render, stream_request
 from tests.support.samples.calls import DUE, VERSION, principal
 
@@ -73,6 +76,46 @@ async def test_a_blocked_stream_frees_its_seat(last: bytes) -> None:
     if b"DONE" not in last:
         assert type(engine.error).__name__ == "AnswerFiltered"
         assert answer.finish is FinishReason.CONTENT_FILTER
+
+
+SAID = "It is AKIAIOSFODNN7EXAMPLE and more."
+
+
+@pytest.mark.parametrize("api", [Api.CHAT, Api.COMPLETIONS])
+@pytest.mark.parametrize("again", [1, 4])
+async def test_a_worker_that_dies_inside_a_match_leaks_none_of_it(api: Api, again: int) -> None:
+    """Wherever the first worker dies, and the second one a little later, the match is found over the seams."""
+    for cut in range(1, len(SAID)):
+        reply = await continued(api, cut, again)
+        said = [json.loads(line[6:]) for line in reply.body.split(b"\n\n") if line.startswith(b"data: {")]
+        choices = [one["choices"][0] for one in said if one["choices"]]
+        assert "".join(one.get("delta", one).get("content", one.get("text")) or "" for one in choices) == "It is "
+        assert choices[-1]["finish_reason"] == "content_filter"
+
+
+async def continued(api: Api, *cuts: int) -> FakeReply:
+    """Return what a caller reads of a stream whose workers die after so many events each."""
+    call, reply = admitted(stream=True), FakeReply()
+    prompt_of: dict[str, object] = {"messages": []} if api is Api.CHAT else {"prompt": "hi"}
+    body: dict[str, object] = {"model": "toy", "temperature": 0, **prompt_of}
+    call = replace(call, request=replace(call.request, api=api, body=body, cost=Cost(output_tokens=99)))
+    engine = WordEngine(tokens=tuple(one.encode() for one in SAID))
+    guard, kept = StreamGuard(reply, call, COMPILED, lambda _, match: None), Continuity(call, engine, lambda *_: None)
+    guard.start(200, [])
+    speaks, prompt, most = api, PROMPT, 99
+    for events in cuts:
+        take = kept.take_or(DIALECTS[api].counted)
+        for event in list(engine.stream(speaks, prompt, most))[:events]:
+            guard.write(take(event)[1])
+        if reply.finished:
+            return reply
+        rest = await kept.rest(StreamBroken())
+        assert rest is not None
+        speaks, prompt, most = rest.api, [*PROMPT, *range(FIRST_ID, FIRST_ID + kept.kept)], rest.output_tokens
+    take = kept.take_or(DIALECTS[api].counted)
+    for event in engine.stream(speaks, prompt, most):
+        guard.write(take(event)[1])
+    return reply
 
 
 async def test_a_blocked_whole_answer_is_filtered() -> None:

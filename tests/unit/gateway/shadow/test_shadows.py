@@ -150,6 +150,12 @@ async def test_a_copy_is_the_same_body_as_the_platforms_own_request(house: House
     assert copy.copy == Copy(of=RequestId("req-1"), alias=Alias("toy"), tenant=TenantId("acme"), sticky=sticky, paid=15)
 
 
+async def test_a_copy_is_under_its_callers_packs(house: House) -> None:
+    """Filters end the candidate's answer as they would the incumbent's, so that both are compared alike."""
+    copies = await house.ended(calls.call(plan=Plan(safety="secrets,own", max_concurrent=1)), TOLD)
+    assert {copy.principal.plan for copy in copies} == {Plan(safety="secrets,own")}
+
+
 async def test_a_candidate_of_other_tenants_is_sent_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a tenant asks goes to no version that it may not have itself, unseen or not."""
     for tenant, copies in (("beta", 0), ("acme", 1)):
