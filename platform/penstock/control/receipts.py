@@ -63,6 +63,9 @@ class Receipts:
                 except PenstockError as error:
                     wait_s = AGAIN_S
                     logger().warning("receipt_not_signed", code=error.code, reason=error.message)
+                except Exception as error:  # noqa: BLE001  a bug here must not end the controller
+                    wait_s = AGAIN_S
+                    logger().error("receipt_not_signed", error_type=type(error).__name__, reason=str(error))
             await asyncio.sleep(wait_s)
 
     async def step(self) -> None:
