@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
+import asyncpg
 import pytest
 
 from penstock.connectors.postgres.database import Database
@@ -276,6 +277,25 @@ async def test_a_deleted_response_frees_its_idempotency_key(database: Database) 
     assert await jobs.keyed(ACME, "k") is not None
     await rows.delete(ACME, ONE)
     assert await jobs.keyed(ACME, "k") is None
+
+
+@pytest.mark.integration
+async def test_a_deletion_and_a_piece_lock_in_one_order(database: Database, database_dsn: str) -> None:
+    """While an attempt keeps a piece of its events, its response's deletion waits for it, and neither is ended."""
+    clock = ManualClock()
+    rows = PostgresStoredResponses(database, clock)
+    await PostgresJobs(database).submit(replace(job_of(ONE, clock), idempotency="k"), EnqueueLimits())
+    await rows.add(stored(ONE, clock))
+    keeps = await asyncpg.connect(database_dsn)
+    async with keeps.transaction():
+        await keeps.execute("select 1 from job where name = $1 for share", ONE)
+        deletion = asyncio.create_task(rows.delete(ACME, ONE))
+        async with asyncio.timeout(30):
+            while not await database.rows("select 1 from pg_stat_activity where wait_event_type = 'Lock'"):
+                await database.rows("select pg_sleep(0.05)")
+        await keeps.execute("update stored_response set event_bytes = event_bytes + 1 where id = $1", ONE)
+    await keeps.close()
+    assert await deletion == [object_of(ONE)]
 
 
 @pytest.mark.integration

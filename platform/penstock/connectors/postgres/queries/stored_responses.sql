@@ -12,7 +12,10 @@ from stored_response where tenant = $1 and id = $2 and expires_at > $3
 
 -- name: delete
 -- Rows of one statement see the same moment: the pieces are named although they go with their response.
-with gone as (delete from stored_response where tenant = $1 and id = $2 returning id, object),
+-- The job's row is locked first, as by a piece of events that is kept meanwhile.
+with held as materialized (select id from job where name = $2 for update),
+    gone as (delete from stored_response
+             where tenant = $1 and id = $2 and (select count(*) from held) >= 0 returning id, object),
     freed as (update job set idempotency = '' from gone where job.name = gone.id and idempotency <> '')
 select object from gone
 union all
