@@ -30,6 +30,7 @@ EMPTY = {
     "penstock_runner_": "no runner of jobs belongs to this platform: tests/integration/jobs has some",
     "penstock_safety_hold": "no tenant of this traffic has a safety pack",
     "penstock_safety_held": "no tenant of this traffic has a safety pack",
+    "penstock_safety_judge": "no pack of this traffic has a judge that confirms",
     "penstock_kept_responses": "a platform without a runner keeps no responses: tests/integration/jobs has some",
     "penstock_scale_": "no version scales: tests/integration/scaling has some",
 }
