@@ -17,6 +17,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.domain.clock import SystemClock
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.payload import ROW_BYTES
 from penstock.domain.tenancy.keys import mint
 from penstock.domain.tenancy.tenant import KeyRing, Plan, Tenant
 from penstock.gateway.deferred.files import add_files
@@ -34,7 +35,7 @@ __all__ = ["database", "database_dsn", "postgres_dsn", "postgres_server"]
 ACME, SHOP = TenantId("acme"), TenantId("shop")
 ACME_KEY, ACME_ROW = mint(ACME, pepper=PEPPER, now=0.0)
 SHOP_KEY, SHOP_ROW = mint(SHOP, pepper=PEPPER, now=0.0)
-SMALL = Plan(files=2, file_bytes=1000)
+SMALL = Plan(files=2, file_bytes=2 * ROW_BYTES + 1_000)
 SECRET = b'{"custom_id": "1", "body": {"messages": "the patient\'s diagnosis"}}'
 LINES = b"".join(b'{"custom_id": "%d"}\n' % number for number in range(40_000))
 LIMITS = Limits(body_timeout_s=1.0)
