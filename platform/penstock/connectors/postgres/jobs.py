@@ -266,7 +266,7 @@ async def check_kept(session: Session, tenant: TenantId, added: int, limit: int,
         return
     if added > limit:
         says = (
-            f"this needs {added} bytes, {ROW_BYTES} of them for each row, and this tenant may keep {limit}: send less"
+            f"this needs {added} bytes, {ROW_BYTES} of them a row, and this tenant may keep {limit}: send less"
         )
         raise ExceedsLimit(says, reason="tenant_file_bytes")
     raise NoFileRoom(
