@@ -22,7 +22,7 @@ from penstock.telemetry import pages
 from tests.support import tree
 
 KEPT = tree.ROOT / "infra/contract.json"
-APPS = tree.ROOT / "platform/penstock/apps"
+PLATFORM = tree.ROOT / "platform/penstock"
 
 of_each_process = pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.name)
 
@@ -92,7 +92,7 @@ def test_every_setting_says_what_it_means(process: Process) -> None:
 
 def test_every_setting_is_read() -> None:
     """A setting that no code reads is no setting."""
-    code = "\n".join(path.read_text() for path in APPS.rglob("*.py") if path.parent != APPS / "contract")
+    code = "\n".join(path.read_text() for path in PLATFORM.rglob("*.py") if path.parent != PLATFORM / "contract")
     declared = {name for process in PROCESSES for name in process.settings.model_fields}
     unread = {name for name in declared if not re.search(rf"\.{name}\b", code)}
     assert unread == set()
