@@ -265,9 +265,7 @@ async def check_kept(session: Session, tenant: TenantId, added: int, limit: int,
     if not limit or (kept := await _kept(session, tenant, now)) <= limit:
         return
     if added > limit:
-        says = (
-            f"this needs {added} bytes, {ROW_BYTES} of them a row, and this tenant may keep {limit}: send less"
-        )
+        says = f"this needs {added} bytes, {ROW_BYTES} of them a row, and this tenant may keep {limit}: send less"
         raise ExceedsLimit(says, reason="tenant_file_bytes")
     raise NoFileRoom(
         f"this tenant may keep {limit} bytes and keeps {kept - added}, this needs {added}: "
