@@ -32,7 +32,7 @@ WHO = Principal(
 """A caller waits for it, so it goes before other work."""
 
 
-class Verdict(StrEnum):
+class Confirmation(StrEnum):
     CONFIRMED = "confirmed"
     CLEARED = "cleared"
     BLOCK = "block"
@@ -41,7 +41,7 @@ class Verdict(StrEnum):
 
 
 Ask = Callable[[InferenceRequest, Principal], Awaitable[Asked]]
-Tell = Callable[[Verdict, float], None]
+Tell = Callable[[Confirmation, float], None]
 """Is called with each verdict and the seconds that it took."""
 
 
@@ -64,9 +64,9 @@ class Confirming:
         found = None if len(sentences) > MOST_ASKED else await self._asked(confirm, sentences)
         took_s = self.clock.monotonic() - began
         if found is not None:
-            self.tell(Verdict.CONFIRMED if found else Verdict.CLEARED, took_s)
+            self.tell(Confirmation.CONFIRMED if found else Confirmation.CLEARED, took_s)
             return found
-        self.tell(Verdict(confirm.away), took_s)
+        self.tell(Confirmation(confirm.away), took_s)
         return frozenset(sentences if confirm.away is AtBound.BLOCK else ())
 
     async def _asked(self, confirm: Confirm, sentences: Sequence[str]) -> frozenset[str] | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from penstock.filters.intervention import MOST, Intervention
 from penstock.filters.pack import Action, AtBound, Where
 from penstock.gateway.calls.call import Admitted
-from penstock.gateway.safety.confirming import Verdict
+from penstock.gateway.safety.confirming import Confirmation
 from penstock.gateway.safety.judging import Held, Match
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics, begin_at_zero
@@ -24,7 +24,7 @@ class Interventions:
         self._bounds = metrics.counter(names.HOLD_BOUNDS_MET)
         begin_at_zero(self._bounds, AtBound)
         self._verdicts = metrics.counter(names.JUDGE_VERDICTS)
-        begin_at_zero(self._verdicts, Verdict)
+        begin_at_zero(self._verdicts, Confirmation)
         self._judge_seconds = metrics.histogram(names.JUDGE_SECONDS)
         self._rules: set[str] = set()
 
@@ -36,7 +36,7 @@ class Interventions:
         if match.number < MOST:
             self._keep(_intervention(call, match, self._now()))
 
-    def judged(self, verdict: Verdict, seconds: float) -> None:
+    def judged(self, verdict: Confirmation, seconds: float) -> None:
         self._verdicts.labels(verdict).inc()
         self._judge_seconds.observe(seconds)
 

@@ -17,7 +17,7 @@ from penstock.filters.errors import PromptFiltered
 from penstock.filters.pack import Action, AtBound, Confirm, Pack, Rule, Where, strictest
 from penstock.gateway.calls.call import Answer, Call, Timings
 from penstock.gateway.calls.inside import Asked
-from penstock.gateway.safety.confirming import Confirming, Verdict
+from penstock.gateway.safety.confirming import Confirmation, Confirming
 from penstock.gateway.safety.stage import ScreenedRequests
 from tests.support.clock import ManualClock
 from tests.support.gateways.dispatch import FakeReply
@@ -44,7 +44,8 @@ class House:
     """The stage with one rule, a model that answers with these vectors, and what was told."""
 
     def __init__(self, rule: Rule = RULE, vectors: Vectors = likeness, error: PenstockError | None = None) -> None:
-        self.asked, self.verdicts, self.rules = list[tuple[InferenceRequest, Principal]](), list[Verdict](), list[str]()
+        self.asked, self.rules = list[tuple[InferenceRequest, Principal]](), list[str]()
+        self.verdicts = list[Confirmation]()
         self._vectors, self._error, self.is_stuck = vectors, error, False
         policy = strictest([Pack(id="own", version=1, rules=(rule,))])
         confirming = Confirming(
@@ -82,14 +83,14 @@ async def test_a_confirmed_suspicion_is_a_match() -> None:
     ((request, who),) = house.asked
     assert request.body["input"] == ["I will kill you", "I am going to kill you!"]
     assert (request.model, who.tenant, request.deadline_s) == ("encoder", JUDGES, 0.05)
-    assert (house.verdicts, house.rules) == ([Verdict.CONFIRMED], ["threat"])
+    assert (house.verdicts, house.rules) == ([Confirmation.CONFIRMED], ["threat"])
 
 
 async def test_a_cleared_suspicion_leaves_no_trace() -> None:
     """What the model clears is no match, and is recorded as none."""
     house = House()
     assert await house.passes("How do I kill a process?")
-    assert (house.verdicts, house.rules) == ([Verdict.CLEARED], [])
+    assert (house.verdicts, house.rules) == ([Confirmation.CLEARED], [])
 
 
 async def test_without_a_suspicion_no_model_is_asked() -> None:
@@ -118,14 +119,14 @@ async def test_a_model_that_is_away_decides_as_the_rule_says(
     house = House(replace(RULE, confirm=replace(CONFIRM, away=away)), vectors or likeness, error)
     house.is_stuck = vectors is None
     assert await house.passes("I am going to kill you!") == (away is AtBound.RELEASE)
-    assert house.verdicts == [Verdict(away)]
+    assert house.verdicts == [Confirmation(away)]
 
 
 async def test_more_suspicions_than_are_asked_decide_as_if_it_was_away() -> None:
     """A prompt of many suspicions costs no flood of questions."""
     house = House()
     assert not await house.passes(" ".join(f"Kill process {number}." for number in range(MOST_ASKED + 1)))
-    assert (house.asked, house.verdicts) == ([], [Verdict.BLOCK])
+    assert (house.asked, house.verdicts) == ([], [Confirmation.BLOCK])
 
 
 SENTENCES: Mapping[tuple[str, str], str] = {
