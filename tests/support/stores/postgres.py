@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -65,7 +65,7 @@ def postgres_dsn(postgres_server: EmbeddedPostgres) -> str:
 @pytest.fixture
 async def database_dsn(postgres_server: EmbeddedPostgres, postgres_dsn: str) -> AsyncIterator[str]:
     """Return the address of a migrated database of the test's own."""
-    async with _own_database(postgres_server, postgres_dsn, f"template {_TEMPLATE} strategy file_copy") as dsn:
+    async with migrated(postgres_server, postgres_dsn) as dsn:
         yield dsn
 
 
@@ -81,6 +81,11 @@ async def database(database_dsn: str) -> AsyncIterator[Database]:
     """Return an open pool on a migrated database of the test's own; how soon it gives up is a matter of other tests."""
     async with Database(database_dsn, slower=patient(3.0)) as opened:
         yield opened
+
+
+def migrated(server: EmbeddedPostgres, server_dsn: str) -> AbstractAsyncContextManager[str]:
+    """Make a migrated database for as long as the context lasts, and return its address."""
+    return _own_database(server, server_dsn, f"template {_TEMPLATE} strategy file_copy")
 
 
 @asynccontextmanager
