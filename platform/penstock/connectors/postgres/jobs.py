@@ -268,8 +268,8 @@ async def check_kept(session: Session, tenant: TenantId, added: int, limit: int,
         says = f"this needs {added} bytes, {ROW_BYTES} of them a row, and this tenant may keep {limit}: send less"
         raise ExceedsLimit(says, reason="tenant_file_bytes")
     raise NoFileRoom(
-        f"this tenant may keep {limit} bytes and keeps {kept - added}, this needs {added}: "
-        "delete files, jobs or stored responses, or let them expire",
+        f"this tenant may keep {limit} bytes and keeps {kept - added}, this needs {added}: delete files, "
+        "jobs or stored responses, or let them expire",
         reason="tenant_file_bytes",
     )
 
