@@ -352,9 +352,9 @@ async def test_an_answer_is_kept_as_long_as_was_asked(server: RedisServer) -> No
 
 async def test_a_dropped_answer_is_gone_whoever_wrote_it(store: AnswerStore, server: RedisServer) -> None:
     """Complete or on its way; its key is free for a new one."""
-    other = store
+    other, wire = store, Wire(server.url, patience_s=2.0)
     if isinstance(store, RedisAnswers):
-        other = RedisAnswers(Wire(server.url, patience_s=2.0), FixedKeys(), LOCAL_KEY, SMALL)
+        other = RedisAnswers(wire, FixedKeys(), LOCAL_KEY, SMALL)
     for pieces in ([HEAD, *BODY, END], [HEAD, *BODY]):
         assert await store.claim(KEY, "print") is Claim.MINE
         await record(store, pieces)
@@ -362,3 +362,4 @@ async def test_a_dropped_answer_is_gone_whoever_wrote_it(store: AnswerStore, ser
         assert not await store.has(KEY)
     with pytest.raises(Conflict):
         await store.append(KEY, END)
+    await wire.close()
