@@ -28,8 +28,6 @@ EMPTY = {
     "penstock_job": "no runner of jobs belongs to this platform: tests/integration/jobs has some",
     "penstock_webhook": "no runner of this platform sends webhooks: tests/integration/jobs has some",
     "penstock_runner_": "no runner of jobs belongs to this platform: tests/integration/jobs has some",
-    "penstock_safety_hold": "no tenant of this traffic has a safety pack",
-    "penstock_safety_held": "no tenant of this traffic has a safety pack",
     "penstock_safety_judge": "no pack of this traffic has a judge that confirms",
     "penstock_kept_responses": "a platform without a runner keeps no responses: tests/integration/jobs has some",
     "penstock_scale_": "no version scales: tests/integration/scaling has some",
@@ -39,7 +37,7 @@ OF_A_POOL = (
     *("penstock_limits_reach", "penstock_limits_alone", "penstock_certificate_ends"),
     *("penstock_rollout", "penstock_gateway_auto_choices", "penstock_adapter", "penstock_pool", "penstock_wake"),
     *("penstock_batch", "penstock_prepare", *(f'stage=~"{one}"' for one in ("adapter", "batch_wait", "prepare"))),
-    'stage=~"compute"',
+    *('stage=~"compute"', "penstock_safety_hold", "penstock_safety_held"),
 )
 """Queries that have an answer in the drill alone, on a platform with a pool, adapters, rules and a rollout."""
 BY_CHANCE = {
