@@ -130,7 +130,7 @@ class Pack:
     @cached_property
     def text(self) -> str:
         """The pack as it is stored: what its digest covers."""
-        raw = msgspec.to_builtins(self)
+        raw = msgspec.to_builtins(self, order="sorted")  # sets have another order in each process
         for rule in raw.get("rules", ()):  # a decoded pack lacks what its text leaves out
             for name in ("judge", "threshold", "confirm"):  # these came later: stored packs keep their digests
                 if not rule[name]:
