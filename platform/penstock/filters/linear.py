@@ -4,11 +4,12 @@ Words are weighed by their rarity (TF-IDF), and the mean of several calibrated m
 Trade-off: it knows words of its vocabulary alone, not their order; other spellings pass.
 """
 
-import json
 import re
 import struct
 from collections import Counter
 from math import exp, sqrt
+
+from penstock.formats.safetensors_header import tensors_of
 
 _WORD = re.compile(r"\b\w\w+\b")
 
@@ -19,12 +20,8 @@ class Linear:
     __slots__ = ("_biases", "_of_word")
 
     def __init__(self, data: bytes) -> None:
-        size = int.from_bytes(data[:8], "little") + 8
-        tensors = {
-            name: data[size + one["data_offsets"][0] : size + one["data_offsets"][1]]
-            for name, one in json.loads(data[8:size]).items()
-            if name != "__metadata__"
-        }
+        begin, stored = tensors_of(lambda first, count: data[first : first + count], len(data), "a classifier")
+        tensors = {name: data[begin + one.begin : begin + one.end] for name, one in stored.items()}
         self._biases = _numbers(tensors["biases"])
         words, rarity = tensors["words"].decode().split("\n"), _numbers(tensors["rarity"])
         weights, machines = _numbers(tensors["weights"]), len(self._biases)

@@ -20,6 +20,7 @@ from penstock.filters.normal import normal
 from penstock.filters.pack import Action, Check, Confirm, Examples, Hold, Pack, Rule, Where
 from penstock.filters.sentences import JUDGES, MOST_BYTES
 from penstock.filters.whole import matched
+from penstock.formats.documents import DocumentRefused, Once
 
 MOST_PACK_BYTES = 1 << 20
 """Bytes of a pack: read and checked within two seconds."""
@@ -43,19 +44,11 @@ _NAMED = "has to be 1 to 64 lower-case letters, digits and hyphens"
 _SPACE = frozenset(" \t\n\r\f\v")
 
 
-class _Once(yaml.CSafeLoader):
-    """Refuses a key that stands twice in one object: of two values the loader would take the last."""
+class _Loader(Once, yaml.CSafeLoader):
+    """The library's quick loader."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - the library's
         self.flatten_mapping(node)
-        names = set[str]()
-        for key, _ in node.value:
-            if str(key.value) in names:
-                line = key.start_mark.line + 1
-                raise InvalidField(
-                    f"line {line}: {key.value[:64]} stands twice in one object, leave one out", param="pack"
-                )
-            names.add(str(key.value))
         return super().construct_mapping(node, deep=deep)
 
 
@@ -65,8 +58,11 @@ def parse(text: bytes) -> Pack:
         raise InvalidField(f"a pack has at most {MOST_PACK_BYTES:,} bytes: split it into several packs", param="pack")
     try:
         _bounded(text)
-        raw = yaml.load(text, _Once)  # noqa: S506 - a kind of SafeLoader
+        raw = yaml.load(text, _Loader)  # noqa: S506 - a kind of SafeLoader
         pack = msgspec.convert(raw, Pack)
+    except DocumentRefused as error:
+        says = f"line {error.line}: {error.twice[:64]} stands twice in one object, leave one out"
+        raise InvalidField(says, param="pack") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         raise InvalidField(f"is no YAML{'' if where is None else f': line {where.line + 1}'}", param="pack") from error

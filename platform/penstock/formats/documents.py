@@ -5,6 +5,7 @@ refused, with the name at fault.
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import yaml
@@ -15,11 +16,11 @@ _SHOWN_CHARS = 80
 
 
 class DocumentRefused(ValueError):
-    """The text is no such document; ``twice`` is a name that occurs twice in one object."""
+    """The text is no such document; ``twice`` is a name that occurs twice in one object, ``line`` is 0 in JSON."""
 
-    def __init__(self, says: str, *, twice: str = "") -> None:
+    def __init__(self, says: str, *, twice: str = "", line: int = 0) -> None:
         super().__init__(says)
-        self.twice = twice
+        self.twice, self.line = twice, line
 
 
 def json_of(raw: bytes | str) -> Any:  # noqa: ANN401  JSON
@@ -52,13 +53,17 @@ def yaml_of(raw: bytes | str) -> Any:  # noqa: ANN401  YAML
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _twice([name for name, _ in pairs])
+        _check_once((name, 0) for name, _ in pairs)
     return found
 
 
-def _twice(names: list[str]) -> DocumentRefused:
-    name = next(name for number, name in enumerate(names) if name in names[:number])
-    return DocumentRefused(f"the name {name[:_SHOWN_CHARS]!a} stands twice in one object", twice=name)
+def _check_once(names: Iterable[tuple[str, int]]) -> None:
+    """Raise ``DocumentRefused`` for the first name of an object that stands twice, with its second line."""
+    seen = set[str]()
+    for name, line in names:
+        if name in seen:
+            raise DocumentRefused(f"the name {name[:_SHOWN_CHARS]!a} stands twice in one object", twice=name, line=line)
+        seen.add(name)
 
 
 def _whole(text: str) -> int:
@@ -82,19 +87,21 @@ def _at(mark: Any) -> str:  # noqa: ANN401  the library's own
     return f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
 
 
-class _Plain(yaml.SafeLoader):
+class Once:
+    """Of a YAML loader: refuses a name that stands twice in one object, of whose values the library takes the last."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  the library's
+        _check_once((one.value, one.start_mark.line + 1) for one, _ in node.value if isinstance(one, yaml.ScalarNode))
+        return super().construct_mapping(node, deep=deep)  # type: ignore[misc]
+
+
+class _Plain(Once, yaml.SafeLoader):
     """A YAML loader that follows no reference: ten lines of references may expand to a billion values."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401  the library's own
         if self.check_event(yaml.AliasEvent):
             raise DocumentRefused("it refers to a part of itself by `*`: write that part out")
         return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002
-        names = [one.value for one, _ in node.value if isinstance(one, yaml.ScalarNode)]
-        if len(set(names)) != len(names):
-            raise _twice(names)
-        return super().construct_mapping(node, deep=deep)
 
 
 def _number(loader: _Plain, node: Any) -> int | float:  # noqa: ANN401  the library's own

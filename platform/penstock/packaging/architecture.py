@@ -67,9 +67,8 @@ def architecture_of(config: Mapping[str, object]) -> Architecture:
         )
     bits, expert_bits = _bits(told)
     dense = _dense(told, hidden, experts)
-    routed = told.number("moe_intermediate_size", *_WIDTH_FIELDS) if experts else dense
-    if told.maybe("n_routed_experts"):
-        routed = told.number("moe_intermediate_size")
+    others = () if told.maybe("n_routed_experts") else _WIDTH_FIELDS
+    routed = told.number("moe_intermediate_size", *others) if experts else dense
     return Architecture(
         hidden=hidden,
         intermediate=max(dense, routed * (told.maybe("num_experts_per_tok") if experts else 1)),

@@ -35,6 +35,7 @@ from tests.support.samples.ledger_rows import row
 from tests.support.stores.postgres import migrated
 
 pytestmark = pytest.mark.integration
+NO_PASSWORDS = {GATEWAY: "", CONTROLLER: "", RUNNER: ""}
 ACT = Act(who="w", what="budget.threshold", target="t", at=1.0, tenant=NO_TENANT)
 WORK = {
     GATEWAY: {
@@ -46,7 +47,7 @@ WORK = {
         "arms": "tell ask",
         "jobs": "submit submitted alone enqueued find page_newest page_oldest page_of_all attempts cancel cancel_batch "
         "replay to_replay delete pause resume paused",
-        "files": "alone used begin touch free_key finish keyed find newest oldest lock user delete abandon expire",
+        "files": "used begin touch free_key finish keyed find newest oldest lock user delete abandon expire",
         "deletions": "unanswered answers",
         "stored_responses": "add find delete expire events newest",
         "webhooks": "alone create of_tenant one change rotate delete test deliveries replay end_due",
@@ -165,7 +166,7 @@ REFUSED = {
 @pytest.fixture
 async def granted(database: Database) -> None:
     """Give the processes their roles in the test's database."""
-    await roles.grant(database, {GATEWAY: "", CONTROLLER: "", RUNNER: ""})
+    await roles.grant(database, NO_PASSWORDS)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +182,7 @@ def walked(postgres_server: EmbeddedPostgres, postgres_dsn: str) -> Iterator[str
 
 async def _granted(dsn: str) -> None:
     async with Database(dsn) as opened:
-        await roles.grant(opened, {GATEWAY: "", CONTROLLER: "", RUNNER: ""})
+        await roles.grant(opened, NO_PASSWORDS)
 
 
 @pytest.fixture
@@ -319,7 +320,7 @@ async def test_a_gateway_only_reads_what_keys_are_hashed_with(gateway: Database,
 async def test_grants_are_said_again_at_each_release(database: Database, database_dsn: str) -> None:
     """A second run changes nothing, and takes back grants made by hand."""
     for _ in range(2):
-        await roles.grant(database, {GATEWAY: "", CONTROLLER: "", RUNNER: ""})
+        await roles.grant(database, NO_PASSWORDS)
         connection = await asyncpg.connect(database_dsn)
         granted = await connection.fetchval("select has_table_privilege('penstock_gateway', 'ledger', 'update')")
         assert granted is False

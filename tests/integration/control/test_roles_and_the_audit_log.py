@@ -7,6 +7,14 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.roles import AUDITORS, CONTROLLER, GATEWAY, RUNNER
 
 pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+async def granted(database: Database) -> None:
+    """Give the processes their roles in the test's database."""
+    await roles.grant(database, {GATEWAY: "", CONTROLLER: "", RUNNER: ""})
+
+
 MAY_CHANGE = {
     (CONTROLLER, "audit_pending", "delete"),
     (CONTROLLER, "audit_segment", "update"),
@@ -14,9 +22,8 @@ MAY_CHANGE = {
 """The verbs that roles have on tables of the audit log, beside reading and inserting: both lose no act unseen."""
 
 
-async def test_no_role_changes_or_empties_a_table_of_the_audit_log(database: Database) -> None:
+async def test_no_role_changes_or_empties_a_table_of_the_audit_log(granted: None, database: Database) -> None:
     """By no role but the owner's, of all tables that the catalogue has; a controller sets that a segment is shipped."""
-    await roles.grant(database, {GATEWAY: "", CONTROLLER: "", RUNNER: ""})
     found_tables = await database.rows("select tablename from pg_tables where tablename ~ '^audit|^intervention$'")
     tables = {str(row[0]) for row in found_tables}
     assert tables >= {"audit_event", "audit_link", "audit_segment", "audit_pending", "intervention"}
@@ -43,9 +50,8 @@ async def holds(database: Database, role: str, table: str, verb: str) -> bool:
     return bool(row_[0])
 
 
-async def test_no_role_of_a_process_is_another_or_owns(database: Database) -> None:
+async def test_no_role_of_a_process_is_another_or_owns(granted: None, database: Database) -> None:
     """None may become the tables' owner, be a member of another role, or go around rights as a superuser does."""
-    await roles.grant(database, {GATEWAY: "", CONTROLLER: "", RUNNER: ""})
     rows = await database.rows(
         "select rolname::text from pg_roles where rolname like 'penstock\\_%' and (rolsuper or rolcreaterole "
         "or rolbypassrls or exists (select from pg_auth_members where member = pg_roles.oid) "

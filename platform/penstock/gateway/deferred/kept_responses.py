@@ -109,6 +109,8 @@ class ShownReply(PassedReply):
         self._own, self._clock, self._ended_at = own, clock, 0.0
         self._head: tuple[int, Headers] | None = None
         self._held: list[bytes] = []
+        self._whole: response_bodies.Object | None = None
+        """A whole answer as the engine gave it, once it was decoded."""
         self._is_finished = False
 
     def start(self, status: int, headers: Headers) -> None:
@@ -132,7 +134,10 @@ class ShownReply(PassedReply):
         if self._is_stream:
             last = next((event for event in sse.split(held) if event.startswith(_ENDS)), b"")
             held = response_bodies.response_in(sse.data_of(last)) if last else b""
-        return response_bodies.encoded(self._shown(response_bodies.decoded(held))) if held else b""
+        if not held:
+            return b""
+        self._whole = response_bodies.decoded(held)
+        return response_bodies.encoded(self._shown(self._whole))
 
     def end(self, *, is_kept: bool) -> None:
         self._own = {**self._own, STORE: is_kept}
@@ -143,7 +148,7 @@ class ShownReply(PassedReply):
         if self._head is not None:
             status, headers = self._head
             if status == HTTP_OK:
-                held = response_bodies.encoded(self._shown(response_bodies.decoded(held)))
+                held = response_bodies.encoded(self._shown(self._whole or response_bodies.decoded(held)))
             sized = [pair for pair in headers if pair[0] != b"content-length"]
             self._reply.start(status, [*sized, (b"content-length", b"%d" % len(held))])
             self._reply.write(held)
