@@ -45,8 +45,6 @@ _SPACE = frozenset(" \t\n\r\f\v")
 
 
 class _Loader(Once, yaml.CSafeLoader):
-    """The library's quick loader."""
-
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - the library's
         self.flatten_mapping(node)
         return super().construct_mapping(node, deep=deep)

@@ -88,7 +88,7 @@ def _at(mark: Any) -> str:  # noqa: ANN401  the library's own
 
 
 class Once:
-    """Of a YAML loader: refuses a name that stands twice in one object, of whose values the library takes the last."""
+    """Makes a YAML loader refuse a name that stands twice in one object; the library takes its last value."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  the library's
         _check_once((one.value, one.start_mark.line + 1) for one, _ in node.value if isinstance(one, yaml.ScalarNode))
