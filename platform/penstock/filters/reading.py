@@ -20,7 +20,7 @@ from penstock.filters.normal import normal
 from penstock.filters.pack import Action, Check, Confirm, Examples, Hold, Pack, Rule, Where
 from penstock.filters.sentences import JUDGES, MOST_BYTES
 from penstock.filters.whole import matched
-from penstock.formats.documents import DocumentRefused, Once
+from penstock.formats.documents import DocumentRefused, NamesOnce
 
 MOST_PACK_BYTES = 1 << 20
 """Bytes of a pack: read and checked within two seconds."""
@@ -44,7 +44,7 @@ _NAMED = "has to be 1 to 64 lower-case letters, digits and hyphens"
 _SPACE = frozenset(" \t\n\r\f\v")
 
 
-class _Loader(Once, yaml.CSafeLoader):
+class _Loader(NamesOnce, yaml.CSafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - the library's
         self.flatten_mapping(node)
         return super().construct_mapping(node, deep=deep)

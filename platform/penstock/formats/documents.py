@@ -87,7 +87,7 @@ def _at(mark: Any) -> str:  # noqa: ANN401  the library's own
     return f" (line {mark.line + 1}, column {mark.column + 1})" if mark is not None else ""
 
 
-class Once:
+class NamesOnce:
     """Makes a YAML loader refuse a name that stands twice in one object; the library takes its last value."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002  the library's
@@ -95,7 +95,7 @@ class Once:
         return super().construct_mapping(node, deep=deep)  # type: ignore[misc]
 
 
-class _Plain(Once, yaml.SafeLoader):
+class _Plain(NamesOnce, yaml.SafeLoader):
     """A YAML loader that follows no reference: ten lines of references may expand to a billion values."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401  the library's own
