@@ -8,7 +8,7 @@ whole length of any prose.
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.filters import shape
 from penstock.filters.judge import Judge
@@ -18,8 +18,7 @@ from penstock.filters.sentences import Sentences
 from penstock.filters.trie import Trie, start
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """Characters of which matches consist, those of them that begin none, and the most of a match."""
 
     alphabet: bytes
@@ -91,28 +90,30 @@ class Tail:
         """Return the matches that are certain now, in characters since the beginning; some may be told again."""
         self.total += len(text)
         self._held += text
-        reading = self._read(self._held)
+        reading, compiled = self._read(self._held), self._compiled
         judged = reading.judged
-        sentences = self._of_sentences(reading, is_last=is_last)
-        if self._compiled.trie is not None and len(judged) > self._known:
-            self._state = self._compiled.trie.walk(self._state, folded(judged[self._known :]))
-        hits = self._compiled.judge.find(self._before + judged) if judged else ()
-        found = hits and self._certain(hits, reading, is_last=is_last)
-        self._leave(reading, self._safe(judged))
-        self.safe = max(self.safe, self.total if is_last else self._held_from())
+        sentences = () if self._sentences is None else self._of_sentences(self._sentences, reading, is_last=is_last)
+        found: Sequence[Found] = ()
+        if judged:
+            if compiled.trie is not None:
+                self._state = compiled.trie.walk(self._state, judged[self._known :])
+            if hits := compiled.judge.find(self._before + judged):
+                found = self._certain(hits, reading, is_last=is_last)
+            self._leave(reading, self._safe(judged))
+        else:
+            self._leave(reading, 0)
+        safe = self.total if is_last else self.total - len(self._held)
+        if self._sentences is not None and not is_last:
+            safe = min(safe, self._sentences.held_from(safe))
+        if safe > self.safe:
+            self.safe = safe
         return [*found, *sentences] if sentences else found
 
-    def _held_from(self) -> int:
-        first = self.total - len(self._held)
-        return first if self._sentences is None else min(first, self._sentences.held_from(first))
-
-    def _of_sentences(self, reading: Reading, *, is_last: bool) -> Sequence[Found]:
+    def _of_sentences(self, sentences: Sentences, reading: Reading, *, is_last: bool) -> Sequence[Found]:
         """Judge what was not read before by its sentences."""
-        if self._sentences is None:
-            return ()
         first, known = self.total - len(self._held), self._known
         starts, ends = ([first + at for at in places[known:]] for places in (reading.starts, reading.ends))
-        return list(self._sentences.feed(reading.judged[known:], starts, ends, is_last=is_last))
+        return list(sentences.feed(reading.judged[known:], starts, ends, is_last=is_last))
 
     def _certain(self, hits: Sequence[Found], reading: Reading, *, is_last: bool) -> list[Found]:
         """Return the hits but those that left before, and those at the end, which the next character may change."""
@@ -125,20 +126,24 @@ class Tail:
 
     def _safe(self, judged: bytes) -> int:
         size = safe = len(judged)
-        for run in self._compiled.runs_of[judged[-1]] if judged else ():
-            begun = max(len(judged.rstrip(run.alphabet)), size - run.most)
+        for alphabet, later, most in self._compiled.runs_of[judged[-1]]:
+            begun = len(judged.rstrip(alphabet))
+            if begun < size - most:
+                begun = size - most
             if begun < safe:
-                safe = min(safe, size - len(judged[begun:].lstrip(run.later)))
+                safe = min(safe, size - len(judged[begun:].lstrip(later)))
         trie = self._compiled.trie
         if trie is None or not (depth := trie.depth[self._state]):
             return safe
         return min(safe, start(judged, depth))
 
     def _leave(self, reading: Reading, safe: int) -> None:
-        judged, left = reading.judged, reading.read
-        if safe < len(judged):
-            left = reading.starts[safe]
-            while safe and reading.starts[safe - 1] == left:  # a character of several bytes leaves as a whole
+        judged, left, starts = reading.judged, reading.read, reading.starts_of
+        if starts is None:
+            left = safe
+        elif safe < len(judged):
+            left = starts[safe]
+            while safe and starts[safe - 1] == left:  # a character of several bytes leaves as a whole
                 safe -= 1
         if safe:
             self._before = judged[safe - 1 : safe]

@@ -2,8 +2,13 @@
 
 from collections import deque
 from collections.abc import Iterable
+from functools import lru_cache
+
+from penstock.filters.normal import folded
 
 BLANK = ord(" ")
+_MOST_WALKS = 16_384
+"""Walks kept of one trie: 2 MB, and most tokens of an answer come again."""
 _WHITE = b" \t\r\n"
 
 
@@ -20,7 +25,7 @@ def start(judged: bytes, depth: int) -> int:
 class Trie:
     """Blanks in a row are one; no phrase begins with one."""
 
-    __slots__ = ("_fail", "_is_blank", "_next", "depth")
+    __slots__ = ("_fail", "_is_blank", "_next", "depth", "walk")
 
     def __init__(self, phrases: Iterable[bytes]) -> None:
         self._next: list[dict[int, int]] = [{}]
@@ -30,6 +35,8 @@ class Trie:
         for phrase in phrases:
             self._add(phrase)
         self._fail = self._fails()
+        self.walk = lru_cache(_MOST_WALKS)(self._walk)
+        """Return the state after these bytes."""
 
     def _add(self, phrase: bytes) -> None:
         state = 0
@@ -54,9 +61,9 @@ class Trie:
                 waiting.append(child)
         return fail
 
-    def walk(self, state: int, folded: bytes) -> int:
+    def _walk(self, state: int, judged: bytes) -> int:
         following, fail, is_blank = self._next, self._fail, self._is_blank
-        for byte in folded:
+        for byte in folded(judged):
             if byte == BLANK and is_blank[state]:
                 continue
             while (found := following[state].get(byte)) is None and state:

@@ -1,6 +1,6 @@
 """One answer's judgement: its channels, what was found, and the end of it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.filters.errors import AnswerFiltered
@@ -48,25 +48,22 @@ class Judgement:
         self.blocks = False
         self.channels: dict[Key, Channel] = {}
 
-    def channel(self, key: Key) -> Channel:
-        found = self.channels.get(key)
-        if found is None:
-            found = self.channels[key] = Channel(self._compiled, is_call=key.kind == CALL)
-        return found
-
     def feed(self, key: Key, text: str, *, is_last: bool = False) -> Channel:
-        channel = self.channel(key)
-        self._feed(key, channel, text, is_last=is_last)
+        channel = self.channels.get(key)
+        if channel is None:
+            channel = self.channels[key] = Channel(self._compiled, is_call=key.kind == CALL)
+        if found := channel.feed(text, is_last=is_last):
+            self._tell(key, channel, found)
         return channel
 
     def alone(self, key: Key, text: str) -> Channel:
         """Judge a text that is whole; what repeats a running text is recorded once."""
         channel = Channel(self._compiled, is_call=key.kind == CALL)
-        self._feed(key, channel, text, is_last=True)
+        self._tell(key, channel, channel.feed(text, is_last=True))
         return channel
 
-    def _feed(self, key: Key, channel: Channel, text: str, *, is_last: bool) -> None:
-        for applied, action, position in channel.feed(text, is_last=is_last):
+    def _tell(self, key: Key, channel: Channel, found: Sequence[tuple[Applied, Action, int]]) -> None:
+        for applied, action, position in found:
             told = key.choice, applied.rule.name, position
             if told not in self._told or key.kind not in (ALONE, CALL, TOKENS):
                 self._record(self._call, Match(applied, Where.OUTPUT, action, position, self._number))
@@ -78,7 +75,7 @@ class Judgement:
         """Judge what was held for its end: of one choice or all, of these kinds or all."""
         for key, channel in self.channels.items():
             if (choice is None or key.choice == choice) and (not kinds or key.kind in kinds) and channel.held:
-                self._feed(key, channel, "", is_last=True)
+                self.feed(key, "", is_last=True)
 
     def met_bound(self, position: int) -> None:
         """Record that text was held for as long as its pack allows."""
