@@ -105,8 +105,7 @@ class Tail:
         safe = self.total if is_last else self.total - len(self._held)
         if self._sentences is not None and not is_last:
             safe = min(safe, self._sentences.held_from(safe))
-        if safe > self.safe:
-            self.safe = safe
+        self.safe = max(self.safe, safe)
         return [*found, *sentences] if sentences else found
 
     def _of_sentences(self, sentences: Sentences, reading: Reading, *, is_last: bool) -> Sequence[Found]:
@@ -128,10 +127,8 @@ class Tail:
         size = safe = len(judged)
         for alphabet, later, most in self._compiled.runs_of[judged[-1]]:
             begun = len(judged.rstrip(alphabet))
-            if begun < size - most:
-                begun = size - most
             if begun < safe:
-                safe = min(safe, size - len(judged[begun:].lstrip(later)))
+                safe = min(safe, size - len(judged[begun:][-most:].lstrip(later)))
         trie = self._compiled.trie
         if trie is None or not (depth := trie.depth[self._state]):
             return safe

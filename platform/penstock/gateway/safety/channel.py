@@ -10,7 +10,18 @@ MASK = "*"
 
 
 class Channel:
-    __slots__ = ("_compiled", "_forced", "_seen", "_tail", "_unescaped", "blocked_at", "is_call", "masks", "safe", "total")
+    __slots__ = (
+        "_compiled",
+        "_forced",
+        "_seen",
+        "_tail",
+        "_unescaped",
+        "blocked_at",
+        "is_call",
+        "masks",
+        "safe",
+        "total",
+    )
 
     def __init__(self, compiled: Compiled, *, is_call: bool = False) -> None:
         self._compiled = compiled

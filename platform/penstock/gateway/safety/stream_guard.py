@@ -108,8 +108,11 @@ class StreamGuard(PassedReply):
             return
         self._now = self._loop.time()
         try:
-            for event in sse.split(data):
-                self._take(event)
+            if (said := self._forms.known(data)) is not None:
+                self._hold_back(data, said)
+            else:
+                for event in sse.split(data):
+                    self._take(event)
         except ValueError:  # what can't be read can't be judged
             self._end()
             return
@@ -144,9 +147,12 @@ class StreamGuard(PassedReply):
             else:
                 said = self._forms.read(event, data)
                 self._end_of.saw(said, data)
+        self._hold_back(event, said)
+
+    def _hold_back(self, event: bytes, said: EventTexts) -> None:
         parts = list[_Part]()
         for key, text, runs in said.texts:
-            parts.append(self._part(key, text, runs))  # noqa: PERF401 - a comprehension would be one more call
+            parts.append(self._part(key, text, runs))
         for choice in said.ended:
             self._judgement.end(choice)
         if said.ends_text:
@@ -187,11 +193,9 @@ class StreamGuard(PassedReply):
         if len(kept) > 1 and any(map(_IS_SAFE, kept)):
             out += self._passing(kept)
         self._queue = kept
-        if len(kept) > self._most:
-            self._most = len(kept)
+        self._most = max(self._most, len(kept))
         if out:
-            if self._now - out[0].since > self._longest_s:
-                self._longest_s = self._now - out[0].since
+            self._longest_s = max(self._longest_s, self._now - out[0].since)
             self._reply.write(b"".join(map(self._shown, out)))
         if kept and self._timer is None:
             self._timer = self._loop.call_at(kept[0].since + self._hold.seconds, self._late)
