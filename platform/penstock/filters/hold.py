@@ -8,6 +8,7 @@ whole length of any prose.
 
 from collections.abc import Sequence
 from copy import copy
+from functools import lru_cache
 from typing import NamedTuple
 
 from penstock.filters import shape
@@ -16,6 +17,9 @@ from penstock.filters.normal import Reading, folded, normal, unescaped
 from penstock.filters.pack import Applied, Confirm, Found, Policy, Rule, Where
 from penstock.filters.sentences import Sentences
 from penstock.filters.trie import Trie, start
+
+_MOST_STEPS, _STEP_BYTES = 16_384, 16
+"""Steps that a policy remembers, and the bytes of one: 3 MB, and most tokens of an answer come again."""
 
 
 class Run(NamedTuple):
@@ -45,7 +49,7 @@ def _run(shapes: Sequence[shape.Shape]) -> Run:
 class Compiled:
     """A policy's rules for one side of a request; built off the event loop, shared by all requests of the policy."""
 
-    __slots__ = ("judge", "policy", "rules", "runs_of", "trie")
+    __slots__ = ("_known_step", "judge", "policy", "rules", "runs_of", "trie")
 
     def __init__(self, policy: Policy, where: Where) -> None:
         self.policy = policy
@@ -56,7 +60,24 @@ class Compiled:
         self.runs_of = {byte: tuple(run for run in every if byte in run.alphabet) for byte in range(256)}
         """The runs that may still go on after a byte."""
         phrases = [folded(normal(phrase).judged) for rule in plain for phrase in rule.phrases]
-        self.trie = Trie(phrases) if phrases else None
+        self.trie = Trie(phrases)
+        self._known_step = lru_cache(_MOST_STEPS)(self._step)
+
+    def step(self, state: int, judged: bytes) -> tuple[int, int, bool]:
+        """Return the trie's state after these bytes, and what is ``held`` of them."""
+        return (self._known_step if len(judged) <= _STEP_BYTES else self._step)(state, judged)
+
+    def _step(self, state: int, judged: bytes) -> tuple[int, int, bool]:
+        return self.trie.walk(state, judged), *self.held(judged)
+
+    def held(self, judged: bytes) -> tuple[int, bool]:
+        """Return the bytes at the end with which a run may go on, and whether one may have begun before them all."""
+        held, is_open = 0, not judged
+        for alphabet, later, most in self.runs_of[judged[-1]] if judged else ():
+            begun = len(judged.rstrip(alphabet))
+            is_open |= not begun
+            held = max(held, len(judged[begun:][-most:].lstrip(later)))
+        return held, is_open
 
     def confirm(self, rule: int) -> Confirm | None:
         return self.rules[rule].rule.confirm
@@ -95,11 +116,10 @@ class Tail:
         sentences = () if self._sentences is None else self._of_sentences(self._sentences, reading, is_last=is_last)
         found: Sequence[Found] = ()
         if judged:
-            if compiled.trie is not None:
-                self._state = compiled.trie.walk(self._state, judged[self._known :])
+            self._state, held, is_open = compiled.step(self._state, judged[self._known :])
             if hits := compiled.judge.find(self._before + judged):
                 found = self._certain(hits, reading, is_last=is_last)
-            self._leave(reading, self._safe(judged))
+            self._leave(reading, self._safe(judged, compiled.held(judged)[0] if is_open else held))
         else:
             self._leave(reading, 0)
         safe = self.total if is_last else self.total - len(self._held)
@@ -123,16 +143,9 @@ class Tail:
             if start >= context and (is_last or end - context < size)
         ]
 
-    def _safe(self, judged: bytes) -> int:
-        size = safe = len(judged)
-        for alphabet, later, most in self._compiled.runs_of[judged[-1]]:
-            begun = len(judged.rstrip(alphabet))
-            if begun < safe:
-                safe = min(safe, size - len(judged[begun:][-most:].lstrip(later)))
-        trie = self._compiled.trie
-        if trie is None or not (depth := trie.depth[self._state]):
-            return safe
-        return min(safe, start(judged, depth))
+    def _safe(self, judged: bytes, held: int) -> int:
+        safe, depth = len(judged) - held, self._compiled.trie.depth[self._state]
+        return min(safe, start(judged, depth)) if depth else safe
 
     def _leave(self, reading: Reading, safe: int) -> None:
         judged, left, starts = reading.judged, reading.read, reading.starts_of

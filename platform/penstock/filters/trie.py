@@ -2,13 +2,10 @@
 
 from collections import deque
 from collections.abc import Iterable
-from functools import lru_cache
 
 from penstock.filters.normal import folded
 
 BLANK = ord(" ")
-_MOST_WALKS = 16_384
-"""Walks kept of one trie: 2 MB, and most tokens of an answer come again."""
 _WHITE = b" \t\r\n"
 
 
@@ -25,7 +22,7 @@ def start(judged: bytes, depth: int) -> int:
 class Trie:
     """Blanks in a row are one; no phrase begins with one."""
 
-    __slots__ = ("_fail", "_is_blank", "_next", "depth", "walk")
+    __slots__ = ("_fail", "_is_blank", "_next", "depth")
 
     def __init__(self, phrases: Iterable[bytes]) -> None:
         self._next: list[dict[int, int]] = [{}]
@@ -35,8 +32,6 @@ class Trie:
         for phrase in phrases:
             self._add(phrase)
         self._fail = self._fails()
-        self.walk = lru_cache(_MOST_WALKS)(self._walk)
-        """Return the state after these bytes."""
 
     def _add(self, phrase: bytes) -> None:
         state = 0
@@ -61,7 +56,7 @@ class Trie:
                 waiting.append(child)
         return fail
 
-    def _walk(self, state: int, judged: bytes) -> int:
+    def walk(self, state: int, judged: bytes) -> int:
         following, fail, is_blank = self._next, self._fail, self._is_blank
         for byte in folded(judged):
             if byte == BLANK and is_blank[state]:
