@@ -1,6 +1,6 @@
 """What content filters cost a token and how long they hold one: in process, by CPU clock, beside fixed windows.
 
-Run: ``make bench-safety``. Best of five. The bare pass is RE2 over each event alone; with the wheel ``hyperscan``
+Run: ``make bench-safety``. Best of fifteen. The bare pass is RE2 over each event alone; with the wheel ``hyperscan``
 installed its stream mode is timed too. The guard gets a chat's events, one a write, and writes into nothing. Ends with
 1 if the first visible token comes more than one token later, or a lag is beyond its bound.
 """
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parent.parent
 TOKENS = 1_000
 CHARACTERS = 4
 """Characters of a token: English prose has 4.25."""
-ROUNDS = 5
+ROUNDS = 15
 PHRASES = 500
 MOST_FIRST, MOST_MEAN, MOST_P99 = 1, 3.0, 25
 MOST_FIRST_OF_SENTENCE = 12

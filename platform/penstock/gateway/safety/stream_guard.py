@@ -97,7 +97,7 @@ class StreamGuard(PassedReply):
         self._queue: list[_Held] = []
         self._forms = Forms(self._api, call.request.body)
         self._end_of = ends.EndOf(call)
-        self._reasons = False
+        self._thinking = set[int]()
         self._is_over = False
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -152,7 +152,13 @@ class StreamGuard(PassedReply):
     def _hold_back(self, event: bytes, said: EventTexts) -> None:
         parts = list[_Part]()
         for key, text, runs in said.texts:
-            parts.append(self._part(key, text, runs))
+            if not runs:
+                channel = self._judgement.alone(key, text)
+            else:
+                if self._thinking or key.kind in texts.REASONINGS:
+                    self._note_reasoning(key)
+                channel = self._judgement.feed(key, text)
+            parts.append(_Part(key, channel, channel.total - len(text), channel.total))
         for choice in said.ended:
             self._judgement.end(choice)
         if said.ends_text:
@@ -165,16 +171,13 @@ class StreamGuard(PassedReply):
         if event.startswith(_OURS):
             self._reply.write(event)
 
-    def _part(self, key: Key, text: str, runs: bool) -> _Part:  # noqa: FBT001
-        if not runs:
-            return _Part(key, self._judgement.alone(key, text), 0, len(text))
+    def _note_reasoning(self, key: Key) -> None:
+        """What follows a reasoning must not wait for its last word."""
         if key.kind in texts.REASONINGS:
-            self._reasons = True
-        elif self._reasons and key.kind != texts.TOKENS:  # what follows must not wait for the reasoning's last word
+            self._thinking.add(key.choice)
+        elif key.choice in self._thinking and key.kind != texts.TOKENS:
+            self._thinking.remove(key.choice)
             self._judgement.end(key.choice, texts.REASONINGS)
-        channel = self._judgement.feed(key, text)
-        end = channel.total
-        return _Part(key, channel, end - len(text), end)
 
     def _go_on(self) -> None:
         self._release()
@@ -193,10 +196,11 @@ class StreamGuard(PassedReply):
         if len(kept) > 1 and any(map(_IS_SAFE, kept)):
             out += self._passing(kept)
         self._queue = kept
-        self._most = max(self._most, len(kept))
+        if len(kept) > self._most:  # noqa: PLR1730 - for each token
+            self._most = len(kept)
         if out:
             self._longest_s = max(self._longest_s, self._now - out[0].since)
-            self._reply.write(b"".join(map(self._shown, out)))
+            self._reply.write(self._shown(out[0]) if len(out) == 1 else b"".join(map(self._shown, out)))
         if kept and self._timer is None:
             self._timer = self._loop.call_at(kept[0].since + self._hold.seconds, self._late)
 
