@@ -63,8 +63,8 @@ OTHER_CACHES = (
     *("hybrid_override_pattern", "attn_layer_period", "attn_layer_indices", "full_attention_interval"),
     *("linear_num_key_heads", "linear_num_heads", "attention_chunk_size", "is_encoder_decoder", "num_kv_shared_layers"),
 )
-"""Fields by which Bamba, Jamba, Nemotron-H, Falcon H1, Mamba, LFM2, RecurrentGemma, Qwen3-Next, Kimi Linear, Llama 4, Gemma 3n
-and T5 tell such layers.
+"""Fields by which Bamba, Jamba, Nemotron-H, Falcon H1, Mamba, LFM2, RecurrentGemma, Qwen3-Next, Kimi Linear, Llama 4,
+Gemma 3n and T5 tell such layers.
 """
 VLLM = Path(find_spec("vllm").submodule_search_locations[0])  # type: ignore[union-attr,index]
 
