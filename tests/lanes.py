@@ -7,8 +7,7 @@ line by line behind the lane's name, and the last line adds the lanes up as pyte
 A few tests that failed are repeated when all lanes are through, alone on the machine (ADR 0079). The second result
 counts, and the last lines name these tests: a busy machine is told from a fault, and neither is hidden.
 Without a choice there are the quick lanes. With ``--only NAME`` there is one, of what pytest's options choose. With
-``--gate`` all gates run: the observed platforms first, beside types and infrastructure, and the lanes of other processes
-after them.
+``--gate`` all gates run: the observed platforms first, beside types and infrastructure, then other processes' lanes.
 """
 
 import json
@@ -34,8 +33,8 @@ FOLDERS = {
 }
 """The lanes; a folder that an earlier lane has is left out of a later one."""
 QUICK = ("platforms", "logic")
-"""The lanes of ``make test``: each kind of test, on real engines, too. The gate adds faults, single workers, measurements
-and what is checked without running.
+"""The lanes of ``make test``: each kind of test, on real engines, too. The gate adds faults, single workers and
+measurements.
 """
 OBSERVED = tuple(f"tests/integration/{name}" for name in ("observe", "diagnose", "drills", "load"))
 """Tests of measurements: in the gate no other lane of real processes runs beside them."""
