@@ -47,7 +47,7 @@ async def forget_old(store: Packs, clock: Clock) -> None:
 
 
 def check_judges(pack: Pack, known: Catalogue) -> None:
-    """Raise ``InvalidField`` for a rule whose model can't be asked, or is under the same pack."""
+    """Raise ``InvalidField`` for a rule with a model that can't be asked, or is under the same pack."""
     for at, rule in enumerate(pack.rules):
         if rule.confirm is not None and (wrong := _wrong(pack.id, rule.confirm, known)):
             field = f"rules[{at}].confirm.model"

@@ -17,8 +17,6 @@ _SPARE = 1_024
 
 
 class Hit(NamedTuple):
-    """A match that stands."""
-
     applied: Applied
     action: Action
     position: int
@@ -86,7 +84,6 @@ class Channel:
         return any(map(self._acts, self._doubts))
 
     def feed(self, text: str, *, is_last: bool = False) -> Sequence[Hit]:
-        """Return each new match."""
         if self._unescaped is None and ESCAPE in text:
             self._unescaped = self._tail.unescaped()
         if self._compiled.confirms:

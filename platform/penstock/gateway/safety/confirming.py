@@ -98,7 +98,7 @@ class Confirming:
             return None
 
 
-class Doubts:
+class Suspicions:
     """What rules suspect in one answer: each sentence is asked once, as soon as it is whole."""
 
     def __init__(self, compiled: Compiled, confirming: Confirming, on_news: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ from penstock.filters.hold import Compiled
 from penstock.filters.pack import Action, Applied, AtBound, Found, Where
 from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.safety.channel import Channel, Hit
-from penstock.gateway.safety.confirming import Confirming, Doubts
+from penstock.gateway.safety.confirming import Confirming, Suspicions
 from penstock.gateway.safety.texts import ALONE, CALL, TOKENS, Key
 
 
@@ -63,7 +63,7 @@ class Judgement:
         self._call, self.compiled, self._record, self._confirming = call, compiled, record, confirming
         self._number = number
         self._told = set[tuple[int, str, int]]()
-        self._doubts: Doubts | None = None
+        self._doubts: Suspicions | None = None
         self.on_news: Callable[[], None] | None = None
         self.blocks = False
         self.channels: dict[Key, Channel] = {}
@@ -89,7 +89,7 @@ class Judgement:
         self._stand(key, channel, channel.feed(text, is_last=is_last))
         for found, sentence in channel.questions(is_last=is_last) if self.compiled.confirms else ():
             if self._doubts is None:
-                self._doubts = Doubts(self.compiled, self._confirming, self._news)
+                self._doubts = Suspicions(self.compiled, self._confirming, self._news)
             self._doubts.ask(found.rule, sentence, partial(self._settle, key, channel, found))
 
     def _settle(self, key: Key, channel: Channel, found: Found, stands: bool) -> None:  # noqa: FBT001
