@@ -26,8 +26,9 @@ from penstock.filters.pack import Action, Mode, Pack, Rule, Where, strictest
 from penstock.gateway.answers import sse
 from penstock.gateway.calls.call import Call, Timings
 from penstock.gateway.calls.lease import Lease
+from penstock.gateway.safety.judging import Judgement
 from penstock.gateway.safety.stream_guard import StreamGuard
-from tests.support.gateways.dispatch import FakeReply, stream_request
+from tests.support.gateways.dispatch import UNASKED, FakeReply, stream_request
 from tests.support.samples.calls import DUE, VERSION, principal
 
 ROOT = Path(__file__).parent.parent
@@ -148,7 +149,7 @@ def guard(compiled: Compiled) -> StreamGuard:
     request = stream_request(api=Api.CHAT)
     came = Call(request=request, principal=principal(), timings=Timings(time.monotonic, 0.0))
     call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, DUE, Lease(opened_at=0.0, deadline_at=5.0))
-    return StreamGuard(Nothing(), call, compiled, lambda *_: None)
+    return StreamGuard(Nothing(), call, Judgement(call, compiled, lambda *_: None, UNASKED))
 
 
 def guarded(compiled: Compiled, events: Sequence[bytes]) -> None:
