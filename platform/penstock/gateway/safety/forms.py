@@ -33,8 +33,6 @@ class _Form(NamedTuple):
 
 
 class Forms:
-    """The forms of one stream's events."""
-
     __slots__ = ("_api", "_echoed", "_known", "_left")
 
     def __init__(self, api: Api, echoed: Collection[str]) -> None:
