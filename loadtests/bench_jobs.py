@@ -63,7 +63,7 @@ class Bench:
     async def submit(self, jobs: Sequence[NewJob]) -> float:
         begin = time.perf_counter()
         for at in range(0, len(jobs), 10_000):
-            await self.store.submit_many(jobs[at : at + 10_000], FREE)
+            await self.world.queue(jobs[at : at + 10_000], FREE)
         return len(jobs) / (time.perf_counter() - begin)
 
     async def drain(self, most: int) -> float:

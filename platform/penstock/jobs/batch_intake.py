@@ -53,6 +53,7 @@ class BatchIntake:
     """Implements the routes' ``Batches``; ``ids`` gives hex digits that are used once."""
 
     store: BatchRecords
+    workers: hours.Workers
     clock: Clock
     ids: Callable[[], str]
 
@@ -97,7 +98,11 @@ class BatchIntake:
         """Return the batches with the reasons why those that have not ended wait."""
         now, running = self.clock.now(), [one.id for one in found if one.state.is_pausable]
         reasons = await self.store.waiting(running, now) if running else {}
-        seen = {name: hours.seen(reason, who, now) for name, reason in reasons.items()}
+        seen = {
+            one.id: hours.seen(reasons[one.id], who.plan, now, one.versions.values(), self.workers)
+            for one in found
+            if one.id in reasons
+        }
         return tuple([replace(one, reason=seen.get(one.id, Reason.NONE)) for one in found])
 
     def _batch(self, who: Principal, wish: NewBatch) -> Batch:

@@ -61,6 +61,22 @@ def test_the_answer_is_the_apis_own_body(http: httpx.Client) -> None:
     assert job["response"]["request_id"] == stored["penstock"]["request_id"]
 
 
+def test_work_waits_for_a_worker_in_its_plans_pools(jobs: Jobs) -> None:
+    """API and status say so; live traffic goes on unless it is of class batch. It runs once a worker is there."""
+    tenant, live = f"pools{time.time_ns():x}", "/v1/chat/completions"
+    with jobs.platform.http(key_of(jobs.platform, tenant, batch_pools="spot,nights")) as http:
+        job = submitted(http, chat(tokens=2))
+        assert http.post(live, json=chat(tokens=2)).status_code == 200
+        shown = http.get(f"/v1/jobs/{job['id']}").json()
+        assert (shown["state"], shown["reason"], shown["attempt"]) == ("queued", "pool", 0)
+        assert f"{tenant} (nights, spot)" in " ".join(jobs.platform.run("status").stdout.split())
+        jobs.platform.run("tenants", "plan", tenant, "priority=batch")
+        until("it is refused", lambda: http.post(live, json=chat(tokens=2)).status_code == 503, within_s=20)
+        assert http.post(live, json=chat(tokens=2)).json()["error"]["reason"] == "pool"
+        jobs.platform.run("tenants", "plan", tenant, "batch_pools=nights,on-demand")
+        assert ended(http, job["id"])["state"] == "succeeded"
+
+
 @pytest.mark.parametrize(
     ("api", "request_"),
     [

@@ -122,6 +122,8 @@ class WorkerRouter:
         home = version.base or version.id
         if shut_s := self._health.shut_for_s(home, now):
             raise refusals.failing(version, shut_s, is_unreachable=self._health.is_unreachable(home))
+        if demand.pools:
+            tried = self._with_outside(version, serving, tried, demand.pools)
         if self._turned_away:
             tried = self._with_refusing(version, serving, tried, demand)
         index = self._indexes.get(home)
@@ -206,6 +208,17 @@ class WorkerRouter:
         return len(self._turned_away.at(version, known.serving, self._clock.monotonic())) == len(known.serving)
 
     # -- choosing ------------------------------------------------------------------------
+
+    @staticmethod
+    def _with_outside(
+        version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], pools: frozenset[str]
+    ) -> frozenset[WorkerId]:
+        outside = frozenset(one.id for one in serving.serving if pools.isdisjoint(one.pools))
+        if serving.has_met_all(outside):
+            raise refusals.outside(pools)
+        if serving.has_met_all(tried | outside):
+            raise refusals.nobody(version)
+        return tried | outside
 
     def _with_refusing(
         self, version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], demand: Demand
