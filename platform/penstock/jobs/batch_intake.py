@@ -31,7 +31,7 @@ class BatchRecords(Protocol):
 
     async def keyed(self, tenant: TenantId, idempotency: str, fingerprint: str) -> Batch | None: ...
 
-    async def create(self, batch: Batch, idempotency: str, fingerprint: str) -> Batch | None: ...
+    async def create(self, batch: Batch, idempotency: str, fingerprint: str, kept_bytes: int) -> Batch | None: ...
 
     async def find(self, tenant: TenantId, batch: BatchId) -> Batch: ...
 
@@ -62,7 +62,7 @@ class BatchIntake:
         key = _key(wish.idempotency_key)
         if key and (earlier := await self.store.keyed(who.tenant, key, print_of_wish)) is not None:
             return _usable(who, earlier), True
-        batch = await self.store.create(self._batch(who, wish), key, print_of_wish)
+        batch = await self.store.create(self._batch(who, wish), key, print_of_wish, who.plan.file_bytes)
         if batch is not None:
             return batch, False
         earlier = await self.store.keyed(who.tenant, key, print_of_wish)

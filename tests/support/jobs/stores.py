@@ -187,6 +187,7 @@ class PostgresWorld:
                     select tenant, 1022 + length(metadata) + output_bytes
                                    + case batch when '' then input_bytes else 0 end as bytes from job
                     union all select tenant, 1024 + bytes from file where deleted_at = 0
+                    union all select tenant, 1024 + length(metadata::text) + length(faults::text) from batch
                     union all select tenant, 1024 + begin_bytes + event_bytes
                                      + case when is_background then 0 else input_bytes + body_bytes end
                               from stored_response) as one

@@ -41,7 +41,7 @@ grant insert, select (request, number) on intervention to penstock_gateway, pens
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 grant select, insert, update, delete on webhook_endpoint to penstock_gateway;
 grant select, update, delete on webhook_delivery to penstock_gateway, penstock_runner;
-grant select on webhook_event to penstock_gateway;
+grant select, delete on webhook_event to penstock_gateway;
 grant select, update on webhook_endpoint to penstock_runner;
 grant select, delete on webhook_event to penstock_runner;
 grant execute on function tell(text, text, text, text) to penstock_gateway, penstock_runner, penstock_controller;
