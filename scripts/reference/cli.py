@@ -6,8 +6,10 @@ from typing import Any
 
 from typer.main import get_command
 
-from penstock.cli import app
+from penstock.cli import application
 from scripts.reference.markdown import code, table, titled
+
+app = application()
 
 _LEAD = """`penstock COMMAND --help` prints the same. Commands that speak to a running platform find it by `PENSTOCK_HOME`
 (`--home`). With the same two options they work from any machine that reaches the controller:

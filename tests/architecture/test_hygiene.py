@@ -123,3 +123,16 @@ def test_a_docstring_that_is_no_sentence_is_found(body: str, fault: str) -> None
 def test_migrations_have_numbers_without_gaps() -> None:
     """Two branches that took one number, or left one out, would break every database at its next start."""
     assert known()
+
+
+def test_no_http_client_reads_the_authorities_of_the_machine_unasked() -> None:
+    """Each client says whether it verifies: httpx else spends 20 ms of CPU on certificates, for plain HTTP, too."""
+    clients = {"httpx.Client", "httpx.AsyncClient", "httpx.get", "httpx.post", "httpx.request", "httpx.stream"}
+    found = [
+        f"{tree.place(path)}:{node.lineno}"
+        for path in tree.python_files("platform")
+        for node in ast.walk(ast.parse(read(path)))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in clients
+        if "verify" not in {one.arg for one in node.keywords}
+    ]
+    assert found == []

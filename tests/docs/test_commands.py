@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from penstock.cli import app
+from penstock.cli import application
 from penstock.settings import Settings
 from scripts import site
 from tests.support import tree
+
+app = application()
 
 _BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _SETTING = re.compile(r"\bPENSTOCK_([A-Z][A-Z_]*[A-Z])\b(?!_?\*)")

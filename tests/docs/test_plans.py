@@ -6,8 +6,10 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli import application
 from tests.support import tree
+
+app = application()
 
 PAGE = tree.ROOT / "docs" / "how-to" / "plan-memory.md"
 ROW = re.compile(r"^\| (Llama-3\.1-\w+) \| (\d) x (\S+) \| (.+) \|$", re.MULTILINE)

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli import application
 from penstock.slo import recorded
 from tests.support.monitoring import prometheus
+
+app = application()
 
 pytestmark = pytest.mark.observe
 

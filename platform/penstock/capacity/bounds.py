@@ -53,7 +53,7 @@ BOUNDS = {
     "target_load": Bound("--load", 0.01, 1, "of a replica's rate", "give a target load, such as 0.8"),
     "zones": Bound("--zones", 1, 16, "zones", "give the zones of the region, such as 3"),
     "gpu_per_hour": Bound("--price", 1e-4, 1000, "dollars an hour", "give one GPU's price, or leave it out if unknown"),
-    "days": Bound("--from-ledger", 0, 400, "days", "give days that the ledger keeps"),
+    "days": Bound("--from-ledger", 1, 400, "days", "give days that the ledger keeps"),
 }
 
 

@@ -51,7 +51,7 @@ Prompt = Annotated[int, _number("prompt", "Prompt of a typical request")]
 Output = Annotated[int, _number("output", "Output of a typical request")]
 ItlMs = Annotated[float, _number("itl_s", "The objective for the time between tokens (ITL)")]
 Version = Annotated[str, typer.Option(help="A version as name@digest; its measured curve and its ledger are used.")]
-Days = Annotated[int, _number("days", "Days of the version's ledger from which peak and lengths are taken")]
+Days = Annotated[int | None, _number("days", "Days of the version's ledger from which peak and lengths are taken")]
 Cache = Annotated[str, typer.Option(help="The data type of the KV cache: bfloat16 or fp8.")]
 
 
@@ -110,7 +110,7 @@ def capacity(  # noqa: PLR0913  one for each option
     *,
     peak: Annotated[float, _number("requests_per_s", "The peak", "the ledger's")] = 0.0,
     version: Version = "",
-    from_ledger: Days = 0,
+    from_ledger: Days = None,
     tensor_parallel: TensorParallel = 1,
     pipeline_parallel: PipelineParallel = 1,
     context: Context = 8192,
@@ -136,9 +136,9 @@ def capacity(  # noqa: PLR0913  one for each option
     from penstock.capacity.gpus import gpu as known
 
     with _planned():
-        BOUNDS["days"].check(from_ledger)
         curve = _curve(version, gpu, tensor_parallel * pipeline_parallel)
-        if from_ledger:
+        if from_ledger is not None:
+            BOUNDS["days"].check(from_ledger)
             past = _past(version, from_ledger)
             peak, prompt, output = past.requests_per_s, past.prompt_tokens, past.output_tokens
         target = _target(context, (prompt, output), itl_ms, (tensor_parallel, pipeline_parallel), kv)

@@ -24,6 +24,7 @@ def find(gateways: Iterable[str], key: str, request_id: str) -> Json:
                 headers={"authorization": f"Bearer {key}"},
                 timeout=TIMEOUT_S,
                 trust_env=False,
+                verify=url.startswith("https:"),
             )
         except httpx.HTTPError as error:
             problem = CommandError(f"No gateway answers at {url} ({type(error).__name__}).", do=_START)

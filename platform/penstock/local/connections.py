@@ -67,8 +67,9 @@ def gateway(settings: Settings, key: str = "", url: str = "") -> Iterator[httpx.
     """Call with this key, or the demo tenant's; ``CommandError`` without a gateway."""
     url = url.rstrip("/") or gateway_address(settings)
     headers = {"authorization": f"Bearer {key or _demo_key(settings)}"}
+    verify = url.startswith("https:")
     try:
-        with httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False) as http:
+        with httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False, verify=verify) as http:
             yield http
     except httpx.ConnectError as error:
         raise CommandError(

@@ -145,7 +145,10 @@ def addresses(paths: Home) -> dict[str, str]:
 
 
 def page_of_alerts(prometheus: str) -> str:
-    with suppress(httpx.HTTPError), httpx.Client(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
+    with (
+        suppress(httpx.HTTPError),
+        httpx.Client(timeout=PROBE_TIMEOUT_S, trust_env=False, verify=prometheus.startswith("https:")) as http,
+    ):
         for path in ("/alerts", "/classic/alerts"):
             if http.get(f"{prometheus}{path}").is_success:
                 return f"{prometheus}{path}"
@@ -154,7 +157,7 @@ def page_of_alerts(prometheus: str) -> str:
 
 async def is_ready(url: str, _: Child) -> bool:
     try:
-        async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False) as http:
+        async with httpx.AsyncClient(timeout=PROBE_TIMEOUT_S, trust_env=False, verify=url.startswith("https:")) as http:
             return (await http.get(f"{url}/-/ready")).is_success
     except httpx.HTTPError:
         return False

@@ -40,8 +40,9 @@ settings name none.
 _NO_KV = re.compile(
     r"mamba|(^|_)ssm_|state_size|^linear_(num|conv|attn|key)|lru_width|conv_L_cache|conv_kernel|^block_types|attn_type_list"
     r"|hybrid_override_pattern|attn_layer_(period|indices)|full_attention_interval|attention_chunk_size|is_encoder_decoder"
+    r"|^num_kv_shared_layers"
 )
-"""Fields of models with state, chunked or cross-attention layers: their cache is no KV cache that grows."""
+"""Fields of models with state, chunked, cross-attention or shared layers: not each has a KV cache that grows."""
 _STATES = ("mamba", "ssm", "linear_attention", "recurrent", "rwkv", "conv")
 _EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 _LAYER_TYPES = ("layer_types", "layers_block_type")
@@ -230,7 +231,10 @@ def _dense(told: _Config, hidden: int, experts: int) -> int:
 
 
 def _wide(told: _Config) -> float:
-    named = told.fields.get("torch_dtype") or told.fields.get("dtype") or "bfloat16"
+    given = [value for name in ("torch_dtype", "dtype") if (value := told.fields.get(name))]
+    if len({str(value).removeprefix("torch.") for value in given}) > 1:
+        raise ArtifactRefused("config.json: torch_dtype and dtype differ: correct one of them")
+    named = given[0] if given else "bfloat16"
     if not isinstance(named, str) or (bits := _WIDTHS.get(named.removeprefix("torch."))) is None:
         raise ArtifactRefused(
             f"config.json: torch_dtype {str(named)[:20]!r} can't be planned: name {', '.join(_WIDTHS)}"

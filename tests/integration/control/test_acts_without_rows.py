@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from penstock.apps.stores import deliver_spool
-from penstock.cli import app
+from penstock.cli import application
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
@@ -25,6 +25,8 @@ from penstock.settings import Settings
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import Room
 from tests.support.controllers.on_postgres import StoredRoom
+
+app = application()
 
 pytestmark = pytest.mark.integration
 ASKS = "a command over the operators' API, whose writes are walked"

@@ -23,6 +23,6 @@ def be_wrong() -> None:
 
 if __name__ == "__main__":
     be_wrong()
-    from penstock.cli import app
+    from penstock.cli import application
 
-    app()
+    application()()

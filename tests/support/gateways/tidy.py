@@ -26,6 +26,6 @@ def _tell(_signal: int, _frame: object) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, _tell)
-    from penstock.cli import app
+    from penstock.cli import application
 
-    sys.exit(app())
+    sys.exit(application()())

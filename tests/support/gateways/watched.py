@@ -38,7 +38,7 @@ async def _watch() -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, _tell)
     from penstock.apps.gateway import process
-    from penstock.cli import app
+    from penstock.cli import application
 
     announce = process._announce
 
@@ -49,4 +49,4 @@ if __name__ == "__main__":
             await announce(server, ready)
 
     setattr(process, "_announce", watched)  # noqa: B010  mypy would have it stay as it is
-    sys.exit(app())
+    sys.exit(application()())

@@ -12,8 +12,10 @@ from typing import cast
 import click
 import typer
 
-from penstock.cli import app
+from penstock.cli import application
 from tests.support import tree
+
+app = application()
 
 FOLDER = tree.ROOT / "runbooks"
 SECTIONS = ("Meaning", "Impact", "Diagnosis", "Mitigation", "Verify")

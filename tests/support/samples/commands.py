@@ -6,7 +6,9 @@ from typing import cast
 import click
 import typer
 
-from penstock.cli import app
+from penstock.cli import application
+
+app = application()
 
 
 def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

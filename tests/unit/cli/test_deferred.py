@@ -12,10 +12,12 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli import application
 from penstock.clients.deferred import Caller
 from penstock.domain.command_error import CommandError
 from penstock.local import connections
+
+app = application()
 
 RUNNER = CliRunner()
 LINE = {"custom_id": "1", "method": "POST", "url": "/v1/embeddings", "body": {"model": "minilm", "input": "x"}}

@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from penstock.cli import app, diagnose
+from penstock.cli import application, diagnose
 from penstock.diagnosis.cases import CASES
 from penstock.diagnosis.evidence import Case, Cost, Remedy
 from penstock.diagnosis.snapshot import Snapshot
@@ -20,6 +20,8 @@ from penstock.domain.tenancy.tenant import Plan
 from penstock.settings import Settings, load
 from tests.support.monitoring.measurements import Site, recorded
 from tests.support.scenarios.diagnoses import HEALTHY, LATE, NOISY, SATURATED
+
+app = application()
 
 RUNNER = CliRunner()
 NOTHING = Snapshot(seconds=1.0)

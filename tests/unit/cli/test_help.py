@@ -9,13 +9,15 @@ from msgspec import convert
 from typer.testing import CliRunner
 
 from penstock import __version__
-from penstock.cli import app
+from penstock.cli import application
 from penstock.control.api.plans import checked
 from penstock.domain.errors import InvalidField
 from penstock.domain.tenancy.tenant import CAPS, OverQuota, Plan, Priority, Role, ScopeKind
 from penstock.settings import load
 from penstock.views.tenants import FIELDS
 from tests.support.samples.commands import ALL
+
+app = application()
 
 RUNNER = CliRunner()
 

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli import application
 from penstock.cli.litellm import Here, Import, read
 from penstock.domain.ids import Alias
 from penstock.formats.documents import DocumentRefused, yaml_of
 from tests.support.controllers.in_memory import Room
 from tests.support.samples import control_plane as things
+
+app = application()
 
 RUNNER = CliRunner()
 NOW = 1_800_000_000.0

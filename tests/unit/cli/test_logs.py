@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli import application
 from penstock.cli.logs import LineFilter, moment_before
+
+app = application()
 
 
 def said(at: str, event: str) -> str:

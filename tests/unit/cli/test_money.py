@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli import application
 from penstock.cli.arguments import plan
 from penstock.domain.command_error import CommandError
 from penstock.domain.tenancy.budget import day
@@ -19,6 +19,8 @@ from penstock.views.tenants import described
 from penstock.views.words import dollars
 from tests.support.controllers.in_memory import Room
 from tests.support.samples.ledger_rows import row
+
+app = application()
 
 RUNNER = CliRunner()
 

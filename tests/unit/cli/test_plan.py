@@ -10,13 +10,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.capacity.bounds import BOUNDS
-from penstock.cli import app
+from penstock.cli import application
 from penstock.cli.planned import curve_on, settings_for
 from penstock.domain.errors import ArtifactRefused
 from penstock.domain.models.model import EngineSettings
 from penstock.packaging.known_models import MODELS
 from tests.support.samples.commands import ALL
 from tests.support.samples.curves import curve
+
+app = application()
 
 RUNNER = CliRunner()
 

@@ -8,11 +8,13 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from penstock.cli import app, safety
+from penstock.cli import application, safety
 from penstock.domain.command_error import CommandError
 from penstock.filters.reading import parse
 from penstock.views import safety as views
 from penstock.views.elements import Listing
+
+app = application()
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0"
 RULE = "{name: key, category: secrets, action: mask, stages: [output], regex: 'key-[0-9]{4}'}"

@@ -3,9 +3,11 @@
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app, bench, screen
+from penstock.cli import application, bench, screen
 from penstock.views import scale
 from tests.support.controllers.in_memory import Room
+
+app = application()
 
 RECORD = {
     "version": "m@1",

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app, present
+from penstock.cli import application, present
 from penstock.connectors.process import identity
 from penstock.connectors.process.records import ProcessRecord, Records
 from penstock.connectors.prometheus.page import Page, Reading, parse
@@ -26,6 +26,8 @@ from penstock.supervision import exposition
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
 from penstock.views import status as views
+
+app = application()
 
 SINCE = 1_800_000_000.0
 VERSION = "toy@0123456789ab"

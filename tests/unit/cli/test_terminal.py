@@ -5,16 +5,19 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import cast
 
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli import application
 from tests.support.controllers.in_memory import Room
 from tests.support.samples.commands import ALL
 from tests.support.tree import ROOT
+
+app = application()
 
 RUNNER = CliRunner()
 LISTS = (
@@ -32,9 +35,9 @@ NARROWEST = (LOCALES[0], LOCALES[-1])
 WALK = """
 import contextlib, io, os, sys
 from typer.main import get_command
-from penstock.cli import app, terminal
+from penstock.cli import application, terminal
 terminal.prepare()
-command = get_command(app)
+command = get_command(application())
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     command.main(["--help"])  # loads what help needs once, before the forks
 out, err = sys.argv[1:3]
@@ -51,6 +54,15 @@ for words in sys.argv[3].split(";"):
 """
 
 
+INSTALLED = """
+import resource, sys
+from {module} import {name} as command
+sys.argv[1:] = ["version"]
+try:
+    command()
+finally:
+    print(resource.getrlimit(resource.RLIMIT_CORE), sys.stdout.errors)
+"""
 HELPS = tuple(f"{' '.join(path)} --help" for path in ALL)
 
 
@@ -69,6 +81,16 @@ def test_no_locale_ends_in_a_traceback(locale: dict[str, str], room: Room) -> No
     done = walked((*helps, *LISTS), "1", environment=locale)
     assert b"TRACEBACK" not in done.stderr, done.stderr
     assert done.stdout.count(b"Usage") >= len(helps)
+
+
+def test_the_installed_command_is_prepared() -> None:
+    """The script of a wheel leaves no core file with prompts, and writes what its terminal lacks as other signs."""
+    module, _, name = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["penstock"].partition(
+        ":"
+    )
+    program = INSTALLED.format(module=module, name=name)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[1:] == ["(0, 0) other-signs"], done.stderr
 
 
 def test_a_full_disk_is_said_in_one_line(room: Room) -> None:

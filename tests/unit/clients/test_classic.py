@@ -8,11 +8,13 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli import app
+from penstock.cli import application
 from penstock.clients.chat import breakdown
 from penstock.clients.classic import classify, image_model
 from penstock.domain.command_error import CommandError
 from penstock.local import connections
+
+app = application()
 
 INPUTS = {"labels": "image", "languages": "text", "mine": "image"}
 ANSWER = {

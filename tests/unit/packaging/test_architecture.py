@@ -61,10 +61,10 @@ SMALL = MODELS["SmolLM2-135M"]
 OTHER_CACHES = (
     *("mamba_d_state", "mamba_num_heads", "ssm_state_size", "state_size", "conv_L_cache", "lru_width", "block_types"),
     *("hybrid_override_pattern", "attn_layer_period", "attn_layer_indices", "full_attention_interval"),
-    *("linear_num_key_heads", "linear_num_heads", "attention_chunk_size", "is_encoder_decoder"),
+    *("linear_num_key_heads", "linear_num_heads", "attention_chunk_size", "is_encoder_decoder", "num_kv_shared_layers"),
 )
-"""Fields by which Bamba, Jamba, Nemotron-H, Falcon H1, Mamba, LFM2, RecurrentGemma, Qwen3-Next, Kimi Linear, Llama 4
-and T5 tell such layers.
+"""Fields by which Bamba, Jamba, Nemotron-H, Falcon H1, Mamba, LFM2, RecurrentGemma, Qwen3-Next, Kimi Linear, Llama 4,
+Gemma 3n and T5 tell such layers.
 """
 VLLM = Path(find_spec("vllm").submodule_search_locations[0])  # type: ignore[union-attr,index]
 
@@ -135,6 +135,7 @@ def test_a_window_of_nothing_is_none() -> None:
         ({"torch_dtype": "int3"}, "torch_dtype 'int3' can't be planned: name bfloat16"),
         ({"torch_dtype": 5}, "torch_dtype '5' can't be planned"),
         ({"torch_dtype": None, "dtype": "float8"}, "torch_dtype 'float8' can't be planned"),
+        ({"torch_dtype": "float32", "dtype": "bfloat16"}, "torch_dtype and dtype differ"),
         ({"intermediate_size": None}, "lacks intermediate_size"),
         (
             {"intermediate_size": None, "num_experts": 8, "num_experts_per_tok": 2},

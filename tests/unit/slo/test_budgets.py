@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.apps import observed, slos
-from penstock.cli import app
+from penstock.cli import application
 from penstock.connectors.prometheus.client import Prometheus
 from penstock.connectors.prometheus.page import parse
 from penstock.domain.command_error import CommandError
@@ -22,6 +22,8 @@ from penstock.slo import budgets, recorded
 from penstock.slo.budget import Budget, EventCounts
 from penstock.telemetry import names
 from penstock.telemetry.metrics import Metrics
+
+app = application()
 
 RATIO = recorded.error_ratio
 PROMISED = slos.promised()

@@ -81,8 +81,10 @@ class Prometheus:
 
     @cached_property
     def _http(self) -> httpx.Client:
-        """Return the one client: making one takes 25 ms of CPU, and a diagnosis sends hundreds of queries."""
-        return httpx.Client(timeout=TIMEOUT_S, trust_env=False, transport=self._transport, limits=_NONE_KEPT)
+        verify = self.url.startswith("https:")
+        return httpx.Client(
+            timeout=TIMEOUT_S, trust_env=False, transport=self._transport, limits=_NONE_KEPT, verify=verify
+        )
 
 
 _TOO_MUCH = frozenset({"timeout", "canceled", "execution", "unavailable"})

@@ -37,8 +37,10 @@ def read(
 ) -> Reading:
     pages: dict[str, Page] = {}
     silent: list[str] = []
-    with httpx.Client(timeout=timeout_s, trust_env=False, transport=transport) as http:
-        for address in addresses:
+    named = tuple(addresses)
+    verify = any(address.startswith("https:") for address in named)
+    with httpx.Client(timeout=timeout_s, trust_env=False, transport=transport, verify=verify) as http:
+        for address in named:
             try:
                 answer = http.get(address).raise_for_status()
                 pages[address] = parse(answer.text, instance_of(address))
