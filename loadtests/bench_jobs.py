@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from loadtests.environments import environment
+from penstock.apps.runner import NEWS
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.embedded import EmbeddedPostgres
 from penstock.connectors.postgres.jobs import PostgresJobs
