@@ -80,6 +80,13 @@ def _noted(index: PrefixIndex, affinity: int, chosen: WorkerEntry) -> WorkerEntr
     return chosen
 
 
+def _outside(serving: Roster, pools: frozenset[str]) -> frozenset[WorkerId]:
+    found = frozenset(one.id for one in serving.serving if pools.isdisjoint(one.pools))
+    if found and serving.has_met_all(found):
+        raise refusals.outside(pools)
+    return found
+
+
 def _prefix_blocks(counter: Counter, model: str) -> _PrefixBlocks:
     return _PrefixBlocks(*(Counted(counter.labels(model=model, state=state)) for state in _PrefixBlocks._fields))
 
@@ -117,13 +124,12 @@ class WorkerRouter:
         now = self._clock.monotonic()
         version = self._table.version(version.id) or version
         serving = self._table.view.rosters.get(version.id) or roster(version)
+        tried = tried | _outside(serving, demand.pools) if demand.pools else tried
         if serving.has_met_all(tried):
             raise refusals.nobody(version)
         home = version.base or version.id
         if shut_s := self._health.shut_for_s(home, now):
             raise refusals.failing(version, shut_s, is_unreachable=self._health.is_unreachable(home))
-        if demand.pools:
-            tried = self._with_outside(version, serving, tried, demand.pools)
         if self._turned_away:
             tried = self._with_refusing(version, serving, tried, demand)
         index = self._indexes.get(home)
@@ -208,17 +214,6 @@ class WorkerRouter:
         return len(self._turned_away.at(version, known.serving, self._clock.monotonic())) == len(known.serving)
 
     # -- choosing ------------------------------------------------------------------------
-
-    @staticmethod
-    def _with_outside(
-        version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], pools: frozenset[str]
-    ) -> frozenset[WorkerId]:
-        outside = frozenset(one.id for one in serving.serving if pools.isdisjoint(one.pools))
-        if serving.has_met_all(outside):
-            raise refusals.outside(pools)
-        if serving.has_met_all(tried | outside):
-            raise refusals.nobody(version)
-        return tried | outside
 
     def _with_refusing(
         self, version: VersionEntry, serving: Roster, tried: frozenset[WorkerId], demand: Demand
