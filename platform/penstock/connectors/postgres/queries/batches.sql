@@ -114,7 +114,7 @@ update batch set is_cleared = true where id = $1
 -- name: forget
 delete from batch where id in (
     select id from batch
-    where ended_at > 0 and is_cleared and ended_at <= $1 - $2 and ended_at <= $1 - output_keep_s
+    where ended_at > 0 and is_cleared and ended_at <= $1::double precision - greatest($2::double precision, output_keep_s)
     order by ended_at limit $3 for update skip locked)
 
 -- name: add_file
