@@ -35,6 +35,7 @@ from tests.twins import job_rows
 from tests.twins.job_rows import Enqueued, lost_end, next_state, overdue, stored
 
 Flow = tuple[VersionId, TenantId]
+FREE = EnqueueLimits()
 
 
 class MemoryJobs:
@@ -65,7 +66,7 @@ class MemoryJobs:
             self._keys[job.tenant, job.idempotency] = made.id
         return Submitted(job=made, is_new=True)
 
-    async def queue(self, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
+    async def queue(self, jobs: Sequence[NewJob], limits: EnqueueLimits = FREE) -> None:
         lines = {(job.batch, job.line) for job in self._jobs.values() if job.batch}
         names = {job.name for job in self._jobs.values()}
         if any((job.batch, job.line) in lines or job.name in names for job in jobs):

@@ -141,7 +141,7 @@ def test_the_command_line_submits_waits_and_prints(jobs: Jobs, tmp_path: Path) -
 def engine_s(jobs: Jobs) -> float:
     """Return the seconds that requests were in prefill and decode at the worker."""
     gates, name = Fleet(platform=jobs.platform).gates(), f"{GATE_SECONDS.name}_sum"
-    stages = [{Label.STAGE: stage} for stage in (Stage.PREFILL, Stage.DECODE)]
+    stages: list[dict[str, str]] = [{Label.STAGE: stage} for stage in (Stage.PREFILL, Stage.DECODE)]
     return sum(reading(f"{gate.url}/penstock/metrics", name, stage) for gate in gates for stage in stages)
 
 
