@@ -1,4 +1,4 @@
-"""When and where a plan lets batch work run: hours by the clock on the wall of its time zone, and pools. Pure.
+"""The hours in which a plan lets batch work run, by the clock on the wall of its time zone, and its pools. Pure.
 
 Hours that a change to summer time skips do not open; those that it repeats are open twice.
 """
@@ -26,7 +26,7 @@ class ClosedTenants:
         self.closed = frozenset[TenantId]()
         """Tenants with hours in their plan, and none of them open."""
         self.confined: Mapping[TenantId, frozenset[str]] = {}
-        """The pools of tenants whose plan names any."""
+        """Pools by tenant, if its plan names any."""
 
     def at(self, now: float, tenants: Sequence[Tenant]) -> Self:
         """Return this, as it is at Unix second ``now``."""

@@ -54,7 +54,7 @@ def rooms(lanes: Mapping[VersionId, Lane]) -> dict[VersionId, int]:
 
 
 def shut(lane: Lane, confined: Mapping[TenantId, frozenset[str]]) -> frozenset[TenantId]:
-    """Return the tenants that may use some pools, and no worker with room in any; none if nobody knows its pools."""
+    """Return the tenants without a worker with room in their pools; none of a version without workers."""
     if not (confined and lane.pools):
         return frozenset()
     seats = lane.seats or UNKNOWN_SEATS

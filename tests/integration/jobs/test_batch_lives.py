@@ -10,17 +10,15 @@ import pytest
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
-from penstock.domain.clock import DAY_S
-from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch, UnknownModel, UnknownObject
+from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownModel, UnknownObject
 from penstock.domain.fleet.table import RoutingTable, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, KeyId, TenantId, WorkerId
 from penstock.domain.jobs.batch import BatchState
-from penstock.domain.jobs.errors import NoFileRoom, WindowNotOffered
+from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import BatchId
 from penstock.domain.jobs.job import PAUSE_ALL, JobState, Reason
-from penstock.domain.jobs.payload import ROW_BYTES
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan
 from penstock.gateway.deferred import batches
@@ -28,7 +26,6 @@ from penstock.gateway.deferred.batches import NewBatch
 from penstock.gateway.deferred.shapes import Paged
 from tests.support.clock import ManualClock
 from tests.support.jobs.batches import ROUTE, BatchSite, line
-from tests.support.jobs.stores import PostgresWorld
 from tests.support.samples.calls import VERSION
 from tests.support.sealing import FixedKeys
 
@@ -307,44 +304,6 @@ async def test_a_batch_that_waits_says_why(site: BatchSite) -> None:
     await site.intake.cancel(site.who(), batch.id)
     await site.until_over(me, batch.id)
     assert await reasons() == {Reason.NONE}
-
-
-async def test_batches_count_in_what_their_tenant_keeps(site: BatchSite) -> None:
-    """Above the bound none is made; what a refused one says counts too. They go a month after their end."""
-    me, world, now = await site.runner(), PostgresWorld(site.database), site.clock.now
-    first = await site.create(b"{}")
-    kept = await site.jobs.kept(site.tenant, now())
-    await site.step(me)
-    assert (await site.find(first.id)).state is BatchState.FAILED
-    faulty = await site.jobs.kept(site.tenant, now())
-    assert faulty > kept
-    file = await site.upload(*LINES)
-    kept = await site.jobs.kept(site.tenant, now())
-    wish = NewBatch(input_file=file, endpoint=Api.CHAT, window="24h")
-    for room, expected in ((ROW_BYTES - 1, ExceedsLimit), (kept + ROW_BYTES, NoFileRoom)):
-        site.plan = Plan(file_bytes=room)
-        with pytest.raises(expected):
-            await site.intake.create(site.who(), wish)
-    site.plan = Plan(file_bytes=2 * kept)
-    await site.intake.create(site.who(), wish)
-    assert await world.is_consistent()
-    site.clock.advance(31 * DAY_S)
-    for _ in range(3):
-        await site.step(me)
-    assert await site.database.rows("select from batch where id = $1", first.id) == []
-    assert await world.is_consistent()
-
-
-async def test_a_paused_batch_expires(site: BatchSite) -> None:
-    """A pause does not move the deadline, and is forgotten with the batch."""
-    me = await site.runner()
-    batch = await site.create(*LINES)
-    await site.step(me)
-    await site.intake.pause(site.who(), batch.id)
-    site.clock.advance(86_400.0)
-    done = await site.until_over(me, batch.id)
-    assert done.state is BatchState.EXPIRED
-    assert await site.jobs.paused() == frozenset()
 
 
 async def test_what_is_left_of_a_batch_is_removed(site: BatchSite) -> None:

@@ -66,7 +66,7 @@ def test_the_answer_is_the_apis_own_body(http: httpx.Client) -> None:
 
 
 def test_work_waits_for_a_worker_in_its_plans_pools(jobs: Jobs) -> None:
-    """API and status say so; live traffic goes on unless it is of class batch. It runs once a worker is there."""
+    """API and status say so until a worker is there; live traffic goes on unless it is of class batch."""
     tenant, live = f"pools{time.time_ns():x}", "/v1/chat/completions"
     with jobs.platform.http(key_of(jobs.platform, tenant, batch_pools="spot,nights")) as http:
         job = submitted(http, chat(tokens=2))
