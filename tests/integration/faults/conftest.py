@@ -11,6 +11,7 @@ from tests.support.failures.table import CANARY, FaultTable, leaks, log_folders
 from tests.support.platforms.books import Books
 from tests.support.platforms.local import Platform
 from tests.support.platforms.readings import Fleet
+from tests.support.platforms.sharing import adjacent
 from tests.support.stores.watched_redis import WatchedRedis
 
 HERE = Path(__file__).parent
@@ -34,11 +35,8 @@ _table = FaultTable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let what reads all logs and all books come last among the tests here."""
-    ours = [i for i, item in enumerate(items) if HERE in item.path.parents]
-    ordered = sorted((items[i] for i in ours), key=lambda item: item.path.name in LAST)
-    for i, item in zip(ours, ordered, strict=True):
-        items[i] = item
+    """Let what reads all logs and all books come last among the tests here, and no platform be idle between files."""
+    adjacent(items, HERE, ("platform", "_pair"), LAST)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
