@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.integration.conftest import HomeMaker
@@ -112,9 +111,7 @@ def _pair(new_home: HomeMaker, shared_settings: dict[str, str], _pair_redis: Wat
 
 def bound(platform: Platform) -> None:
     """Give the demo tenant bounds, so that its requests hold something."""
-    head = {"authorization": f"Bearer {platform.admin_key}"}
-    url = f"{platform.controller_url}/admin/v1/tenants/demo/plan"
-    httpx.patch(url, headers=head, json=BOUNDS, trust_env=False).raise_for_status()
+    platform.act("PATCH", "/tenants/demo/plan", BOUNDS)
 
 
 @pytest.fixture

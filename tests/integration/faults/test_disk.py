@@ -186,9 +186,7 @@ def is_refused(platform: Platform) -> bool:
 
 def has_failed(platform: Platform) -> bool:
     with suppress(OSError, httpx.HTTPError):
-        head = {"authorization": f"Bearer {platform.admin_key}"}
-        told = httpx.get(f"{platform.controller_url}/admin/v1/workers", headers=head, trust_env=False)
-        return any(worker["state"] == "failed" for worker in told.raise_for_status().json()["workers"])
+        return any(worker["state"] == "failed" for worker in platform.act("GET", "/workers")["workers"])
     return False
 
 

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import httpx
@@ -104,10 +104,14 @@ def until_back(platform: Platform, name: str, killed: list[int]) -> None:
 
 
 def until_steerable(platform: Platform) -> None:
-    """Wait until an operator's command works: controller and database serve again."""
-    until(
-        "operators are served", lambda: platform.run("keys", "list", "demo", check=False).returncode == 0, within_s=40
-    )
+    """Wait until an operator's act works: controller and database serve again."""
+
+    def is_steerable() -> bool:
+        with suppress(OSError, httpx.HTTPError):
+            return bool(platform.act("GET", "/keys"))
+        return False
+
+    until("operators are served", is_steerable, within_s=40, every_s=0.2)
 
 
 @pytest.mark.parametrize("names", [STEERING, *drilled([[name] for name in STEERING])], ids=" and ".join)

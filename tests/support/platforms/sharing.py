@@ -13,12 +13,13 @@ import pytest
 Fixtures = list[pytest.FixtureDef[object]]
 
 
-def adjacent(items: list[pytest.Item], folder: Path, names: Collection[str], last: Collection[str] = ()) -> None:
-    """Order a folder's files by what they share of ``names``: first those that share nothing, ``last`` at the end."""
+def adjacent(items: list[pytest.Item], folder: Path, names: Sequence[str], last: Collection[str] = ()) -> None:
+    """Order a folder's files by which of these fixtures they share; none is first, ``last`` at the end."""
     places = [i for i, item in enumerate(items) if folder in item.path.parents]
-    shared: dict[Path, set[str]] = {}
+    shared: dict[Path, set[int]] = {}
     for i in places:
-        shared.setdefault(items[i].path, set()).update(_fixtures(items[i]).keys() & set(names))
+        asked = _fixtures(items[i])
+        shared.setdefault(items[i].path, set()).update(n for n, name in enumerate(names) if name in asked)
     ordered = sorted((items[i] for i in places), key=lambda one: (one.path.name in last, sorted(shared[one.path])))
     for i, item in zip(places, ordered, strict=True):
         items[i] = item
