@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 TENANT, MODEL, BAD_REQUEST = "guarded", "smollm2", 400
 PROMPT = "Is this text an insult? Answer yes or no.\nText: {text}\nAnswer: "
-ALWAYS, NEVER, NO_TIME = 1e-9, 1.0, 0.0001
+ALWAYS, NEVER, NO_TIME = 0.0001, 1.0, 0.0001
 ENDED, SHOWN = "content_filter", "stop"
 SAID = "Thank you for the question. Shut up, {}! You are welcome."
 
