@@ -28,7 +28,7 @@ def rule(word: str, threshold: float, seconds: float = 0.0, away: str = "block")
     """Return a rule of answers that suspects a word and asks the model."""
     times = {"seconds": seconds or min(patient(10), 30), "away": away}
     confirm = {"model": MODEL, "prompt": PROMPT, "unsafe": "yes", "safe": "no", "threshold": threshold, **times}
-    named = {"name": word, "category": "abuse", "action": "block", "stages": ["output"]}
+    named = {"name": f"{word[:3]}-rule", "category": "abuse", "action": "block", "stages": ["output"]}
     return {**named, "phrases": [word], "confirm": confirm}
 
 
@@ -100,3 +100,19 @@ def test_the_platform_pays_and_counts(openai: OpenAI, platform: Platform) -> Non
     fleet = Fleet(platform=platform)
     for verdict in ("confirmed", "cleared", "block", "release"):
         assert fleet.counted(names.JUDGE_VERDICTS, outcome=verdict) >= 1, verdict
+
+
+def test_kept_matches_are_shown_to_operators_alone(openai: OpenAI, platform: Platform) -> None:
+    """What ended an answer is shown once its tenant keeps it, each look is an act, and no event or log has it."""
+    platform.run("tenants", "plan", TENANT, "keep_matches_s=3600")
+
+    def shown() -> str:
+        assert streamed(openai, "You moron. ")[1] == ENDED
+        return platform.run("safety", "events", "--tenant", TENANT, "--text").stdout
+
+    until("the match is kept and shown", lambda: "'moron'" in shown(), within_s=patient(30), every_s=1.0)
+    assert "moron" not in platform.run("safety", "events", "--tenant", TENANT, "--json").stdout
+    assert "safety.matches" in platform.run("audit", "--action", "safety").stdout
+    assert not [
+        log for log in (Path(platform.home) / "logs").glob("*.log") if "moron" in log.read_text(errors="replace")
+    ]

@@ -37,6 +37,7 @@ from penstock.gateway.records.traces import RequestTraces, otlp
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.resolve import sticky_key
 from penstock.gateway.routing.route import WorkerRouter
+from penstock.gateway.safety.interventions import KeptTexts
 from penstock.gateway.upkeep.accounting import Accounting
 from penstock.gateway.upkeep.background import Background
 from penstock.gateway.upkeep.evidence import Evidence, shared_by
@@ -137,6 +138,7 @@ def compose(
     client, probing = _clients(settings, role, clock, metrics)
     newest, ticket_keys = found.platform[0], TicketKeys(found.platform)
     asked = Asked(slos.load(), clock.monotonic)
+    accounted = accounting_parts(settings, dsn, clock, background.spawn, metrics, journal)
     shared = Shared(
         settings=settings,
         keys=found,
@@ -147,7 +149,8 @@ def compose(
         table=CurrentTable(),
         client=client,
         probing=probing,
-        accounting=accounting_parts(settings, dsn, clock, background.spawn, metrics, journal),
+        accounting=accounted,
+        texts=KeptTexts(accounted.spool.filtered, background.spawn),
         recording=recording(settings, clock, metrics),
         spawn=background.spawn,
         offload=_offload(settings),

@@ -14,6 +14,7 @@ from penstock.domain.tenancy.ledger import ForgivenSink, LedgerReader, LedgerRow
 from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.domain.tokens import Usage
+from penstock.filters.evidence import SealedText, TextSink
 from penstock.filters.intervention import Intervention, InterventionSink
 from penstock.gateway.admission.guarded import GuardedLimits
 from penstock.gateway.admission.reservations import Reservations
@@ -45,12 +46,12 @@ ROUND_S = 1.0
 class RowSpool(Protocol):
     def flush(self) -> None: ...
 
-    def filtered(self, intervention: Intervention) -> None: ...
+    def filtered(self, told: Intervention | SealedText) -> None: ...
 
     async def deliver(self, sink: "LedgerStore", heir: Heir | None = None, took: Took | None = None) -> int: ...
 
 
-class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, InterventionSink, Protocol):
+class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, InterventionSink, TextSink, Protocol):
     pass
 
 
