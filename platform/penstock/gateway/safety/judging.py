@@ -71,15 +71,11 @@ class Judgement:
         self.blocks = False
         self.channels: dict[Key, Channel] = {}
 
-    def channel(self, key: Key) -> Channel:
-        found = self.channels.get(key)
-        if found is None:
-            found = self.channels[key] = self._made(key)
-        return found
-
-    def feed(self, key: Key, text: str, *, is_last: bool = False) -> Channel:
-        channel = self.channel(key)
-        self._feed(key, channel, text, is_last=is_last)
+    def feed(self, key: Key, text: str) -> Channel:
+        channel = self.channels.get(key)
+        if channel is None:
+            channel = self.channels[key] = self._made(key)
+        self._feed(key, channel, text, is_last=False)
         return channel
 
     def alone(self, key: Key, text: str) -> Channel:
@@ -92,7 +88,8 @@ class Judgement:
         return Channel(self.compiled, is_call=key.kind == CALL, keeps=self._keeps)
 
     def _feed(self, key: Key, channel: Channel, text: str, *, is_last: bool) -> None:
-        self._stand(key, channel, channel.feed(text, is_last=is_last))
+        if hits := channel.feed(text, is_last=is_last):
+            self._stand(key, channel, hits)
         for found, sentence in channel.questions(is_last=is_last) if self.compiled.confirms else ():
             if self._doubts is None:
                 self._doubts = Suspicions(self.compiled, self._confirming, self._news)
