@@ -30,12 +30,15 @@ class KeptTexts:
         self, keep: Callable[[SealedText], object], spawn: Callable[[Coroutine[None, None, None]], object]
     ) -> None:
         self._keep, self._spawn = keep, spawn
-        self.keys: Keys | None = None
-        """Bound late: stores are opened after the pipeline is made."""
+        self._keys: Keys | None = None
+
+    def open(self, keys: Keys) -> None:
+        """Stores, and keys with them, are opened after the pipeline is made: until then no text is kept."""
+        self._keys = keys
 
     def take(self, of: Intervention, text: str, keep_s: float) -> None:
-        if self.keys is not None:
-            self._spawn(self._seal(self.keys, of, text, keep_s))
+        if self._keys is not None:
+            self._spawn(self._seal(self._keys, of, text, keep_s))
 
     async def _seal(self, keys: Keys, of: Intervention, text: str, keep_s: float) -> None:
         try:

@@ -33,7 +33,7 @@ class House:
         self.keys, self.told, self.kept = keys or FixedKeys(), list[Intervention](), list[SealedText]()
         self.tasks = list[asyncio.Task[None]]()
         texts = KeptTexts(self.kept.append, lambda work: self.tasks.append(asyncio.ensure_future(work)))
-        texts.keys = self.keys
+        texts.open(self.keys)
         seen = Interventions(Metrics(), self.told.append, lambda: 9.0, texts)
         self._stage = ScreenedRequests(lambda _: POLICY, seen.record, UNASKED)
 
