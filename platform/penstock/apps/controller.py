@@ -11,7 +11,7 @@ from functools import partial
 from penstock.apps import keys, observed, ownership, peers, slos
 from penstock.apps.fleets import Hosted, WorkerCommand, hosted
 from penstock.apps.keys import Keys
-from penstock.apps.stores import database_dsn, open_encryption, open_head_signer, open_keys, open_segments
+from penstock.apps.stores import database_dsn, open_encryption, open_head_signer, open_segments
 from penstock.connectors.postgres.arms import PostgresArms
 from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.audit_chain import PostgresAuditChain
@@ -184,7 +184,6 @@ def _compose(settings: ControllerSettings, database: Database, secrets: Secrets,
         registry=rules,
         tenancy=PostgresTenancy(database),
         sealing=_sealing(settings, database, secrets),
-        opening=lambda: open_keys(settings, database, lambda: secrets.platform_keys, clock).payloads,
         deletions=PostgresDeletions(database),
         tables=tables,
         packs=PostgresPacks(database),

@@ -46,7 +46,7 @@ from penstock.sealing.administration import KeyAdministration
 from penstock.sealing.local import LocalEncryption
 from penstock.telemetry.metrics import Metrics
 from tests.support.samples import control_plane as things
-from tests.support.sealing import FixedKeys, MemoryKeyRows
+from tests.support.sealing import MemoryKeyRows
 from tests.twins.acts import MemoryActs
 from tests.twins.arms import MemoryArms
 from tests.twins.audit import MemoryAudit
@@ -104,7 +104,7 @@ class Room:
         self.tables = MemoryTables()
         self.packs, self.deletions = MemoryPacks(self.audit), MemoryDeletions(self.audit)
         self.jobs, self.leases = MemoryJobs(), MemoryLeases()
-        self.key_rows, self.platform_keys, self.keys = MemoryKeyRows(), [PLATFORM_KEY], FixedKeys()
+        self.key_rows, self.platform_keys = MemoryKeyRows(), [PLATFORM_KEY]
         self.ledger = MemoryLedger()
         self.arms = MemoryArms(clock)
         self.meters = MemoryLimits(clock)
@@ -143,7 +143,6 @@ class Room:
             registry=self.rules,
             tenancy=self.tenancy,
             sealing=KeyAdministration(self.key_rows, LocalEncryption(lambda: self.platform_keys), "local"),
-            opening=lambda: self.keys,
             deletions=self.deletions,
             tables=self.tables,
             packs=self.packs,

@@ -17,6 +17,7 @@ from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import when_away
 from penstock.gateway.admission.reservations import Journal, Reservations, Spawn
 from penstock.gateway.billing.closing import ForgivenEnds
+from penstock.gateway.safety.interventions import KeptTexts
 from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.settings.pipeline import PipelineSettings
 from penstock.telemetry import logs, names
@@ -62,6 +63,7 @@ def accounting_parts(
     return AccountingParts(
         reservations=reservations,
         spool=spool,
+        texts=KeptTexts(spool.filtered, spawn),
         meters=meters,
         forgiven=ForgivenEnds(clock),
         shared=shared,

@@ -37,7 +37,6 @@ from penstock.gateway.records.traces import RequestTraces, otlp
 from penstock.gateway.routing.current import CurrentTable
 from penstock.gateway.routing.resolve import sticky_key
 from penstock.gateway.routing.route import WorkerRouter
-from penstock.gateway.safety.interventions import KeptTexts
 from penstock.gateway.upkeep.accounting import Accounting
 from penstock.gateway.upkeep.background import Background
 from penstock.gateway.upkeep.evidence import Evidence, shared_by
@@ -138,7 +137,6 @@ def compose(
     client, probing = _clients(settings, role, clock, metrics)
     newest, ticket_keys = found.platform[0], TicketKeys(found.platform)
     asked = Asked(slos.load(), clock.monotonic)
-    accounted = accounting_parts(settings, dsn, clock, background.spawn, metrics, journal)
     shared = Shared(
         settings=settings,
         keys=found,
@@ -149,8 +147,7 @@ def compose(
         table=CurrentTable(),
         client=client,
         probing=probing,
-        accounting=accounted,
-        texts=KeptTexts(accounted.spool.filtered, background.spawn),
+        accounting=accounting_parts(settings, dsn, clock, background.spawn, metrics, journal),
         recording=recording(settings, clock, metrics),
         spawn=background.spawn,
         offload=_offload(settings),

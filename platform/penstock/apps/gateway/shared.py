@@ -18,7 +18,6 @@ from penstock.gateway.holding import Asked, WakeDemand
 from penstock.gateway.records.asking import RecordLookup
 from penstock.gateway.records.making import Records
 from penstock.gateway.routing.current import CurrentTable
-from penstock.gateway.safety.interventions import KeptTexts
 from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.settings.pipeline import PipelineSettings
 from penstock.telemetry import names
@@ -70,5 +69,4 @@ class Shared:
     offload: OffloadPool
     demand: WakeDemand
     asked: Asked
-    texts: KeptTexts
     packs: CurrentPacks = field(default_factory=CurrentPacks)

@@ -36,11 +36,11 @@ class Filtered(msgspec.Struct, tag="filtered", frozen=True):
     intervention: Intervention
 
 
-class Kept(msgspec.Struct, tag="kept", frozen=True):
+class Matched(msgspec.Struct, tag="matched", frozen=True):
     text: SealedText
 
 
-Line = Opened | DeliveredTokens | Closed | Filtered | Kept
+Line = Opened | DeliveredTokens | Closed | Filtered | Matched
 _decoder = msgspec.json.Decoder(Line)
 encode = msgspec.json.Encoder().encode
 
@@ -68,7 +68,7 @@ class History:
                 self.last_seen = max(self.last_seen, row.closed_at)
             case Filtered(intervention=intervention):
                 self.interventions.append(intervention)
-            case Kept(text=text):
+            case Matched(text=text):
                 self.texts.append(text)
 
     def lost(self, took: Mapping[RequestId, Usage]) -> list[LedgerRow]:

@@ -19,8 +19,8 @@ from penstock.connectors.spool.segment import (
     DeliveredTokens,
     Filtered,
     History,
-    Kept,
     Line,
+    Matched,
     Opened,
     encode,
     lines,
@@ -246,7 +246,7 @@ class Spool:
 def _line(row: Row) -> Line:
     if isinstance(row, LedgerRow):
         return Closed(row)
-    return Filtered(row) if isinstance(row, Intervention) else Kept(row)
+    return Filtered(row) if isinstance(row, Intervention) else Matched(row)
 
 
 def _sync_and_close(fds: Sequence[int]) -> None:

@@ -36,7 +36,6 @@ from penstock.domain.tenancy.tenant import KeyRing, Tenant
 from penstock.intake.bodies import prove
 from penstock.judging.comparisons import Comparisons
 from penstock.sealing.administration import KeyAdministration
-from penstock.sealing.keys import Keys
 from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics
 
@@ -69,8 +68,6 @@ class Control:
     registry: Registry
     tenancy: TenancyStore
     sealing: KeyAdministration
-    opening: Callable[[], Keys]
-    """Tenants' keys of what is stored, read anew: none that was shredded."""
     deletions: DeletionStore
     tables: TableHistory
     packs: PackStore

@@ -199,7 +199,7 @@ async def matches(control: Controlled, caller: Manager, body: Sent[MatchesAsked]
     if not 1 <= body.limit <= MOST_EVENTS:
         raise InvalidField(f"has to be 1 to {MOST_EVENTS}", param="limit")
     asked = Events(since=body.since, tenant=tenant, pack=body.pack, rule=body.rule, request=body.request)
-    found, keys = await control.packs.texts(asked, body.limit), control.opening()
+    found, keys = await control.packs.texts(asked, body.limit), control.sealing.content()
     shown = tuple([MatchText(event=event, text=await _opened(one, keys)) for event, one in found])
     act = control.act(caller, "safety.matches", tenant, tenant=tenant)
     await control.audit.note(replace(act, detail=f"{len(shown)} texts"))

@@ -21,6 +21,7 @@ from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.billing.asking import LiveCounts
 from penstock.gateway.billing.closing import ForgivenEnds
 from penstock.gateway.billing.orphans import Orphans
+from penstock.gateway.safety.interventions import KeptTexts
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
@@ -59,6 +60,7 @@ class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, InterventionSink, Text
 class AccountingParts:
     reservations: Reservations
     spool: RowSpool
+    texts: KeptTexts
     meters: SpentStore
     forgiven: ForgivenEnds
     """Outcomes that error budgets exclude."""

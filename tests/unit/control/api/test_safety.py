@@ -121,14 +121,15 @@ async def test_kept_texts_are_shown_to_their_tenant_and_each_look_is_an_act(room
     mine, others = intervention("r1"), intervention("r2", tenant="beta")
     room.packs.interventions += [mine, others]
     room.packs.kept += [
-        evidence.sealed(one, "my secret", await room.keys.newest(one.tenant), 9.0) for one in (mine, others)
+        evidence.sealed(one, "my secret", await room.control.sealing.content().newest(one.tenant), 9.0)
+        for one in (mine, others)
     ]
     path = f"{SAFETY}/matches"
     async with room.client(await room.key(Role.ADMIN, tenant="acme")) as own:
         (shown,) = (await own.post(path, json={})).json()["matches"]
         assert (shown["event"]["request"], shown["text"]) == ("r1", "my secret")
         assert (await own.post(path, json={"tenant": "beta"})).status_code == 403
-        room.keys.is_shredded = True
+        room.key_rows.stored.clear()
         assert (await own.post(path, json={})).json()["matches"][0]["text"] is None
     async with room.client(await room.key(Role.AUDITOR, tenant="acme")) as auditor:
         assert (await auditor.post(path, json={})).status_code == 403
