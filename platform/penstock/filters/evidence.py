@@ -37,7 +37,7 @@ def sealed(of: Intervention, text: str, key: TenantKey, keep_s: float) -> Sealed
 
 
 def header(one: SealedText) -> bytes:
-    """Raises ``Unreadable``."""
+    """Raises ``Unreadable`` for what is no sealed object."""
     return header_of(one.sealed)
 
 

@@ -120,10 +120,9 @@ async def test_kept_texts_are_shown_to_their_tenant_and_each_look_is_an_act(room
     """An admin sees its own tenant's, an auditor none; what was shredded has no text."""
     mine, others = intervention("r1"), intervention("r2", tenant="beta")
     room.packs.interventions += [mine, others]
-    room.packs.kept += [
-        evidence.sealed(one, "my secret", await room.control.sealing.content().newest(one.tenant), 9.0)
-        for one in (mine, others)
-    ]
+    keys = room.control.sealing.content()
+    for one in (mine, others):
+        room.packs.kept.append(evidence.sealed(one, "my secret", await keys.newest(one.tenant), 9.0))
     path = f"{SAFETY}/matches"
     async with room.client(await room.key(Role.ADMIN, tenant="acme")) as own:
         (shown,) = (await own.post(path, json={})).json()["matches"]
