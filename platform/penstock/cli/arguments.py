@@ -35,7 +35,8 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _PLAN_WORDS = ("priority", "over_quota", "auto_tier", "batch_yield")
 _TEXTS = ("degrade_model", "batch_windows", "batch_hours", "batch_pools", "safety")
 """Fields of a plan that ``0`` empties."""
-_PARTS = ("deadline_s", "reserved", "kv_part", "job_deadline_s", "keep_s", "keep_files_s", "keep_answers_s")
+_KEPT = ("keep_s", "keep_files_s", "keep_answers_s", "keep_matches_s")
+_PARTS = ("deadline_s", "reserved", "kv_part", "job_deadline_s", *_KEPT)
 """Fields of a plan that need not be whole."""
 CAPS_HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(CAPS)} (money in dollars)."
 PLAN_HELP = (

@@ -59,6 +59,7 @@ def offered(
     database = Database(database_dsn(settings), max_connections=CONNECTIONS)
     shared = parts.shared
     keys = open_keys(settings, database, lambda: shared.ticket_keys.platform, shared.clock)
+    shared.accounting.texts.open(keys.payloads)
     if not settings.job_runners:
         return Offered(database=database, keys=keys)
     endpoints, submits = (

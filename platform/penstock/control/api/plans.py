@@ -28,11 +28,12 @@ _BETWEEN = {
     "keep_s": (LEAST_KEPT_S, 366 * DAY_S),
     "keep_files_s": (LEAST_KEPT_S, 366 * DAY_S),
     "keep_answers_s": (FETCHED_S, DAY_S),
+    "keep_matches_s": (LEAST_KEPT_S, 90 * DAY_S),
 }
 """A job without a bound of attempts, of time or of its results' life would stay for ever. What is fetched later is kept
 for an hour at least, as OpenAI's files are; answers under idempotency keys are for retries, which come in a minute.
 """
-_OR_ZERO = "keep_files_s"
+_OR_ZERO = {"keep_files_s": "as keep_s", "keep_matches_s": "none is kept"}
 MOST_WINDOWS = MOST_POOLS = 16
 MOST_FACTOR = 1000.0
 """The highest price factor of a service tier: a larger one is a typing error."""
@@ -78,8 +79,10 @@ def _check_tiers(plan: Plan, param: str) -> None:
 def _check_jobs(plan: Plan, param: str) -> None:
     for name, (least, most) in _BETWEEN.items():
         value = getattr(plan, name)
-        if not least <= value <= most and (value or name != _OR_ZERO):
-            usual = ", or 0: as keep_s" if name == _OR_ZERO else f"; {getattr(_PLAIN, name):,.0f} is the default"
+        if not least <= value <= most and (value or name not in _OR_ZERO):
+            usual = (
+                f", or 0: {zero}" if (zero := _OR_ZERO.get(name)) else f"; {getattr(_PLAIN, name):,.0f} is the default"
+            )
             raise InvalidField(f"{name} is from {least:,.0f} to {most:,.0f}{usual}", param=param + name)
     try:
         offered = windows(plan)

@@ -151,6 +151,8 @@ class Plan:
     """The same for files alone; 0: as ``keep_s``."""
     keep_answers_s: float = 86_400.0
     """The same for answers under idempotency keys."""
+    keep_matches_s: float = 0.0
+    """The same for the text of what filters matched; 0: none is kept."""
     zero_retention: bool = False
     """Whether answers are deleted once they were fetched, and responses not stored; see ``FETCHED_S``."""
     training_use: bool = False
@@ -177,6 +179,10 @@ class Plan:
     @property
     def answers_kept_s(self) -> float:
         return FETCHED_S if self.zero_retention else self.keep_answers_s
+
+    @property
+    def matches_kept_s(self) -> float:
+        return 0.0 if self.zero_retention else self.keep_matches_s
 
     @property
     def draws(self) -> bool:

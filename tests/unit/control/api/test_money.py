@@ -93,6 +93,7 @@ async def test_a_plan_changes_by_its_named_fields(operator: httpx.AsyncClient, r
         ("/tenants/acme/plan", {"keep_s": 3599}, "keep_s"),
         ("/tenants/acme/plan", {"keep_files_s": 3599}, "keep_files_s"),
         ("/tenants/acme/plan", {"keep_answers_s": 59}, "keep_answers_s"),
+        ("/tenants/acme/plan", {"keep_matches_s": 91 * 86_400}, "keep_matches_s"),
         ("/tenants/acme/plan", {"batch_hours": "at night"}, "batch_hours"),
         ("/tenants/acme/plan", {"batch_hours": "22:00-06:00 Europe/Atlantis"}, "batch_hours"),
         ("/tenants/acme/plan", {"batch_pools": "Spot"}, "batch_pools"),
