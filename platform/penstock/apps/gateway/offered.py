@@ -79,11 +79,13 @@ def offered(
         payloads=stores.payloads,
         accepting=accepting,
         webhooks=endpoints,
+        workers=shared.table,
         clock=shared.clock,
         ids=ids,
     )
     files = TenantFiles(PostgresFiles(database), stores.payloads, shared.clock)
-    batches = BatchIntake(store=PostgresBatches(database), clock=shared.clock, ids=ids)
+    records = PostgresBatches(database)
+    batches = BatchIntake(store=records, workers=shared.table, clock=shared.clock, ids=ids)
     routes = (
         partial(add_jobs, jobs=jobs, submits=submits),
         partial(add_files, files=files),

@@ -196,6 +196,7 @@ class PlanChange(Changes):
     training_use: bool = _UNCHANGED
     batch_windows: str = _UNCHANGED
     batch_hours: str = _UNCHANGED
+    batch_pools: str = _UNCHANGED
     batch_yield: BatchYield = _UNCHANGED
     safety: str = _UNCHANGED
 

@@ -1,11 +1,13 @@
 """Plans from bodies: validation of their bounds, and changes of them."""
 
+import re
 from dataclasses import fields, replace
 
 from penstock.control.api.bodies import Changes
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.clock import DAY_S
 from penstock.domain.errors import InvalidField
+from penstock.domain.fleet.worker import POOL
 from penstock.domain.jobs.batch import window_s, windows
 from penstock.domain.jobs.file import LEAST_KEPT_S
 from penstock.domain.money import THOUSAND
@@ -32,7 +34,7 @@ _BETWEEN = {
 for an hour at least, as OpenAI's files are; answers under idempotency keys are for retries, which come in a minute.
 """
 _OR_ZERO = {"keep_files_s": "as keep_s", "keep_matches_s": "none is kept"}
-MOST_WINDOWS = 16
+MOST_WINDOWS = MOST_POOLS = 16
 MOST_FACTOR = 1000.0
 """The highest price factor of a service tier: a larger one is a typing error."""
 
@@ -92,6 +94,9 @@ def _check_jobs(plan: Plan, param: str) -> None:
         batch_hours.parsed(plan.batch_hours)
     except ValueError as error:
         raise InvalidField(str(error), param=f"{param}batch_hours") from error
+    if len(plan.pools) > MOST_POOLS or not all(re.fullmatch(POOL, pool) for pool in plan.pools):
+        says = f"pools are written as spot or spot,nights: at most {MOST_POOLS} names of a-z, 0-9 and -"
+        raise InvalidField(says, param=f"{param}batch_pools")
 
 
 def _said(value: object) -> str:

@@ -161,9 +161,15 @@ class Plan:
     """Completion windows that a batch may name beside ``24h``, with commas, as ``30m,2h``."""
     batch_hours: str = ""
     """Hours in which batch work runs, in the form of ``batch_hours.parsed``; empty for all."""
+    batch_pools: str = ""
+    """Pools of machines in which its work of class batch runs, with commas; empty for all."""
     batch_yield: BatchYield = BatchYield.SHARE
     safety: str = ""
     """Safety packs for its requests, with commas, beside the platform's floor and the model's own."""
+
+    @property
+    def pools(self) -> frozenset[str]:
+        return frozenset(self.batch_pools.split(",")) if self.batch_pools else frozenset()
 
     @property
     def files_kept_s(self) -> float:

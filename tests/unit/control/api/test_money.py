@@ -96,6 +96,8 @@ async def test_a_plan_changes_by_its_named_fields(operator: httpx.AsyncClient, r
         ("/tenants/acme/plan", {"keep_matches_s": 91 * 86_400}, "keep_matches_s"),
         ("/tenants/acme/plan", {"batch_hours": "at night"}, "batch_hours"),
         ("/tenants/acme/plan", {"batch_hours": "22:00-06:00 Europe/Atlantis"}, "batch_hours"),
+        ("/tenants/acme/plan", {"batch_pools": "Spot"}, "batch_pools"),
+        ("/tenants/acme/plan", {"batch_pools": "spot,,nights"}, "batch_pools"),
         ("/tenants/acme/plan", {"batch_windows": "a day"}, "batch_windows"),
         ("/tenants/acme/plan", {"batch_windows": "1000h"}, "batch_windows"),
         ("/tenants/acme/plan", {"batch_yield": "never"}, "batch_yield"),

@@ -44,7 +44,7 @@ grant insert, delete, select (request, number, tenant, at, keep_until) on interv
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 grant select, insert, update, delete on webhook_endpoint to penstock_gateway;
 grant select, update, delete on webhook_delivery to penstock_gateway, penstock_runner;
-grant select on webhook_event to penstock_gateway;
+grant select, delete on webhook_event to penstock_gateway;
 grant select, update on webhook_endpoint to penstock_runner;
 grant select, delete on webhook_event to penstock_runner;
 grant execute on function tell(text, text, text, text) to penstock_gateway, penstock_runner, penstock_controller;
