@@ -10,6 +10,8 @@ from penstock.sealing.objects import ObjectOpener, ObjectSealer
 from penstock.sealing.segments import Subject, TenantKey, header_of
 
 _KIND = "match"
+MOST_CHARACTERS = 1_024
+"""Kept of a match: a regex finds no more, a phrase may with its blanks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ def sealed(of: Intervention, text: str, key: TenantKey, keep_s: float) -> Sealed
         request=of.request,
         number=of.number,
         tenant=of.tenant,
-        sealed=sealer.write(text.encode(errors="replace")) + sealer.finish(),
+        sealed=sealer.write(text[:MOST_CHARACTERS].encode(errors="replace")) + sealer.finish(),
         at=of.at,
         keep_until=of.at + keep_s,
     )

@@ -19,7 +19,8 @@ from penstock.sealing.segments import Unreadable
 from penstock.telemetry.metrics import Metrics
 from tests.support.gateways.dispatch import UNASKED, FakeReply
 from tests.support.samples.calls import call
-from tests.support.sealing import FixedKeys, KeysAway
+from tests.support.samples.interventions import intervention
+from tests.support.sealing import FixedKeys, KeysAway, fixed
 
 SECRET, MAIL = "AKIAIOSFODNN7EXAMPLE", "jane@example.com"
 KEEPS = Plan(keep_matches_s=3600.0)
@@ -95,3 +96,10 @@ async def test_without_a_key_no_text_is_kept(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.DEBUG):
         await house.prompt(f"what is {SECRET}?", KEEPS)
     assert (len(house.told), house.kept, SECRET in caplog.text) == (1, [], False)
+
+
+def test_of_a_long_match_the_beginning_is_kept() -> None:
+    """A phrase with a thousand blanks fills no row."""
+    text = evidence.sealed(intervention(), "ü" * 5_000, fixed(b"k" * 32), 60.0)
+    assert len(text.sealed) < 8_192
+    assert evidence.opened(text, [b"k" * 32]) == "ü" * 1_024
