@@ -1,7 +1,5 @@
 """A whole real platform for integration tests: ``penstock up`` in a folder of its own, on a free port."""
 
-import csv
-import io
 import json
 import os
 import signal
@@ -17,6 +15,8 @@ from typing import Self
 import httpx
 import psutil
 
+from penstock.cli.usage import rows_of
+from penstock.clients.operator import Operator
 from tests.support.patience import until
 
 READY_WITHIN_S = 240.0
@@ -187,9 +187,9 @@ class Platform:
         return done
 
     def usage(self, tenant: str) -> list[dict[str, str]]:
-        """Return what the ledger holds of a tenant by now, as its export says it."""
-        exported = self.run("usage", "export", "--tenant", tenant, "--format", "csv").stdout
-        return list(csv.DictReader(io.StringIO(exported)))
+        """Return what the ledger holds of a tenant by now, in the words of its export."""
+        rows = rows_of(Operator(self.controller_url, self.admin_key), tenant, 0.0, 0.0)
+        return [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
 
     # -- its processes -----------------------------------------------------------------------------------
 
