@@ -18,6 +18,7 @@ import psutil
 from penstock.cli.usage import rows_of
 from penstock.clients.operator import Operator
 from tests.support.patience import until
+from tests.support.platforms import commands
 
 READY_WITHIN_S = 240.0
 STOP_WITHIN_S = 60.0
@@ -174,14 +175,7 @@ class Platform:
 
     def run(self, *arguments: str, check: bool = True, within_s: float = 60.0) -> subprocess.CompletedProcess[str]:
         """Run a ``penstock`` command beside the platform."""
-        done = subprocess.run(
-            [*self.penstock, *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=within_s,
-            check=False,
-        )
+        done = commands.run(arguments, self.environment, within_s=within_s)
         if check and done.returncode != 0:
             raise AssertionError(f"penstock {' '.join(arguments)}: code {done.returncode}\n{done.stdout}{done.stderr}")
         return done
