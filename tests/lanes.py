@@ -6,8 +6,8 @@ line by line behind the lane's name, and the last line adds the lanes up as pyte
 
 A few tests that failed are repeated when all lanes are through, alone on the machine (ADR 0079). The second result
 counts, and the last lines name these tests: a busy machine is told from a fault, and neither is hidden.
-With ``--only NAME`` there is one lane, of what pytest's options choose. With ``--gate`` all gates run: the observed
-platforms first, beside types and infrastructure, and the lanes of other processes after them.
+Without a choice there are the quick lanes. With ``--only NAME`` there is one, of what pytest's options choose. With
+``--gate`` all gates run: the observed platforms first, beside types and infrastructure, then other processes' lanes.
 """
 
 import json
@@ -32,6 +32,10 @@ FOLDERS = {
     "logic": ("tests",),
 }
 """The lanes; a folder that an earlier lane has is left out of a later one."""
+QUICK = ("platforms", "logic")
+"""The lanes of ``make test``: each kind of test, on real engines, too. The gate adds faults, single workers and
+measurements.
+"""
 OBSERVED = tuple(f"tests/integration/{name}" for name in ("observe", "diagnose", "drills", "load"))
 """Tests of measurements: in the gate no other lane of real processes runs beside them."""
 STATIC = ("types", "imports", *(("infra-test",) if (ROOT / "infra/infra.mk").exists() else ()))
@@ -141,10 +145,10 @@ def lane(name: str, options: Iterable[str]) -> Lane:
     return Lane(name, [sys.executable, "-m", "pytest", "-o", f"cache_dir={cache_folder(name)}", *options])
 
 
-def lanes(options: Iterable[str]) -> list[Lane]:
-    """Return all lanes."""
+def lanes(options: Iterable[str], names: Iterable[str] = tuple(FOLDERS)) -> list[Lane]:
+    """Return these lanes, or all."""
     given = list(options)
-    return [lane(name, [*folders_of(name), *given]) for name in FOLDERS]
+    return [lane(name, [*folders_of(name), *given]) for name in names]
 
 
 def gate(options: Iterable[str]) -> list[Lane]:
@@ -190,7 +194,7 @@ def main(options: Sequence[str]) -> int:
         case ["--gate", *rest]:
             ran = gate(rest)
         case rest:
-            ran = lanes(rest)
+            ran = lanes(rest, QUICK)
     began = time.monotonic()
     threads = [threading.Thread(target=one.run) for one in ran]
     for thread in threads:

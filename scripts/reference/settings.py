@@ -6,6 +6,7 @@ from enum import Enum
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from penstock.contract.written import meanings
 from penstock.settings import Settings
 from penstock.settings.processes import (
     ControllerSettings,
@@ -55,6 +56,7 @@ _TITLES = {
     "DrainSettings": "Drain",
 }
 """The title of each group of settings by the class that declares it, in the order of the page."""
+_MEANINGS = meanings(Settings)
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -86,7 +88,7 @@ def _row(name: str, field: FieldInfo) -> tuple[str, ...]:
         code(f"{PREFIX}{name.upper()}"),
         _default(name, field),
         ", ".join(readers if len(readers) < len(_PROCESSES) else ["all"]) or "up, commands",
-        f"{field.description or ''}{marks}",
+        f"{_MEANINGS.get(name, '')}{marks}",
     )
 
 

@@ -4,10 +4,10 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
-from penstock.apps.peers import files_of, of_home
 from penstock.clients.fleet import FleetWatch, StartPatience
 from penstock.clients.operator import TIMEOUT_S as OPERATOR_S
 from penstock.clients.operator import Operator
@@ -16,8 +16,9 @@ from penstock.domain.command_error import CommandError
 from penstock.settings import CALLERS_OWN, CONTROLLER_PORT, Settings
 from penstock.settings.told import Tls
 from penstock.supervision.listening import url_at
-from penstock.tls.identity import Role
-from penstock.tls.mutual import Mutual
+
+if TYPE_CHECKING:
+    from penstock.tls.mutual import Mutual
 
 TIMEOUT_S = 300.0
 
@@ -89,13 +90,19 @@ def _demo_key(settings: Settings) -> str:
 
 
 def operator_tls(settings: Settings, url: str) -> ssl.SSLContext | None:
+    from penstock.tls.identity import Role
+
     own = operator_certificate(settings, url)
     return own.client(Role.CONTROLLER) if own else None
 
 
-def operator_certificate(settings: Settings, url: str) -> Mutual | None:
+def operator_certificate(settings: Settings, url: str) -> "Mutual | None":
     if not url.startswith("https:"):
         return None
+    from penstock.apps.peers import files_of, of_home
+    from penstock.tls.identity import Role
+    from penstock.tls.mutual import Mutual
+
     files = files_of(settings.model_copy(update={"tls": Tls.AUTO}), Role.OPERATOR)
     own = of_home(settings.paths, Role.OPERATOR)
     if files is None and not settings.url and own.certificate.exists():

@@ -94,9 +94,7 @@ def read(file: Path) -> dict[str, Any]:
 class Told(BaseSettings):
     """The settings of every process; each field is ``PENSTOCK_<NAME>`` in the environment."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="ignore", use_attribute_docstrings=True, protected_namespaces=()
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", protected_namespaces=())
 
     home: Annotated[Path, SettingKind.FOLDER] = Path(".penstock")
     """The data folder of the platform on this machine."""

@@ -51,6 +51,14 @@ def test_the_gate_leaves_no_mark_out() -> None:
     assert ran["logic"].endswith("-m not gpu and not drill")
 
 
+def test_the_quick_lanes_have_each_kind_of_test() -> None:
+    """`make test` runs a part of what the gate runs: unit tests, contracts and real platforms among it."""
+    quick = [path for path in TESTS if any(holds(name, path) for name in lanes.QUICK)]
+    kinds = ("tests/unit", "tests/contracts", "tests/simulation", "tests/architecture", "tests/integration/serve")
+    assert [kind for kind in kinds if not any(path.startswith(f"{kind}/") for path in quick)] == []
+    assert set(lanes.QUICK) < set(lanes.FOLDERS)
+
+
 def test_a_lane_waits_for_the_one_before_it(own_root: Path) -> None:
     """In the gate, lanes of real processes follow the observed platforms."""
     first = Lane("first", ["sh", "-c", "sleep 0.3; echo first >> order"])
