@@ -121,7 +121,7 @@ def test_the_command_line_submits_waits_and_prints(jobs: Jobs, tmp_path: Path) -
 def streamed(http: httpx.Client) -> float:
     """Return the tokens a second of one stream."""
     began, tokens = time.monotonic(), 0
-    with http.stream("POST", "/v1/chat/completions", json=chat("Tell a story.", 60, stream=True)) as answer:
+    with http.stream("POST", "/v1/chat/completions", json=chat("Tell a story.", 30, stream=True)) as answer:
         for line in answer.iter_lines():
             tokens += line.startswith('data: {"id"')
     return tokens / (time.monotonic() - began)
@@ -143,7 +143,7 @@ def test_a_flood_of_submits_does_not_stop_a_stream(jobs: Jobs, http: httpx.Clien
     for caller in callers:
         caller.start()
     try:
-        time.sleep(2.0)
+        time.sleep(1.0)
         beside = streamed(http)
     finally:
         ends.set()
