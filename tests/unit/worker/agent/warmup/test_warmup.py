@@ -122,7 +122,8 @@ async def test_several_are_asked_at_once_and_the_first_wrong_one_is_named() -> N
     """An engine answers them in one batch; the fault's number is that of the manifest."""
     both = asyncio.Barrier(2)
 
-    async def ask(_: str, body: Mapping[str, object], __: float) -> Mapping[str, object]:
+    async def ask(path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
+        assert (path, timeout_s) == (Api.CHAT, golden.TIMEOUT_S)
         await both.wait()
         text = "Tokyo" if "Japan" in str(body) else "Rome"
         return {"choices": [{"message": {"content": text}}]}
