@@ -6,7 +6,6 @@ A command imports what it needs when it runs: `penstock --help` does not wait fo
 
 import resource
 import sys
-from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from typing import Annotated
@@ -68,7 +67,7 @@ Settings come from `PENSTOCK_*` variables and from `settings.yaml` in `PENSTOCK_
 
 
 @cache
-def application(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
+def application(names: tuple[str, ...] = tuple(COMMANDS)) -> typer.Typer:
     made = typer.Typer(
         name="penstock",
         cls=terminal.Commands,
