@@ -61,13 +61,13 @@ COST = Row(
         ),
         parts(
             "Judges",
-            "Suspected prompts by what a rule's model said: confirmed, cleared, or block or release if it was away.",
+            "Suspicions by what a rule's model said: confirmed, cleared, or block or release if it was away.",
             "ops",
             query(rate(names.JUDGE_VERDICTS, "outcome"), "{{outcome}}"),
         ),
         lines(
             "Judge latency",
-            "Time until a rule's model had confirmed or cleared a suspected prompt, or was given up.",
+            "Time until a rule's model had confirmed or cleared a suspicion, or was given up.",
             "s",
             query(quantile(0.5, names.JUDGE_SECONDS), "p50"),
             query(quantile(0.99, names.JUDGE_SECONDS), "p99"),

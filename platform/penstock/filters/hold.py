@@ -46,13 +46,14 @@ def _run(shapes: Sequence[shape.Shape]) -> Run:
 class Compiled:
     """A policy's rules for one side of a request; built off the event loop, shared by all requests of the policy."""
 
-    __slots__ = ("judge", "policy", "rules", "runs_of", "trie")
+    __slots__ = ("confirms", "judge", "policy", "rules", "runs_of", "trie")
 
     def __init__(self, policy: Policy, where: Where) -> None:
         self.policy = policy
         self.rules: tuple[Applied, ...] = policy.on(where)
         plain = [one.rule for one in self.rules]
         self.judge = Judge(plain)
+        self.confirms = any(rule.confirm is not None for rule in plain)
         every = runs(plain)
         self.runs_of = {byte: tuple(run for run in every if byte in run.alphabet) for byte in range(256)}
         """The runs that may still go on after a byte."""

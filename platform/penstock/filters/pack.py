@@ -49,6 +49,8 @@ class Check(StrEnum):
     IBAN = "iban"
 
 
+_LATER, _LATER_OF_CONFIRM = ("judge", "threshold", "confirm"), ("prompt", "unsafe", "safe")
+"""Fields that came later: stored packs keep their digests."""
 Span = Literal["word", "digits"] | int
 """What a match may extend over: no white space; a run of digits and their separators; a number of characters."""
 EVERYWHERE = frozenset(Where)
@@ -56,13 +58,19 @@ EVERYWHERE = frozenset(Where)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirm:
-    """A model that turns texts into vectors has to find the match's sentence like one of these."""
+    """A model has to confirm the match's sentence: an encoder finds it ``like`` an example, or a guard model answers a
+    ``prompt``.
+    """
 
     model: str
     """An alias or a version."""
-    like: tuple[str, ...]
     threshold: float
-    """The least cosine of the angle between both that is a match."""
+    """The least that is a match: of the cosine to an example, or of ``unsafe``'s share of the chances of both words."""
+    like: tuple[str, ...] = ()
+    prompt: str = ""
+    """Has ``{text}`` once; the guard model's next word is ``unsafe`` or ``safe``."""
+    unsafe: str = ""
+    safe: str = ""
     seconds: float = 2.0
     away: AtBound = AtBound.BLOCK
     """What a match is if the model does not answer within ``seconds``: it stands, or is none."""
@@ -132,9 +140,10 @@ class Pack:
         """The pack as it is stored: what its digest covers."""
         raw = msgspec.to_builtins(self, order="sorted")  # sets have another order in each process
         for rule in raw.get("rules", ()):  # a decoded pack lacks what its text leaves out
-            for name in ("judge", "threshold", "confirm"):  # these came later: stored packs keep their digests
-                if not rule[name]:
-                    del rule[name]
+            for part, later in ((rule, _LATER), (rule.get("confirm") or {}, _LATER_OF_CONFIRM)):
+                for name in later:
+                    if not part.get(name):
+                        part.pop(name, None)
         return msgspec.json.encode(raw, order="sorted").decode()
 
     @cached_property

@@ -14,7 +14,7 @@ import re2
 import yaml
 
 from penstock.domain.errors import InvalidField
-from penstock.filters import shape
+from penstock.filters import confirming, shape
 from penstock.filters.judge import options
 from penstock.filters.normal import normal
 from penstock.filters.pack import Action, Check, Confirm, Examples, Hold, Pack, Rule, Where
@@ -34,6 +34,8 @@ MOST_PROGRAM = 16_384
 """RE2 instructions of a pack's regexes together: 2,000 characters that none of them matches are judged in 20 ms."""
 MOST_EXAMPLES, MOST_EXAMPLE = 16, 256
 """Sentences that a rule's model compares with, sent with each question; their characters."""
+MOST_TEMPLATE, MOST_WORD = 8_192, 32
+"""Characters of a guard model's prompt (Llama Guard's has 3,000), and of its two words."""
 MOST_CONFIRM_S = 30.0
 MOST_HELD = {"characters": 4_096, "tokens": 1_024, "seconds": 60.0}
 _DEPTH = 6
@@ -112,7 +114,7 @@ def _faults(pack: Pack) -> Iterator[tuple[str, str]]:
             yield f"hold.{name}", f"has to be above 0, at most {most:,}"
     yield from _in_rules(pack.rules)
     for at, rule in enumerate(pack.rules):
-        for field, fault in (*_in_rule(rule, pack.hold.characters), *_in_confirm(rule)):
+        for field, fault in (*_in_rule(rule, pack.hold.characters), *_in_confirm(rule, pack.hold)):
             yield f"rules[{at}].{field}", fault
     size = sum(re2.compile(rule.regex.encode(), options()).programsize for rule in pack.rules if rule.regex)
     if size > MOST_PROGRAM:
@@ -149,19 +151,44 @@ def _in_rule(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
         yield from _in_regex(rule, held)
 
 
-def _in_confirm(rule: Rule) -> Iterator[tuple[str, str]]:
+def _in_confirm(rule: Rule, hold: Hold) -> Iterator[tuple[str, str]]:
     if (confirm := rule.confirm) is None:
         return
-    if rule.stages != {Where.INPUT}:
-        yield "confirm", "is for prompts alone, since an answer would wait for a model: set stages: [input]"
     if not confirm.model:
-        yield "confirm.model", "is empty: name a model that answers /v1/embeddings"
-    if not 0 < len(confirm.like) <= MOST_EXAMPLES or not all(0 < len(one) <= MOST_EXAMPLE for one in confirm.like):
-        yield "confirm.like", f"has to be 1 to {MOST_EXAMPLES} sentences of at most {MOST_EXAMPLE} characters"
+        yield "confirm.model", "is empty: name a model of this platform"
+    if bool(confirm.like) == bool(confirm.prompt):
+        yield "confirm.like", "(for an encoder) or prompt (for a guard model) is needed: one of them"
+    yield from _in_prompt(confirm) if confirm.prompt else _in_like(confirm)
     if not 0 < confirm.threshold <= 1:
         yield "confirm.threshold", "has to be above 0, at most 1"
     if not 0 < confirm.seconds <= MOST_CONFIRM_S:
         yield "confirm.seconds", f"has to be above 0, at most {MOST_CONFIRM_S:g}"
+    if Where.OUTPUT in rule.stages:
+        yield from _in_wait(confirm, hold)
+
+
+def _in_wait(confirm: Confirm, hold: Hold) -> Iterator[tuple[str, str]]:
+    if confirm.seconds > hold.seconds:
+        yield "confirm.seconds", f"holds an answer for longer than hold.seconds ({hold.seconds:g})"
+    if hold.characters <= confirming.AROUND:
+        yield "confirm", f"holds {confirming.AROUND} characters behind a match: hold.characters is {hold.characters}"
+
+
+def _in_like(confirm: Confirm) -> Iterator[tuple[str, str]]:
+    if not 0 < len(confirm.like) <= MOST_EXAMPLES or not all(0 < len(one) <= MOST_EXAMPLE for one in confirm.like):
+        yield "confirm.like", f"has to be 1 to {MOST_EXAMPLES} sentences of at most {MOST_EXAMPLE} characters"
+    if confirm.unsafe or confirm.safe:
+        yield "confirm.unsafe", "and safe are words of a guard model, which needs a prompt"
+
+
+def _in_prompt(confirm: Confirm) -> Iterator[tuple[str, str]]:
+    if confirm.prompt.count(confirming.TEXT) != 1 or len(confirm.prompt) > MOST_TEMPLATE:
+        yield "confirm.prompt", f"needs {confirming.TEXT} once, and at most {MOST_TEMPLATE:,} characters"
+    for name, word in (("unsafe", confirm.unsafe), ("safe", confirm.safe)):
+        if not 0 < len(word) <= MOST_WORD or word != word.strip():
+            yield f"confirm.{name}", f"has to be a word of at most {MOST_WORD} characters, without blanks around it"
+    if confirm.unsafe[:1].casefold() == confirm.safe[:1].casefold():
+        yield "confirm.safe", "begins as confirm.unsafe does: the first token could not tell them apart"
 
 
 def _in_judge(rule: Rule, held: int) -> Iterator[tuple[str, str]]:

@@ -112,6 +112,10 @@ class Safety(Protocol):
         """
         ...
 
+    async def ended(self, reply: Reply, answer: Answer) -> Answer:
+        """Return the answer once nothing of it is held any more."""
+        ...
+
 
 class Router(Protocol):
     def pick(
@@ -326,7 +330,7 @@ class Pipeline:
             answer = await relay.answer()
         if answer.outcome is Outcome.ENGINE_ERROR and call.attempts.doubt is None:
             self.dispatcher.failed(call)
-        return answer
+        return await self.safety.ended(reply, answer)
 
     async def _sent(self, call: Admitted, relay: Relay, pick: Pick) -> Ticket | None:
         held = self.holding.place(call)

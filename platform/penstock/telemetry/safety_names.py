@@ -19,12 +19,12 @@ HELD_EVENTS = histogram(
 )
 JUDGE_VERDICTS = counter(
     "penstock_safety_judge_verdicts",
-    "Suspected prompts by what a rule's model said: confirmed, cleared, or block or release if it was away.",
+    "Suspicions by what a rule's model said: confirmed, cleared, or block or release if it was away.",
     (Label.OUTCOME,),
 )
 JUDGE_SECONDS = histogram(
     "penstock_safety_judge_seconds",
-    "Time until a rule's model had confirmed or cleared a suspected prompt, or was given up.",
+    "Time until a rule's model had confirmed or cleared a suspicion, or was given up.",
     buckets=LATENCY_S,
 )
 HOLD_BOUNDS_MET = counter(

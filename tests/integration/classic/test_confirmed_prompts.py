@@ -15,7 +15,7 @@ from tests.support.platforms.readings import Fleet
 
 pytestmark = pytest.mark.integration
 
-BAD_REQUEST = 400
+BAD_REQUEST, NO_TIME = 400, 0.0001
 TENANT, ENCODER = "confirmed", "minilm-torch"
 LIKE = ["I will kill you.", "I am going to hurt you.", "You are going to die."]
 SUSPICIOUS = {"category": "abuse", "action": "block", "stages": ["input"]}
@@ -23,19 +23,19 @@ THREAT = "I am going to kill you tonight!"
 HARMLESS = "How do I kill a Python process that hangs?"
 
 
-def rule(name: str, word: str, model: str, away: str) -> dict[str, object]:
-    """Return a rule that suspects a word and asks a model."""
-    confirm = {"model": model, "like": LIKE, "threshold": 0.5, "seconds": min(patient(10), 30), "away": away}
+def rule(name: str, word: str, seconds: float, away: str) -> dict[str, object]:
+    """Return a rule that suspects a word and gives the encoder this time."""
+    confirm = {"model": ENCODER, "like": LIKE, "threshold": 0.5, "seconds": seconds, "away": away}
     return {**SUSPICIOUS, "name": name, "phrases": [word], "confirm": confirm}
 
 
 @pytest.fixture(scope="module")
 def openai(classic_platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
-    """Yield OpenAI's SDK as a tenant with a pack of three rules: one asks the encoder, two ask nobody."""
+    """Yield OpenAI's SDK as a tenant with a pack of three rules: two of them don't wait for the encoder."""
     rules = [
-        rule("threat", "kill", ENCODER, "block"),
-        rule("closed", "bluebird", "nowhere", "block"),
-        rule("open", "blackbird", "nowhere", "release"),
+        rule("threat", "kill", min(patient(10), 30), "block"),
+        rule("closed", "bluebird", NO_TIME, "block"),
+        rule("open", "blackbird", NO_TIME, "release"),
     ]
     file: Path = tmp_path_factory.mktemp("packs") / "own.yaml"
     file.write_text(json.dumps({"id": "threats", "version": 1, "rules": rules}))
@@ -67,7 +67,7 @@ def test_an_encoder_tells_a_threat_from_a_question(openai: OpenAI) -> None:
 
 
 def test_a_rule_without_its_model_decides_as_it_says(openai: OpenAI, classic_platform: Platform) -> None:
-    """A model that is nowhere leaves one rule closed and one open, both counted."""
+    """A model that is late leaves one rule closed and one open, both counted."""
     assert (refused(openai, "a bluebird"), refused(openai, "a blackbird")) == (True, False)
     fleet = Fleet(platform=classic_platform)
     assert all(fleet.counted(names.JUDGE_VERDICTS, outcome=outcome) >= 1 for outcome in ("block", "release"))

@@ -20,14 +20,17 @@ from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.keys import worker_secret
 from penstock.domain.tenancy.standing import Standing
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.call import Answer, Call, Timings
 from penstock.gateway.calls.demand import ANY, Demand
+from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.lease import Lease
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.dispatcher import DispatchSettings, WorkerDispatcher
 from penstock.gateway.dispatch.poison import Poison
 from penstock.gateway.dispatch.prober import Prober, ProberSettings
 from penstock.gateway.dispatch.retries import RetryBudget
+from penstock.gateway.safety.confirming import Confirming
 from penstock.gateway.streaming.continuity import TokenReader
 from penstock.gateway.streaming.relays import RelaySettings, StreamingRelays, Wants
 from penstock.telemetry.definitions import Metric
@@ -35,6 +38,14 @@ from penstock.telemetry.metrics import Metrics
 from tests.support.engines.stub import StubEngine
 from tests.support.patience import patient
 from tests.support.samples.calls import DUE, VERSION, principal
+
+
+async def _never(request: InferenceRequest, who: Principal) -> Asked:
+    raise AssertionError(request.model, who.tenant)
+
+
+UNASKED = Confirming(ask=_never, ids=str, clock=SystemClock(), tell=lambda *_: None, spawn=asyncio.ensure_future)
+"""Models of safety rules that no test asks."""
 
 
 def ticket_key(worker: WorkerId) -> bytes:

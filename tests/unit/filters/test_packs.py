@@ -99,6 +99,7 @@ def test_a_digest_changes_with_the_rules_alone() -> None:
 
 
 CONFIRM: Mapping[str, object] = {"model": "minilm", "like": ["I will hurt you"], "threshold": 0.5}
+GUARD = {"model": "guard", "prompt": "{text}", "unsafe": "unsafe", "safe": "safe", "threshold": 0.5}
 WIDE = {"span": 1_024, "regex": r"\b[a-zA-Z0-9 ]{1,510}xx[a-zA-Z0-9 ]{1,500}\b"}
 """One rule within all other bounds: 4,046 instructions."""
 
@@ -131,12 +132,17 @@ WIDE = {"span": 1_024, "regex": r"\b[a-zA-Z0-9 ]{1,510}xx[a-zA-Z0-9 ]{1,500}\b"}
         ({"judge": "toxicity", "threshold": 0.5}, "rules[0].regex", "one of them"),
         ({"threshold": 0.5}, "rules[0].judge", "with a threshold"),
         ({"regex": "", "judge": "toxicity", "threshold": 0.5, "check": "luhn"}, "rules[0].check", "for a regex"),
-        ({"confirm": CONFIRM}, "rules[0].confirm", "for prompts alone"),
-        ({"stages": ["input"], "confirm": {**CONFIRM, "like": []}}, "rules[0].confirm.like", "1 to 16"),
-        ({"stages": ["input"], "confirm": {**CONFIRM, "model": ""}}, "rules[0].confirm.model", "empty"),
-        ({"stages": ["input"], "confirm": {**CONFIRM, "threshold": 2}}, "rules[0].confirm.threshold", "at most 1"),
-        ({"stages": ["input"], "confirm": {**CONFIRM, "seconds": 99}}, "rules[0].confirm.seconds", "at most 30"),
-        ({"stages": ["input"], "confirm": {**CONFIRM, "modle": "x"}}, "rules[0].confirm.modle", "no field"),
+        ({"confirm": {**CONFIRM, "like": []}}, "rules[0].confirm.like", "one of them"),
+        ({"confirm": {**CONFIRM, "like": [""]}}, "rules[0].confirm.like", "1 to 16"),
+        ({"confirm": {**CONFIRM, "prompt": "{text}"}}, "rules[0].confirm.like", "one of them"),
+        ({"confirm": {**CONFIRM, "safe": "no"}}, "rules[0].confirm.unsafe", "guard model"),
+        ({"confirm": {**GUARD, "prompt": "text"}}, "rules[0].confirm.prompt", "{text} once"),
+        ({"confirm": {**GUARD, "unsafe": ""}}, "rules[0].confirm.unsafe", "a word"),
+        ({"confirm": {**GUARD, "safe": "Unlike"}}, "rules[0].confirm.safe", "tell them apart"),
+        ({"confirm": {**CONFIRM, "model": ""}}, "rules[0].confirm.model", "empty"),
+        ({"confirm": {**CONFIRM, "threshold": 2}}, "rules[0].confirm.threshold", "at most 1"),
+        ({"confirm": {**CONFIRM, "seconds": 99}}, "rules[0].confirm.seconds", "at most 30"),
+        ({"confirm": {**CONFIRM, "modle": "x"}}, "rules[0].confirm.modle", "no field"),
         ({"actoin": "block"}, "rules[0].actoin", "no field"),
         ({"action": "delete"}, "pack", "$.rules[0].action"),
     ],
@@ -156,6 +162,8 @@ def test_a_rule_outside_the_bounds_is_refused(rule: Mapping[str, object], field:
         ({"version": 0}, "1 or more"),
         ({"hold": {"seconds": 1e9}}, "at most 60"),
         ({"hold": {"characters": 6}}, "hold.characters"),
+        ({"hold": {"seconds": 1}, "rules": [{**RULE, "confirm": CONFIRM}]}, "longer than hold.seconds"),
+        ({"hold": {"characters": 128}, "rules": [{**RULE, "confirm": CONFIRM}]}, "hold.characters is 128"),
         ({"rules": [RULE, RULE]}, "twice"),
         (
             {"hold": {"characters": 4096}, "rules": [{**RULE, "name": f"r{n}", **WIDE} for n in range(5)]},

@@ -161,7 +161,11 @@ def _screening(shared: Shared, ask: Ask) -> ScreenedRequests:
         return shared.packs.policy(call.version.safety, call.principal.plan.safety)
 
     confirming = Confirming(
-        ask=ask, ids=lambda: f"judge-{secrets.token_hex(_ID_BYTES)}", clock=shared.clock, tell=seen.judged
+        ask=ask,
+        ids=lambda: f"judge-{secrets.token_hex(_ID_BYTES)}",
+        clock=shared.clock,
+        tell=seen.judged,
+        spawn=shared.spawn,
     )
     return ScreenedRequests(policy, seen.record, confirming, seen.held)
 

@@ -12,6 +12,7 @@ from penstock.control.api.deps import Control, Controlled, Operator
 from penstock.control.api.safety import check_packs
 from penstock.control.api.wire import Sent
 from penstock.control.registry import adapters
+from penstock.control.registry.packs import check_judged
 from penstock.domain.errors import InvalidField
 from penstock.domain.fleet.table import Route
 from penstock.domain.fleet.versions import Deployment
@@ -89,6 +90,8 @@ async def register(control: Controlled, caller: Operator, body: Sent[NewModel], 
     """Register a version; the same bytes again are the same version (200 instead of 201), for the same tenants."""
     act = control.act(caller, "model.register")
     await check_packs(control.packs, body.manifest.safety, "manifest.safety")
+    if body.manifest.safety:
+        check_judged(body.manifest, await control.packs.packs(), await control.registry.store.catalogue())
     await _check_known(control, body.tenants)
     version = await control.registry.register(body.manifest, body.signature, act, body.tenants)
     response.status_code = 201 if version.created_at == act.at else 200

@@ -13,6 +13,7 @@ from penstock.control.api.bodies import NewFloor, NewPack, PackChoice
 from penstock.control.api.deps import Controlled, Operator, Overseer, Reader, Second
 from penstock.control.api.ports import PackStore
 from penstock.control.api.wire import Sent
+from penstock.control.registry.packs import check_judges
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.audit import NO_TENANT
@@ -92,6 +93,7 @@ async def push(control: Controlled, caller: Operator, body: Sent[NewPack]) -> Pa
     A pack that is not valid is refused with its rule and the reason, and the present one stays.
     """
     pack = await asyncio.to_thread(parse, body.pack.encode())
+    check_judges(pack, await control.registry.store.catalogue())
     await control.packs.push(pack, control.act(caller, "safety.push", pack.id))
     return _shown(await _current(control.packs, pack.id))
 

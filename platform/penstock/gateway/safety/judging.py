@@ -1,13 +1,18 @@
-"""One answer's judgement: its channels, what was found, and the end of it."""
+"""One answer's judgement: its channels, what was found or is suspected, and the end of it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
+from penstock.domain.outcome import FinishReason, Outcome
+from penstock.domain.serving.request_record import Refusal
 from penstock.filters.errors import AnswerFiltered
 from penstock.filters.hold import Compiled
-from penstock.filters.pack import Action, Applied, AtBound, Where
-from penstock.gateway.calls.call import Admitted
-from penstock.gateway.safety.channel import Channel
+from penstock.filters.pack import Action, Applied, AtBound, Found, Where
+from penstock.gateway.calls.call import Admitted, Answer
+from penstock.gateway.safety.channel import Channel, Hit
+from penstock.gateway.safety.confirming import Confirming, Suspicions
 from penstock.gateway.safety.texts import ALONE, CALL, TOKENS, Key
 
 
@@ -37,21 +42,36 @@ class Match(NamedTuple):
 
 
 class Judgement:
-    """``blocks`` is true from the match on that ends the answer."""
+    """``blocks`` is true from the match on that ends the answer; ``on_news`` is called after a model's verdicts."""
 
-    __slots__ = ("_call", "_compiled", "_number", "_record", "_told", "blocks", "channels")
+    __slots__ = (
+        "_call",
+        "_confirming",
+        "_doubts",
+        "_number",
+        "_record",
+        "_told",
+        "blocks",
+        "channels",
+        "compiled",
+        "on_news",
+    )
 
-    def __init__(self, call: Admitted, compiled: Compiled, record: Record, number: int = 0) -> None:
-        self._call, self._compiled, self._record = call, compiled, record
+    def __init__(
+        self, call: Admitted, compiled: Compiled, record: Record, confirming: Confirming, number: int = 0
+    ) -> None:
+        self._call, self.compiled, self._record, self._confirming = call, compiled, record, confirming
         self._number = number
         self._told = set[tuple[int, str, int]]()
+        self._doubts: Suspicions | None = None
+        self.on_news: Callable[[], None] | None = None
         self.blocks = False
         self.channels: dict[Key, Channel] = {}
 
     def channel(self, key: Key) -> Channel:
         found = self.channels.get(key)
         if found is None:
-            found = self.channels[key] = Channel(self._compiled, is_call=key.kind == CALL)
+            found = self.channels[key] = Channel(self.compiled, is_call=key.kind == CALL)
         return found
 
     def feed(self, key: Key, text: str, *, is_last: bool = False) -> Channel:
@@ -61,12 +81,22 @@ class Judgement:
 
     def alone(self, key: Key, text: str) -> Channel:
         """Judge a text that is whole; what repeats a running text is recorded once."""
-        channel = Channel(self._compiled, is_call=key.kind == CALL)
+        channel = Channel(self.compiled, is_call=key.kind == CALL)
         self._feed(key, channel, text, is_last=True)
         return channel
 
     def _feed(self, key: Key, channel: Channel, text: str, *, is_last: bool) -> None:
-        for applied, action, position in channel.feed(text, is_last=is_last):
+        self._stand(key, channel, channel.feed(text, is_last=is_last))
+        for found, sentence in channel.questions(is_last=is_last) if self.compiled.confirms else ():
+            if self._doubts is None:
+                self._doubts = Suspicions(self.compiled, self._confirming, self._news)
+            self._doubts.ask(found.rule, sentence, partial(self._settle, key, channel, found))
+
+    def _settle(self, key: Key, channel: Channel, found: Found, stands: bool) -> None:  # noqa: FBT001
+        self._stand(key, channel, channel.settle(found, stands=stands))
+
+    def _stand(self, key: Key, channel: Channel, hits: Sequence[Hit]) -> None:
+        for applied, action, position in hits:
             told = key.choice, applied.rule.name, position
             if told not in self._told or key.kind not in (ALONE, CALL, TOKENS):
                 self._record(self._call, Match(applied, Where.OUTPUT, action, position, self._number))
@@ -74,15 +104,19 @@ class Judgement:
             self._told.add(told)
         self.blocks |= channel.blocked_at is not None
 
+    def _news(self) -> None:
+        if self.on_news is not None:
+            self.on_news()
+
     def end(self, choice: int | None = None, kinds: Collection[str] = ()) -> None:
         """Judge what was held for its end: of one choice or all, of these kinds or all."""
         for key, channel in self.channels.items():
-            if (choice is None or key.choice == choice) and (not kinds or key.kind in kinds) and channel.held:
+            if (choice is None or key.choice == choice) and (not kinds or key.kind in kinds) and channel.is_open:
                 self._feed(key, channel, "", is_last=True)
 
     def met_bound(self, position: int) -> None:
         """Record that text was held for as long as its pack allows."""
-        if (bound := self._compiled.policy.bound) is not None:
+        if (bound := self.compiled.policy.bound) is not None:
             self._record(self._call, Match(bound, Where.OUTPUT, bound.rule.action, position, self._number))
             self._number += 1
 
@@ -91,3 +125,13 @@ class Judgement:
         end: Callable[[AnswerFiltered], None] | None = self._call.lease.end_early
         if end is not None:
             end(AnswerFiltered())
+
+    def told(self, answer: Answer) -> Answer:
+        """Return an answer that was held beyond its engine's end, with what became of it."""
+        seen = self._call.timings.visible_at
+        if answer.ttft_s is not None and seen is not None:
+            answer = replace(answer, visible_s=seen - self._call.received_at)
+        if not self.blocks or answer.outcome is Outcome.FILTERED:
+            return answer
+        refusal, finish = Refusal.of(AnswerFiltered()), FinishReason.CONTENT_FILTER
+        return replace(answer, outcome=Outcome.FILTERED, refusal=refusal, finish=finish, said=None)

@@ -10,11 +10,11 @@ from penstock.filters.errors import PromptFiltered
 from penstock.filters.hold import Compiled
 from penstock.filters.pack import Action, Policy, Where
 from penstock.filters.whole import spans
-from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.safety import prompts
 from penstock.gateway.safety.confirming import Confirming
-from penstock.gateway.safety.judging import Held, Match, Record, untold
+from penstock.gateway.safety.judging import Held, Judgement, Match, Record, untold
 from penstock.gateway.safety.stream_guard import StreamGuard
 from penstock.gateway.safety.whole_guard import WholeGuard
 
@@ -51,9 +51,13 @@ class ScreenedRequests:
             return reply
         if any(one.rule.action is not Action.OBSERVE for one in answer.rules):
             prompts.check_answer(call.request)
+        judgement = Judgement(call, answer, self._record, self._confirming, number)
         if call.request.stream:
-            return StreamGuard(reply, call, answer, self._record, number, self._tell)
-        return WholeGuard(reply, call, answer, self._record, number)
+            return StreamGuard(reply, call, judgement, self._tell)
+        return WholeGuard(reply, call, judgement)
+
+    async def ended(self, reply: Reply, answer: Answer) -> Answer:
+        return await reply.ended(answer) if isinstance(reply, StreamGuard | WholeGuard) else answer
 
     async def _compile(self, policy: Policy) -> _Sides:
         async with self._compiling:
@@ -71,7 +75,7 @@ class ScreenedRequests:
             found = await asyncio.to_thread(_found, call, compiled)
         else:
             found = _found(call, compiled)
-        if any(one.sentence for one in found):
+        if any(one.sentence is not None for one in found):
             found = await self._confirming.settled(compiled, found)
         for number, (rule, position, _) in enumerate(found):
             applied = compiled.rules[rule]
@@ -93,7 +97,7 @@ def _blocks(compiled: Compiled, rule: int) -> bool:
 
 def _found(call: Admitted, compiled: Compiled) -> list[Suspect]:
     every = [
-        Suspect(hit.rule, hit.start, sentence(text, hit.start, hit.end) if compiled.confirm(hit.rule) else "")
+        Suspect(hit.rule, hit.start, sentence(text, hit.start, hit.end) if compiled.confirm(hit.rule) else None)
         for text in prompts.texts(call.request)
         for hit in spans(compiled.judge, text)
     ]

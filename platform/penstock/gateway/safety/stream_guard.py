@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.filters.hold import Compiled
 from penstock.filters.pack import AtBound
 from penstock.gateway.answers import sse
-from penstock.gateway.calls.call import Admitted
+from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.safety import ends, texts
 from penstock.gateway.safety.channel import Channel
-from penstock.gateway.safety.judging import Held, Judgement, Record, untold
+from penstock.gateway.safety.judging import Held, Judgement, untold
 from penstock.gateway.safety.texts import EventTexts, Key
 
 _EVENT = re.compile(rb"((?::[^\n]*\n)*)((?:event: ?[\w.]+\n)?data: ?([^\n]*))\n\n")
@@ -79,9 +78,7 @@ class StreamGuard(PassedReply):
         self,
         reply: Reply,
         call: Admitted,
-        compiled: Compiled,
-        record: Record,
-        number: int = 0,
+        judgement: Judgement,
         tell: Callable[[Held], None] = untold,
     ) -> None:
         super().__init__(reply)
@@ -89,13 +86,15 @@ class StreamGuard(PassedReply):
         self._bound: AtBound | None = None
         self._call = call
         self._api = call.request.api
-        self._hold = compiled.policy.hold
-        self._judgement = Judgement(call, compiled, record, number)
+        self._hold = judgement.compiled.policy.hold
+        self._judgement = judgement
+        judgement.on_news = self._go_on
         self._queue: list[_Held] = []
         self._end_of = ends.EndOf(call)
         self._reasons = False
-        self._is_over = False
+        self._is_whole = self._is_over = False
         self._loop = asyncio.get_running_loop()
+        self._shown_all: asyncio.Event | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes) -> None:
@@ -112,11 +111,18 @@ class StreamGuard(PassedReply):
     def finish(self) -> None:
         if self._is_over:
             return
+        self._is_whole = True
         self._judgement.end()
         self._go_on()
+
+    async def ended(self, answer: Answer) -> Answer:
+        """Return the answer once a model has judged what is held of it."""
+        if not self._is_whole or not self._judgement.compiled.confirms:
+            return answer
         if not self._is_over:
-            self._close()
-            self._reply.finish()
+            self._shown_all = asyncio.Event()
+            await self._shown_all.wait()
+        return self._judgement.told(answer)
 
     def abort(self) -> None:
         self._close()
@@ -159,11 +165,16 @@ class StreamGuard(PassedReply):
             yield _Part(key, channel, channel.total - len(text), channel.total)
 
     def _go_on(self) -> None:
+        if self._is_over:
+            return
         self._release()
         if self._judgement.blocks:
             self._end()
         elif self._queue and self._is_beyond():
             self._at_bound()
+        elif self._is_whole and not self._queue:
+            self._close()
+            self._reply.finish()
 
     def _release(self) -> None:
         out, kept, now = list[bytes](), list[_Held](), self._loop.time()
@@ -221,12 +232,13 @@ class StreamGuard(PassedReply):
         self._bound = self._hold.side
         self._judgement.met_bound(min((part.start for part in self._queue[0].parts), default=0))
         if self._hold.side is AtBound.BLOCK:
+            self._judgement.blocks = True
             self._end()
             return
         for held in self._queue:
             for part in held.parts:
                 part.channel.force()
-        self._release()
+        self._go_on()
 
     def _end(self) -> None:
         """Say the end in the API's own form, and free the engine's seat."""
@@ -239,7 +251,9 @@ class StreamGuard(PassedReply):
         if not self._is_over:
             self._tell(Held(self._longest_s, self._most, self._bound))
         self._is_over = True
-        self._queue = []
+        self._queue, self._judgement.on_news = [], None
+        if self._shown_all is not None:
+            self._shown_all.set()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

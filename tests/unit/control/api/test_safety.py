@@ -1,9 +1,14 @@
 """Safety packs by the operators' API: pushed, refused with reason, rolled back, assigned; each act audited."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
+from penstock.domain.models.model import Task
 from penstock.domain.tenancy.tenant import Role
-from tests.support.controllers.in_memory import Room
+from tests.support.controllers.in_memory import Room, new_model, registered
+from tests.support.samples import control_plane as things
 from tests.support.samples.interventions import intervention
 
 SAFETY = "/admin/v1/safety"
@@ -81,3 +86,30 @@ async def test_a_tenant_sees_its_own_interventions_alone(room: Room) -> None:
         assert (await own.get(f"{SAFETY}/packs")).status_code == 403
     async with room.client(await room.key(Role.AUDITOR)) as overseer:
         assert len((await overseer.get(f"{SAFETY}/events")).json()["events"]) == 2
+
+
+def asking(**confirm: object) -> dict[str, str]:
+    """Return a pack with a rule that asks a model."""
+    rule = {"name": "threat", "category": "abuse", "action": "block", "phrases": ["kill"]}
+    return {"pack": json.dumps({"id": "own", "version": 1, "rules": [{**rule, "confirm": confirm}]})}
+
+
+async def test_a_model_that_a_rule_asks_has_to_be_one_of_the_platform(room: Room) -> None:
+    """A model that is unknown, does not answer that way, or is under the pack itself is refused by name."""
+    guard = {"prompt": "{text}", "unsafe": "yes", "safe": "no", "threshold": 0.5}
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        generates = await registered(operator)
+        encodes = replace(things.manifest("encoder"), task=Task.EMBED)
+        encoder = (await operator.post("/admin/v1/models", json=new_model(encodes))).json()["id"]
+        for body, words in (
+            (asking(model="none", **guard), "names no model of this platform: none"),
+            (asking(model=encoder, **guard), "is no guard model"),
+            (asking(model=generates, like=["I kill you"], threshold=0.5), "is no encoder"),
+        ):
+            refused = await operator.post(f"{SAFETY}/packs", json=body)
+            assert (refused.status_code, refused.json()["error"]["param"]) == (400, "rules[0].confirm.model")
+            assert words in refused.json()["error"]["message"]
+        assert (await operator.post(f"{SAFETY}/packs", json=asking(model=generates, **guard))).status_code == 201
+        under = replace(things.manifest(seed="c"), safety=("own",))
+        refused = await operator.post("/admin/v1/models", json=new_model(under))
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "manifest.safety")

@@ -53,6 +53,7 @@ class House:
             ids=lambda: "judge-1",
             clock=ManualClock(),
             tell=lambda verdict, _: self.verdicts.append(verdict),
+            spawn=asyncio.ensure_future,
         )
         self._stage = ScreenedRequests(
             lambda _: policy, lambda _, match: self.rules.append(match.applied.rule.name), confirming

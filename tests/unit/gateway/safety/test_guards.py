@@ -18,10 +18,10 @@ from penstock.filters.pack import Action, AtBound, Hold, Mode, Pack, Rule, Where
 from penstock.gateway.answers import sse
 from penstock.gateway.calls.call import Admitted, Call, Timings
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.safety.judging import Match
+from penstock.gateway.safety.judging import Judgement, Match
 from penstock.gateway.safety.stream_guard import StreamGuard
 from penstock.gateway.safety.whole_guard import WholeGuard
-from tests.support.gateways.dispatch import FakeReply, stream_request
+from tests.support.gateways.dispatch import UNASKED, FakeReply, stream_request
 from tests.support.samples.calls import DUE, VERSION, principal
 
 SECRET = "AKIAIOSFODNN7EXAMPLE"
@@ -42,7 +42,8 @@ class Answered:
         lease.end_early = self._ended
         call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, DUE, lease)
         self.reply, self.error, self.matches = FakeReply(), None, list[Match]()
-        self.guard = (StreamGuard if is_stream else WholeGuard)(self.reply, call, compiled, self._record)
+        judgement = Judgement(call, compiled, self._record, UNASKED)
+        self.guard = (StreamGuard if is_stream else WholeGuard)(self.reply, call, judgement)
 
     error: PenstockError | None
 

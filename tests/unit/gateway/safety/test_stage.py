@@ -10,31 +10,20 @@ import pytest
 from penstock.domain.errors import UnsupportedField
 from penstock.domain.ids import Alias, TenantId
 from penstock.domain.models.tensors import joined
-from penstock.domain.serving.request import Api, InferenceRequest, PackedTensors, Prepared, Sealed
+from penstock.domain.serving.request import Api, PackedTensors, Prepared, Sealed
 from penstock.domain.serving.shadow import Copy
-from penstock.domain.tenancy.tenant import Principal
 from penstock.filters.errors import PromptFiltered
 from penstock.filters.pack import Action, Mode, Pack, Policy, Rule, Where, strictest
 from penstock.gateway.calls.call import Admitted, Call, Timings
-from penstock.gateway.calls.inside import Asked
 from penstock.gateway.calls.lease import Lease
-from penstock.gateway.safety.confirming import Confirming
 from penstock.gateway.safety.judging import Match
 from penstock.gateway.safety.stage import ScreenedRequests
 from penstock.gateway.safety.stream_guard import StreamGuard
 from penstock.gateway.safety.whole_guard import WholeGuard
-from tests.support.clock import ManualClock
-from tests.support.gateways.dispatch import FakeReply, stream_request
+from tests.support.gateways.dispatch import UNASKED, FakeReply, stream_request
 from tests.support.samples.calls import DUE, VERSION, principal
 
 PACK = Pack(id="own", version=1, rules=(Rule(name="moon", action=Action.BLOCK, category="c", phrases=("blue moon",)),))
-
-
-async def _never(request: InferenceRequest, who: Principal) -> Asked:
-    raise AssertionError(request.model, who.tenant)
-
-
-UNASKED = Confirming(ask=_never, ids=str, clock=ManualClock(), tell=lambda *_: None)
 
 
 class Screen:

@@ -16,6 +16,7 @@ from penstock.filters.hold import Compiled
 from penstock.filters.pack import Where, strictest
 from penstock.gateway.calls.call import Admitted, Call, Timings
 from penstock.gateway.calls.lease import Lease
+from penstock.gateway.safety.judging import Judgement
 from penstock.gateway.safety.stream_guard import StreamGuard
 from penstock.gateway.safety.whole_guard import WholeGuard
 from penstock.gateway.streaming.continuity import Continuity
@@ -24,10 +25,14 @@ from penstock.gateway.streaming.frame import Frame
 from penstock.gateway.streaming.stream_relay import StreamRelay
 from penstock.gateway.streaming.unary_relay import UnaryRelay
 from tests.support.engines.token_stream import FIRST_ID, PROMPT, WordEngine
-from tests.support.gateways.dispatch import FakeReply, render, stream_request
+from tests.support.gateways.dispatch import UNASKED, FakeReply, render, stream_request
 from tests.support.samples.calls import DUE, VERSION, principal
 
 COMPILED = Compiled(strictest([shipped.pack("secrets")]), Where.OUTPUT)
+
+
+def judgement(call: Admitted) -> Judgement:
+    return Judgement(call, COMPILED, lambda _, match: None, UNASKED)
 
 
 class Engine:
@@ -61,7 +66,7 @@ def event(text: str, finish: str | None = None) -> bytes:
 async def test_a_blocked_stream_frees_its_seat(last: bytes) -> None:
     """In the middle and at the very end: one proper end, nothing of the match, and tokens until then are billed."""
     call, reply, engine = admitted(stream=True), FakeReply(), Engine()
-    guard = StreamGuard(reply, call, COMPILED, lambda _, match: None)
+    guard = StreamGuard(reply, call, judgement(call))
     frame = Frame(call=call, reply=guard, clock=time.monotonic, stall_s=5.0)
     relay = StreamRelay(frame, Continuity(call, None, lambda end, reason: None), render, 5.0, lambda: None)
     relay.attach(engine)
@@ -100,7 +105,7 @@ async def continued(api: Api, *cuts: int) -> FakeReply:
     body: dict[str, object] = {"model": "toy", "temperature": 0, **prompt_of}
     call = replace(call, request=replace(call.request, api=api, body=body, cost=Cost(output_tokens=99)))
     engine = WordEngine(tokens=tuple(one.encode() for one in SAID))
-    guard, kept = StreamGuard(reply, call, COMPILED, lambda _, match: None), Continuity(call, engine, lambda *_: None)
+    guard, kept = StreamGuard(reply, call, judgement(call)), Continuity(call, engine, lambda *_: None)
     guard.start(200, [])
     speaks, prompt, most = api, PROMPT, 99
     for events in cuts:
@@ -121,7 +126,7 @@ async def continued(api: Api, *cuts: int) -> FakeReply:
 async def test_a_blocked_whole_answer_is_filtered() -> None:
     """A whole answer that was cut has the outcome, and the engine's own usage."""
     call, reply = admitted(stream=False), FakeReply()
-    guard = WholeGuard(reply, call, COMPILED, lambda _, match: None)
+    guard = WholeGuard(reply, call, judgement(call))
     relay = UnaryRelay(Frame(call=call, reply=guard, clock=time.monotonic, stall_s=5.0), 1 << 20)
     relay.attach(Engine())
     relay.on_head(200, [(b"content-type", b"application/json")])

@@ -1,0 +1,101 @@
+"""A real engine as guard model of its own answers: what it confirms is ended, what it clears is shown, late it decides
+as its rule says. A model this small judges badly; its threshold makes it say yes or no.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from openai import OpenAI
+
+from penstock.telemetry import names
+from tests.support.patience import patient, until
+from tests.support.platforms.local import Platform
+from tests.support.platforms.readings import Fleet
+
+pytestmark = pytest.mark.integration
+
+TENANT, MODEL, BAD_REQUEST = "guarded", "smollm2", 400
+PROMPT = "Is this text an insult? Answer yes or no.\nText: {text}\nAnswer: "
+ALWAYS, NEVER, NO_TIME = 1e-9, 1.0, 0.0001
+ENDED, SHOWN = "content_filter", "stop"
+SAID = "Thank you for the question. Shut up, {}! You are welcome."
+
+
+def rule(word: str, threshold: float, seconds: float = 0.0, away: str = "block") -> dict[str, object]:
+    """Return a rule of answers that suspects a word and asks the model."""
+    times = {"seconds": seconds or min(patient(10), 30), "away": away}
+    confirm = {"model": MODEL, "prompt": PROMPT, "unsafe": "yes", "safe": "no", "threshold": threshold, **times}
+    named = {"name": word, "category": "abuse", "action": "block", "stages": ["output"]}
+    return {**named, "phrases": [word], "confirm": confirm}
+
+
+@pytest.fixture(scope="module")
+def openai(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
+    """Yield OpenAI's SDK as a tenant whose pack asks the model that answers."""
+    rules = [
+        rule("moron", ALWAYS),
+        rule("fellow", NEVER),
+        rule("closed", ALWAYS, NO_TIME),
+        rule("open", ALWAYS, NO_TIME, "release"),
+    ]
+    file: Path = tmp_path_factory.mktemp("packs") / "guard.yaml"
+    file.write_text(json.dumps({"id": "guard", "version": 1, "rules": rules}))
+    platform.run("safety", "push", str(file))
+    platform.run("tenants", "create", TENANT)
+    platform.run("safety", "assign", "guard", "--tenant", TENANT)
+    found = re.search(r"psk_\w+", platform.run("keys", "create", TENANT).stdout)
+    assert found is not None
+    asked = {"model": MODEL, "prompt": "Go.", "max_tokens": 2, "return_token_ids": True}
+    with platform.http(found[0]) as http:  # token ids are a 400 under a pack that acts
+        until("the pack holds", lambda: http.post("/v1/completions", json=asked).status_code == BAD_REQUEST)
+    with OpenAI(base_url=f"{platform.url}/v1", api_key=found[0], max_retries=0, timeout=patient(60)) as sdk:
+        yield sdk
+
+
+def answer(sdk: OpenAI, said: str, *, n: int = 1) -> set[tuple[str, str | None]]:
+    """Return the choices of an answer that a grammar makes the model give."""
+    pattern = re.sub(r"([.!])", r"[\1]", said)
+    told = sdk.completions.create(
+        model=MODEL, prompt="Go.", max_tokens=60, n=n, extra_body={"structured_outputs": {"regex": pattern}}
+    )
+    return {(one.text, one.finish_reason) for one in told.choices}
+
+
+def streamed(sdk: OpenAI, said: str) -> tuple[str, str | None]:
+    pattern = re.sub(r"([.!])", r"[\1]", said)
+    asked = {"structured_outputs": {"regex": pattern}}
+    events = sdk.completions.create(model=MODEL, prompt="Go.", max_tokens=60, stream=True, extra_body=asked)
+    choices = [choice for event in events for choice in event.choices]
+    return "".join(one.text for one in choices), choices[-1].finish_reason
+
+
+@pytest.mark.parametrize(("word", "finish"), [("moron", ENDED), ("fellow", SHOWN), ("closed", ENDED), ("open", SHOWN)])
+def test_the_model_decides(openai: OpenAI, word: str, finish: str) -> None:
+    """As a stream, whole, and in each of two choices: the answer ends before the word, or is all there."""
+    said = SAID.format(word)
+    shown = said if finish == SHOWN else said.partition(word)[0]
+    assert answer(openai, said, n=2) == {(shown, finish)}
+    text, told = streamed(openai, said)
+    assert told == finish
+    assert text == shown if finish == SHOWN else shown.startswith(text)
+
+
+def test_a_suspicion_in_the_last_word_is_judged(openai: OpenAI) -> None:
+    """The stream's end waits for the verdict, and the ledger says that it was filtered."""
+    assert streamed(openai, "You are a moron") == ("You are a ", ENDED)
+    assert streamed(openai, "You are a fellow") == ("You are a fellow", SHOWN)
+
+
+def test_the_platform_pays_and_counts(openai: OpenAI, platform: Platform) -> None:
+    """One token for each question, under the platform's own tenant; the tenant's rows are its own answers."""
+    assert streamed(openai, "What a moron")[1] == ENDED
+    until("the question is told", lambda: any(row["output_tokens"] == "1" for row in platform.usage("_judge")))
+    outcomes = {row["outcome"] for row in platform.usage(TENANT)}
+    assert outcomes <= {"filtered", "ok", "refused", "bad_request"}, outcomes
+    assert "filtered" in outcomes
+    fleet = Fleet(platform=platform)
+    for verdict in ("confirmed", "cleared", "block", "release"):
+        assert fleet.counted(names.JUDGE_VERDICTS, outcome=verdict) >= 1, verdict
