@@ -79,10 +79,9 @@ def start(  # noqa: PLR0913  one for each option
 ) -> None:
     """Give a candidate a small share of an alias, and more as the evidence proves it no worse.
 
-    It is held or aborted automatically if the evidence is against it; an abort gives the incumbent its whole share
-    back. A caller keeps its version while a share grows: by its `x-penstock-session` header, else by the request's
-    `user`, else by tenant. So one per cent of the callers may send any part of the tokens; --most-tokens bounds that
-    part.
+    It is held or aborted automatically if the evidence is against it; then the incumbent has its whole share back.
+    A caller keeps its version while a share grows: by its `x-penstock-session` header, else by the request's `user`,
+    else by tenant. --most-tokens bounds the part of the tokens.
 
     For example:
 
