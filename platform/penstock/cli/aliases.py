@@ -116,9 +116,6 @@ def compare_versions(
 
     Each line is one metric: a candidate is proven no worse (promote), clearly worse (hold, abort), or the evidence is
     too small (wait). A strength of 1 decides. Requests are compared with others of similar prompts and load.
-
-    For example: `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`, and a while later
-    `penstock aliases compare chat`
     """
     found = operator(load()).get(f"/aliases/{alias}/comparison")
     screen.tell(found, lambda: comparison.shown(found), as_json=as_json)

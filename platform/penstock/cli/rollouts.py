@@ -178,8 +178,7 @@ def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) 
     """Give the candidate its next share whatever the evidence says: you have checked it yourself.
 
     Automation then undoes nothing at that share, unless the rollout was started with --guard: it only proposes. At 100
-    % the next stage is the watch: the share stays, and the incumbent is released at its end. A promotion during the
-    watch ends it at once: the rollout is done.
+    % the watch follows, at whose end the incumbent is released; a promotion ends the watch at once.
     """
     _move(alias, "promote", reason, override_budget=override_budget)
 
