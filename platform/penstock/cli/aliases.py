@@ -82,12 +82,12 @@ def auto_alias(
     hours: Annotated[float, typer.Option(min=0.1, max=168, help="The report covers these last hours.")] = 24.0,
     as_json: AsJson = False,
 ) -> None:
-    """Make a name choose the model by rules: the first that fits, and whose model is able to answer, decides.
+    """Make a name choose the model by rules: the first that fits decides, if its model can answer.
 
     Conditions narrow a rule: `prompt_tokens` at most, `apis` as paths, `tools` and `json` (true: only with, false:
     only without), `images` (true: this model sees them), `callers` (batch, free, paid, interactive), `price` in
-    dollars for a million tokens at most, `deadline_s` at least. `compare` names another rule, whose model gets copies
-    of some requests; `--report` shows how often it would have agreed. See docs/how-to/auto-alias.md.
+    dollars for a million tokens at most, `deadline_s` at least. `compare` names another rule: its model gets copies
+    of some requests, and `--report` shows how often it would have agreed. See docs/how-to/auto-alias.md.
 
     * `rules: [{name: short, to: smollm2, prompt_tokens: 1000}, {name: rest, to: big, compare: short}]`
 

@@ -178,7 +178,7 @@ def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) 
     """Give the candidate its next share whatever the evidence says: you have checked it yourself.
 
     Automation then undoes nothing at that share, unless the rollout was started with --guard: it only proposes. At 100
-    % the watch follows, at whose end the incumbent is released; a promotion ends the watch at once.
+    % the watch follows; at its end, or with another promotion, the incumbent is released.
     """
     _move(alias, "promote", reason, override_budget=override_budget)
 
