@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,7 @@ def write_rules(folder: Path, rules: Mapping[int, Sequence[Rule]]) -> None:
         promtool.write(folder / rules_at(pace), {"groups": [{"name": "trial", "rules": list(found)}]})
 
 
+@cache
 def all_trials() -> list[Trial]:
     """Return the trials of every rule that the platform's own promises make."""
     return [_unwatched(), *_of_promises(_promised())]
