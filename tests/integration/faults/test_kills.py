@@ -161,5 +161,5 @@ def _wait_told(error: Mapping[str, object], headers: Mapping[str, str]) -> int:
     assert error["retryable"] is True
     assert headers["x-should-retry"] == "true"
     assert error["retry_after"] == wait_s
-    assert 1 <= wait_s < BACK_WITHIN_S
+    assert 1 <= wait_s <= BACK_WITHIN_S
     return wait_s
