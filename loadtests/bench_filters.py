@@ -1,7 +1,7 @@
 """What content filters cost a token and how long they hold one: in process, by CPU clock, beside fixed windows.
 
 Run: ``make bench-safety``. Best of fifteen. The bare pass is RE2 over each event alone; with the wheel ``hyperscan``
-installed its stream mode is timed too. The guard gets a chat's events, one a write, and writes into nothing. Ends with
+installed its stream mode is timed too. The guard gets a chat's events, and writes into nothing. Ends with
 1 if the first visible token comes more than one token later, or a lag is beyond its bound.
 """
 
@@ -168,10 +168,12 @@ async def costs(compiled: Compiled, parts: Sequence[str]) -> None:
     choices = [{"index": 0, "delta": {"content": part}, "logprobs": None, "finish_reason": None} for part in parts]
     head = {"id": "chatcmpl-0123456789abcdef", "object": "chat.completion.chunk", "created": 1, "model": "bench"}
     events = [b"data: %b" % msgspec.json.encode({**head, "choices": [one]}) + sse.END for one in choices]
+    writes = [b"".join(events[at : at + 8]) for at in range(0, len(events), 8)]
     for name, work in {
         "RE2 on each token alone": lambda: [judge.find(one) for one in encoded],
         "held back and judged": lambda: whole(compiled, parts),
-        "the same in a stream's events": lambda: guarded(compiled, events),
+        "in events, one a write": lambda: guarded(compiled, events),
+        "in events, eight a write": lambda: guarded(compiled, writes),
         "the classifier of pack abuse": lambda: whole(classifier(), parts),
     }.items():
         ours = timed(work)

@@ -15,7 +15,7 @@ from penstock.sealing.objects import ObjectSealer
 from penstock.sealing.segments import KEY_ID_BYTES, Opening, Sealing, Subject, TenantKey
 
 MOST_RATIO, LEAST_MB_S = 4.5, 100.0
-"""The goal is 3 times: two keys of the object, derived and expanded, are the rest."""
+"""The goal is 3 times: a key of its own for each object, expanded at both ends, is 1.9 times by itself."""
 ROUNDS, CALLS = 15, 2_000
 SMALL = secrets.token_bytes(2_000)
 UPLOAD_MB = 200
@@ -44,6 +44,12 @@ def bare() -> Callable[[], bytes]:
     return act
 
 
+def expanded() -> bytes:
+    """Seal and open under a key that is new to either end, and derive none."""
+    nonce, key = secrets.token_bytes(12), KEY.secret
+    return AESGCM(key).decrypt(nonce, AESGCM(key).encrypt(nonce, SMALL, None), None)
+
+
 def ours() -> bytes:
     sealing = Sealing(KEY, SUBJECT)
     sealed = sealing.close(SMALL, is_last=True)
@@ -59,8 +65,10 @@ def upload_mb_s() -> float:
 
 
 def main() -> None:
-    plain, sealed, rate = least_us(bare()), least_us(ours), max(upload_mb_s() for _ in range(3))
+    plain, fresh, sealed = (least_us(act) for act in (bare(), expanded, ours))
+    rate = max(upload_mb_s() for _ in range(3))
     print(f"2 KB sealed and opened: {sealed:.1f} µs, bare AES-GCM {plain:.1f} µs: {sealed / plain:.1f} times")
+    print(f"of which keys expanded anew: {fresh:.1f} µs, {fresh / plain:.1f} times")
     print(f"200 MB sealed as they come: {rate:.0f} MB/s")
     sys.exit(sealed / plain > MOST_RATIO or rate < LEAST_MB_S)
 

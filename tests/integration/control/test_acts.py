@@ -152,6 +152,7 @@ def acts(world: World) -> list[tuple[str, str, str, Body]]:
         ("POST", "/safety/packs", "/safety/packs", {"pack": "{id: names, version: 2}"}),
         ("POST", "/safety/packs/{pack}/rollback", "/safety/packs/names/rollback", {}),
         ("PUT", "/safety/floor", "/safety/floor", {"packs": ["names"]}),
+        ("POST", "/safety/matches", "/safety/matches", {"tenant": "acme"}),
     ]
 
 

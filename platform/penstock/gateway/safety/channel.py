@@ -20,6 +20,8 @@ class Hit(NamedTuple):
     applied: Applied
     action: Action
     position: int
+    text: str
+    """Empty unless the channel keeps it."""
 
 
 class Channel:
@@ -30,6 +32,7 @@ class Channel:
         "_first",
         "_forced",
         "_is_plain",
+        "_keeps",
         "_said",
         "_seen",
         "_tail",
@@ -41,8 +44,8 @@ class Channel:
         "total",
     )
 
-    def __init__(self, compiled: Compiled, *, is_call: bool = False) -> None:
-        self._compiled = compiled
+    def __init__(self, compiled: Compiled, *, is_call: bool = False, keeps: bool = False) -> None:
+        self._compiled, self._keeps = compiled, keeps
         self._tail = Tail(compiled)
         self._unescaped: Tail | None = None
         self._seen: set[tuple[int, int]] = set()
@@ -50,7 +53,7 @@ class Channel:
         """Matches that a model has still to confirm, and whether it was asked."""
         self._doubted: set[Found] = set()
         self._said, self._first = "", 0
-        """The last of the text, if a rule asks a model, and the position of its first character."""
+        """The last of the text, if a rule asks a model or matches are kept, and the position of its first character."""
         self.masks: set[tuple[int, int]] = set()
         self._forced = 0
         self._is_plain = True
@@ -86,7 +89,7 @@ class Channel:
     def feed(self, text: str, *, is_last: bool = False) -> Sequence[Hit]:
         if self._unescaped is None and ESCAPE in text:
             self._unescaped, self._is_plain = self._tail.unescaped(), False
-        if self._compiled.confirms:
+        if self._compiled.confirms or self._keeps:
             self._keep(text)
         found = self._tail.feed(text, is_last=is_last)
         if self._unescaped is not None:
@@ -137,7 +140,8 @@ class Channel:
         self._act(action, found)
         if (found.rule, found.start) not in self._seen:
             self._seen.add((found.rule, found.start))
-            yield Hit(applied, action, found.start)
+            text = self._said[found.start - self._first : found.end - self._first] if self._keeps else ""
+            yield Hit(applied, action, found.start, text)
 
     def force(self) -> None:
         self._forced, self._is_plain = self.total, False

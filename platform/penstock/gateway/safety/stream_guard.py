@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
@@ -33,6 +34,11 @@ class _Part(msgspec.Struct, gc=False):
     channel: Channel
     start: int
     end: int
+
+
+class _Spoken(NamedTuple):
+    event: bytes
+    said: EventTexts
 
 
 class _Held(msgspec.Struct, gc=False):
@@ -110,8 +116,7 @@ class StreamGuard(PassedReply):
             if (said := self._forms.known(data)) is not None:
                 self._hold_back(data, said)
             else:
-                for event in sse.split(data):
-                    self._take(event)
+                self._take(data)
         except ValueError:  # what can't be read can't be judged
             self._end()
             return
@@ -137,32 +142,50 @@ class StreamGuard(PassedReply):
         self._close()
         self._reply.abort()
 
-    def _take(self, event: bytes) -> None:
-        said = self._forms.known(event)
-        if said is None:
-            found = _EVENT.fullmatch(event)
-            if found is None:
-                self._comment(event)
-                return
-            comments, told, data = found.groups()
-            if comments and not comments.startswith(_OURS):
-                event = told + sse.END
-            if data == b"[DONE]":
-                said = _DONE
+    def _take(self, data: bytes) -> None:
+        """Judge events in a row that go on with one text together."""
+        row = list[_Spoken]()
+        for event in sse.split(data):
+            said = self._forms.known(event)
+            if row and (said is None or said.texts[0][0] != row[0].said.texts[0][0]):
+                self._hold_row(row)
+                row = []
+            if said is None:
+                self._take_other(event)
             else:
-                said = self._forms.read(event, data)
-                self._end_of.saw(said, data)
+                row.append(_Spoken(event, said))
+        if row:
+            self._hold_row(row)
+
+    def _take_other(self, event: bytes) -> None:
+        found = _EVENT.fullmatch(event)
+        if found is None:
+            self._comment(event)
+            return
+        comments, told, data = found.groups()
+        if comments and not comments.startswith(_OURS):
+            event = told + sse.END
+        if data == b"[DONE]":
+            said = _DONE
+        else:
+            said = self._forms.read(event, data)
+            self._end_of.saw(said, data)
         self._hold_back(event, said)
+
+    def _hold_row(self, row: list[_Spoken]) -> None:
+        key = row[0].said.texts[0][0]
+        text = "".join([said.texts[0][1] for _, said in row])
+        channel = self._fed(key, text)
+        start = channel.total - len(text)
+        for event, said in row:
+            end = start + len(said.texts[0][1])
+            self._queue.append(_Held(event, [_Part(key, channel, start, end)], said, self._now))
+            start = end
 
     def _hold_back(self, event: bytes, said: EventTexts) -> None:
         parts = list[_Part]()
         for key, text, runs in said.texts:
-            if not runs:
-                channel = self._judgement.alone(key, text)
-            else:
-                if self._thinking or key.kind in texts.REASONINGS:
-                    self._note_reasoning(key)
-                channel = self._judgement.feed(key, text)
+            channel = self._fed(key, text) if runs else self._judgement.alone(key, text)
             parts.append(_Part(key, channel, channel.total - len(text), channel.total))
         for choice in said.ended:
             self._judgement.end(choice)
@@ -176,13 +199,13 @@ class StreamGuard(PassedReply):
         if event.startswith(_OURS):
             self._reply.write(event)
 
-    def _note_reasoning(self, key: Key) -> None:
-        """What follows a reasoning must not wait for its last word."""
+    def _fed(self, key: Key, text: str) -> Channel:
         if key.kind in texts.REASONINGS:
             self._thinking.add(key.choice)
-        elif key.choice in self._thinking and key.kind != texts.TOKENS:
+        elif key.choice in self._thinking and key.kind != texts.TOKENS:  # must not wait for the reasoning's last word
             self._thinking.remove(key.choice)
             self._judgement.end(key.choice, texts.REASONINGS)
+        return self._judgement.feed(key, text)
 
     def _go_on(self) -> None:
         if self._is_over:
