@@ -144,7 +144,7 @@ class StreamGuard(PassedReply):
 
     def _take(self, data: bytes) -> None:
         """Judge events in a row that go on with one text together."""
-        row = list[_Spoken]()
+        row: list[_Spoken] = []
         for event in sse.split(data):
             said = self._forms.known(event)
             if row and (said is None or said.texts[0][0] != row[0].said.texts[0][0]):
@@ -175,7 +175,8 @@ class StreamGuard(PassedReply):
     def _hold_row(self, row: list[_Spoken]) -> None:
         key = row[0].said.texts[0][0]
         text = "".join([said.texts[0][1] for _, said in row])
-        channel = self._fed(key, text)
+        self._note_reasoning(key)
+        channel = self._judgement.feed(key, text)
         start = channel.total - len(text)
         for event, said in row:
             end = start + len(said.texts[0][1])
@@ -183,10 +184,16 @@ class StreamGuard(PassedReply):
             start = end
 
     def _hold_back(self, event: bytes, said: EventTexts) -> None:
-        parts = list[_Part]()
+        parts: list[_Part] = []
         for key, text, runs in said.texts:
-            channel = self._fed(key, text) if runs else self._judgement.alone(key, text)
-            parts.append(_Part(key, channel, channel.total - len(text), channel.total))
+            if not runs:
+                channel = self._judgement.alone(key, text)
+            else:
+                if self._thinking or key.kind != texts.CONTENT:
+                    self._note_reasoning(key)
+                channel = self._judgement.feed(key, text)
+            end = channel.total
+            parts.append(_Part(key, channel, end - len(text), end))
         for choice in said.ended:
             self._judgement.end(choice)
         if said.ends_text:
@@ -199,13 +206,13 @@ class StreamGuard(PassedReply):
         if event.startswith(_OURS):
             self._reply.write(event)
 
-    def _fed(self, key: Key, text: str) -> Channel:
+    def _note_reasoning(self, key: Key) -> None:
+        """What follows a reasoning must not wait for its last word."""
         if key.kind in texts.REASONINGS:
             self._thinking.add(key.choice)
-        elif key.choice in self._thinking and key.kind != texts.TOKENS:  # must not wait for the reasoning's last word
+        elif key.choice in self._thinking and key.kind != texts.TOKENS:
             self._thinking.remove(key.choice)
             self._judgement.end(key.choice, texts.REASONINGS)
-        return self._judgement.feed(key, text)
 
     def _go_on(self) -> None:
         if self._is_over:
