@@ -147,10 +147,8 @@ def tamper(path: Path) -> None:
 
 
 def test_altered_weights_never_serve(small: Platform, faults: FaultTable) -> None:
-    """A copy altered in the node's cache is fetched anew; altered in the store too, the worker refuses and says why.
-
-    The disk was full before: the platform starts again after that, too.
-    """
+    """A copy altered in the node's cache is fetched anew; altered in the store too, the worker refuses and says why."""
+    # The disk was full before: this start shows that the platform outlives a full disk.
     assert small.stop() == 0
     for path in weights(small.home / "cache"):
         tamper(path)
