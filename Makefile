@@ -158,7 +158,7 @@ bench-yielding: models ## What a full batch does to interactive tenants on real 
 bench-scaling: setup ## The autoscaler's part of a tick for 10,000 workers of 20 versions
 	@$(BIN)/python -m loadtests.bench_scaling
 
-bench-jobs: setup ## What the job store does: claims and ends beside procrastinate's, fairness, a deep queue, what rows take (five minutes)
+bench-jobs: setup ## What the job store does: claims and ends beside procrastinate's, fairness, a deep queue, an idle one, what rows take (five minutes)
 	@$(BIN)/python -m loadtests.bench_jobs
 
 bench-audit: setup ## What the audit chain does: acts a second chained beside bare ones, its lag, links verified a second (two minutes)

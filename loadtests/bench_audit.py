@@ -1,10 +1,11 @@
 """The audit chain: acts a second written and chained, the lag of the chain, and links a second that are verified.
 
-Run: ``make bench-audit``, or ``python -m loadtests.bench_audit --acts 2000 --seconds 20``. Writers insert acts at the
-asked pace while a sequencer chains, signs and ships them into a folder; the same inserts without a sequencer stand
-beside, since a busy machine reaches the pace in neither. Then the whole log is verified, in the database and from its
-segments: by the clock, and by this process's own CPU time, which others on the machine do not change. Ends with 1 if a
-bound is broken.
+Run: ``make bench-audit``, or ``python -m loadtests.bench_audit --acts 2000 --seconds 20``. Sixteen connections insert
+acts at the asked pace, each act in a transaction of its own, while a sequencer chains, signs and ships them into a
+folder. The same inserts without a sequencer stand beside, since a busy machine reaches the pace in neither, and those
+of one connection, which waits for the disk at each act: commits beside one another share a flush. Then the whole log is
+verified, in the database and from its segments: by the clock, and by this process's own CPU time, which others on the
+machine do not change. Ends with 1 if a bound is broken.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from tests.support.audit_chains import Chained
 from tests.support.samples.interventions import intervention
 
 MOST_LAG_S, LEAST_VERIFIED_PER_CPU_S, LEAST_RATIO = 1.0, 50_000.0, 0.9
-WRITERS, ROUNDS = 6, 10
+WRITERS, ROUNDS = 16, 10
 _INSERT = "insert into audit_event (at, who, what, target, detail) values ($1, 'key-1234', 'key.plan', $2, 'weight 3')"
 _MANY = """insert into audit_event (at, who, what, target, detail)
 select 1.0, 'key-1234', 'key.plan', 'key-' || n, 'weight 3' from generate_series(1, $1) as n"""
@@ -57,8 +58,8 @@ def server() -> Iterator[EmbeddedPostgres]:
             own.stop()
 
 
-async def written(database: Database, per_s: float, seconds: float) -> Pace:
-    """Write acts at this pace, each in a transaction of its own."""
+async def written(database: Database, per_s: float, seconds: float, writers: int = WRITERS) -> Pace:
+    """Write acts at this pace, each in a transaction of its own, over as many connections as there are writers."""
     pace, began = Pace(), time.monotonic()
 
     async def writer() -> None:
@@ -69,7 +70,7 @@ async def written(database: Database, per_s: float, seconds: float) -> Pace:
             pace.written += 1
             await database.rows(_INSERT, time.time(), f"key-{pace.written}")
 
-    await asyncio.gather(*(writer() for _ in range(WRITERS)))
+    await asyncio.gather(*(writer() for _ in range(writers)))
     pace.seconds = time.monotonic() - began
     return pace
 
@@ -99,6 +100,8 @@ async def measured(dsn: str, acts: float, seconds: float, rows: int) -> bool:
         async with Database(dsn, max_connections=WRITERS) as writers, Database(dsn, slower=60) as own:
             await migrate(own, is_noted=False)
             stored = await recorded(own)
+            durable = {name: (await own.rows(f"show {name}"))[0][0] for name in ("fsync", "synchronous_commit")}
+            alone = await written(writers, acts, seconds / 4, writers=1)
             bare = await written(writers, acts, seconds)
             chained = Chained(own, Path(folder), clock=SystemClock())
             await chained.settle()
@@ -108,7 +111,7 @@ async def measured(dsn: str, acts: float, seconds: float, rows: int) -> bool:
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
-            await own.rows(_MANY, max(0, rows - bare.written - beside_chain.written))
+            await own.rows(_MANY, max(0, rows - alone.written - bare.written - beside_chain.written))
             began = time.monotonic()
             linked = await chained.sequencer().link()
             link_s = time.monotonic() - began
@@ -116,7 +119,9 @@ async def measured(dsn: str, acts: float, seconds: float, rows: int) -> bool:
             verified = {name: await speed(chained, from_bucket=name == "segments") for name in ("database", "segments")}
     worst = max(lags.lags_s)
     sys.stdout.write(
-        f"acts/s        without a sequencer {bare.per_s:,.0f}, with one {beside_chain.per_s:,.0f}; asked {acts:,.0f}\n"
+        f"durability    {', '.join(f'{name} {value}' for name, value in durable.items())}\n"
+        f"acts/s        one connection {alone.per_s:,.0f}, {WRITERS} {bare.per_s:,.0f};"
+        f" with a sequencer {beside_chain.per_s:,.0f}; asked {acts:,.0f}\n"
         f"lag           median {statistics.median(lags.lags_s):.2f} s, most {worst:.2f} s\n"
         f"filtered/s    interventions without an act {stored['disable']:,.0f}, with one {stored['enable']:,.0f}\n"
         f"linked/s      {linked / link_s:,.0f} ({linked:,} that waited)\n"

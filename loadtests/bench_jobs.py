@@ -1,4 +1,4 @@
-"""What the job store does: claims and ends beside procrastinate's, fairness, a deep queue, and what rows take.
+"""What the job store does: claims and ends beside procrastinate's, fairness, a deep queue, an idle one, what rows take.
 
 Run: ``make bench-jobs``. One embedded Postgres as ``penstock up`` has it, both engines in this run: trust the ratios.
 Ends with 1 if a bound is broken.
@@ -17,10 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from loadtests.environments import environment
+from penstock.apps.runner import NEWS
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.embedded import EmbeddedPostgres
 from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.connectors.postgres.listening import Channel
 from penstock.connectors.postgres.migrations import migrate
+from penstock.connectors.postgres.runners import PostgresRunnerLife
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import BatchId, RunnerId
 from penstock.domain.jobs.job import End, EnqueueLimits, Job, JobState, NewJob
@@ -28,7 +31,8 @@ from tests.support.jobs.stores import PostgresWorld, new, quota
 
 RUNNERS, WINDOW = 4, 16
 FREE = EnqueueLimits()
-LEAST_RATIO, MOST_CLAIM_S, MOST_SHARE_OFF, MOST_GROWTH = 30.0, 0.015, 0.02, 1.3
+LEAST_RATIO, MOST_CLAIM_S, MOST_START_S, MOST_SHARE_OFF, MOST_GROWTH = 30.0, 0.015, 0.05, 0.02, 1.3
+STARTS = 500
 LASTS_S = 1e9
 
 
@@ -63,7 +67,7 @@ class Bench:
     async def submit(self, jobs: Sequence[NewJob]) -> float:
         begin = time.perf_counter()
         for at in range(0, len(jobs), 10_000):
-            await self.store.submit_many(jobs[at : at + 10_000], FREE)
+            await self.world.queue(jobs[at : at + 10_000], FREE)
         return len(jobs) / (time.perf_counter() - begin)
 
     async def drain(self, most: int) -> float:
@@ -139,6 +143,37 @@ async def deep(bench: Bench) -> float:
     return p99
 
 
+async def idle(bench: Bench, dsn: str) -> float:
+    """Return the p99 of seconds from a submit's begin to the job in the hands of a runner that waits for news."""
+    life, news, claimed = PostgresRunnerLife(dsn, "idle"), asyncio.Event(), asyncio.Queue[float]()
+
+    async def heard(_: object) -> None:
+        news.set()
+
+    async def run() -> None:
+        while True:
+            news.clear()
+            jobs = await bench.store.claim(await life.confirm(), quota(WINDOW), time.perf_counter())
+            if jobs:
+                claimed.put_nowait(time.perf_counter())
+                await bench.store.finish(ends(jobs))
+            else:
+                await news.wait()
+
+    tasks = [asyncio.create_task(Channel(dsn, NEWS).follow(heard)), asyncio.create_task(run())]
+    seconds = []
+    for number in range(STARTS):
+        begin = time.perf_counter()
+        await bench.store.submit(new(f"idle_{number}", deadline_at=LASTS_S), FREE)
+        seconds.append(await claimed.get() - begin)
+    for task in tasks:
+        task.cancel()
+    await life.resign()
+    p50, p99 = statistics.median(seconds), quantile(seconds, 0.99)
+    print(f"submitted and claimed by an idle runner: p50 {p50 * 1e3:.1f} ms, p99 {p99 * 1e3:.1f} ms")
+    return p99
+
+
 async def flat(bench: Bench, lines: int, batches: int) -> float:
     """Return by how much all tables and indexes together grew from the second batch to the last."""
     totals = []
@@ -156,12 +191,12 @@ async def flat(bench: Bench, lines: int, batches: int) -> float:
     return totals[-1] / totals[min(1, batches - 1)]
 
 
-async def ours(dsn: str, lines: int, batches: int) -> tuple[float, float, float, float]:
+async def ours(dsn: str, lines: int, batches: int) -> tuple[float, float, float, float, float]:
     async with Database(dsn, max_connections=2 * RUNNERS, slower=20.0) as database:
         await migrate(database)
         bench = Bench(database)
         done, off = await speed(bench)
-        return done, off, await deep(bench), await flat(bench, lines, batches)
+        return done, off, await deep(bench), await idle(bench, dsn), await flat(bench, lines, batches)
 
 
 def main() -> int:
@@ -178,7 +213,7 @@ def main() -> int:
         print(
             "procrastinate: " + ", ".join(f"{n:,.0f} jobs/s with {c} at a time" for c, n in theirs.items()), flush=True
         )
-        done, off, p99, growth = asyncio.run(ours(server.dsn, asked.lines, asked.batches))
+        done, off, p99, start, growth = asyncio.run(ours(server.dsn, asked.lines, asked.batches))
     finally:
         server.stop()
     ratio = done / max(theirs.values())
@@ -188,6 +223,7 @@ def main() -> int:
         for name, is_broken in {
             "speed": ratio < LEAST_RATIO,
             "claim": p99 > MOST_CLAIM_S,
+            "start": start > MOST_START_S,
             "fairness": off > MOST_SHARE_OFF,
             "sizes": growth > MOST_GROWTH,
         }.items()

@@ -97,7 +97,7 @@ def unscreened() -> None:
 
 
 def costs(rounds: int, seconds: float) -> bool:
-    plain, every = [f"{Path(sys.executable).parent}/penstock", "gateway"], packs()
+    plain, every = [sys.executable, "-m", "penstock.cli", "gateway"], packs()
     with ExitStack() as stack:
         stub, sides = stack.enter_context(stub_engine()), list[Side]()
         for name, command, filtering in (

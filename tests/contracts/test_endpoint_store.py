@@ -326,6 +326,35 @@ async def test_old_deliveries_are_forgotten(store: Store) -> None:
     assert (rows[0]["n"], len(await store.claim())) == (1, 1)
 
 
+async def test_an_endpoints_rows_have_a_bound(store: Store) -> None:
+    """Ended deliveries beyond its newest go at once, with events that nobody else has; a long backlog turns it off."""
+    first, second = await store.endpoint("a"), await store.endpoint("b")
+
+    async def events() -> int:
+        rows = await store.database.rows("select count(*) as n from webhook_event")
+        return int(rows[0]["n"])
+
+    for _ in range(3):
+        await store.tell()
+    claimed = await store.claim(ONE, 3)
+    await store.due.end([end(one, Verdict.DELIVERED) for one in claimed if one.endpoint == first.id])
+    assert (await store.due.forget(most_kept=1), await events()) == (2, 3)
+    await store.due.end([end(one, Verdict.DELIVERED) for one in claimed if one.endpoint == second.id])
+    assert (await store.due.forget(most_kept=1), await events()) == (2, 1)
+    for _ in range(4):
+        await store.tell()
+    assert await store.due.turn_off_overfull(4) == ()
+    await store.delete(SHOP, BY, first.id)
+    assert await events() == 5
+    assert [(one.endpoint, one.reason) for one in await store.due.turn_off_overfull(3)] == [
+        (second.id, OffReason.BACKLOG)
+    ]
+    await store.tell()
+    assert {one.state for one in await store.deliveries(second.id, "", 0, 9)} == {"delivered", "failed"}
+    await store.delete(SHOP, BY, second.id)
+    assert await events() == 0
+
+
 async def test_each_change_of_an_endpoint_has_its_row(store: Store) -> None:
     """Its kind and the key that made it, no address and no secret; what changed nothing has none."""
     endpoint = await store.endpoint()

@@ -79,7 +79,7 @@ class Histories(RuleBasedStateMachine):
             created_at=self.now, deadline_at=self.now + lasts, not_before=self.now + waits if waits else 0.0,
             max_attempts=2,
         )  # fmt: skip
-        self.do(self.world.store.submit_many([job], FREE))
+        self.do(self.world.queue([job], FREE))
         ready_at = min(self.now + waits, job.deadline_at)
         self.jobs[job.name] = Seen(tenant, key, batch, cost, job.deadline_at, ready_at)
 
@@ -193,7 +193,7 @@ class Histories(RuleBasedStateMachine):
     def reservations_are_the_sum_over_open_jobs(self) -> None:
         for tenant in TENANTS:
             open_jobs = [job for job in self.jobs.values() if job.tenant == tenant and job.state.is_open]
-            reserved = self.do(self.world.store.enqueued(tenant)).get(Alias("chat"))
+            reserved = self.do(self.world.enqueued(tenant)).get(Alias("chat"))
             told = (reserved.tokens, reserved.jobs) if reserved else (0, 0)
             assert told == (sum(job.cost for job in open_jobs), len(open_jobs))
         if isinstance(self.world, PostgresWorld):

@@ -60,7 +60,7 @@ async def test_a_repeated_submit_makes_one_job(world: World) -> None:
     assert keyed is not None
     assert keyed.id == both[0].job.id
     assert await world.store.keyed(ACME, "jobs:other") is None
-    assert (await world.store.enqueued(ACME))[Alias("chat")].jobs == 1
+    assert (await world.enqueued(ACME))[Alias("chat")].jobs == 1
 
 
 async def test_limits_are_reserved_at_submit_and_released_at_every_end(world: World) -> None:
@@ -87,7 +87,7 @@ async def test_limits_are_reserved_at_submit_and_released_at_every_end(world: Wo
     await fill("lost")
     await world.store.claim(runner, quota(9), 1.0)
     assert (await world.lose(runner, 2.0)).dead_letters == 2
-    assert await world.store.enqueued(ACME) == {}
+    assert await world.enqueued(ACME) == {}
 
 
 async def test_a_batch_beyond_the_limit_is_not_there_at_all(world: World) -> None:
@@ -95,12 +95,12 @@ async def test_a_batch_beyond_the_limit_is_not_there_at_all(world: World) -> Non
     jobs = [new(f"line_{n}", batch=BATCH, line=n) for n in range(3)]
     await world.store.submit(new("job_0"), FREE)
     with pytest.raises(OverEnqueued):
-        await world.store.submit_many(jobs, EnqueueLimits(jobs=3))
-    assert (await world.store.enqueued(ACME))[Alias("chat")].jobs == 1
-    await world.store.submit_many(jobs, FREE)
+        await world.queue(jobs, EnqueueLimits(jobs=3))
+    assert (await world.enqueued(ACME))[Alias("chat")].jobs == 1
+    await world.queue(jobs, FREE)
     with pytest.raises(Conflict):
-        await world.store.submit_many([new("line_9", batch=BATCH, line=2)], FREE)
-    assert (await world.store.enqueued(ACME))[Alias("chat")].jobs == 4
+        await world.queue([new("line_9", batch=BATCH, line=2)], FREE)
+    assert (await world.enqueued(ACME))[Alias("chat")].jobs == 4
 
 
 async def test_replay_runs_a_failed_job_again(world: World) -> None:
@@ -236,8 +236,8 @@ async def test_ended_jobs_count_until_they_are_forgotten(world: World) -> None:
     for number, error in ((2, NoFileRoom), (4, ExceedsLimit)):
         jobs = [new(f"line_{n}", batch=BATCH, line=n) for n in range(number)]
         with pytest.raises(error):
-            await world.store.submit_many(jobs, limits)
-    await world.store.submit_many([new("line_1", batch=BATCH, line=1)], limits)
+            await world.queue(jobs, limits)
+    await world.queue([new("line_1", batch=BATCH, line=1)], limits)
     assert await world.store.kept(ACME, 1.0) == kept + 1000 + ROW_BYTES
     await world.store.submit(new("other", tenant=BETA), limits)
     await world.store.delete(ACME, job.name, 20.0)

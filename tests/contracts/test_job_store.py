@@ -6,7 +6,6 @@ from penstock.domain.ids import Alias, KeyId, RequestId
 from penstock.domain.jobs.ids import BatchId, JobName, ObjectId
 from penstock.domain.jobs.job import (
     PAUSE_ALL,
-    Enqueued,
     JobState,
     Reason,
     Stop,
@@ -15,6 +14,7 @@ from penstock.domain.jobs.job import (
 )
 from penstock.domain.jobs.payload import Extent
 from tests.support.jobs.stores import ACME, BATCH, BETA, FREE, World, back, ended, lines, new, quota
+from tests.twins.job_rows import Enqueued
 
 pytestmark = pytest.mark.usefixtures("consistent")
 
@@ -23,7 +23,7 @@ async def test_a_job_goes_from_submit_to_its_answer(world: World) -> None:
     """Each state comes back as it was told, and what was reserved is free at the end."""
     submitted = await world.store.submit(new("job_1", metadata={"a": "b"}), FREE)
     assert (submitted.is_new, submitted.job.state, submitted.job.metadata) == (True, JobState.QUEUED, {"a": "b"})
-    assert await world.store.enqueued(ACME) == {Alias("chat"): Enqueued(tokens=100, jobs=1)}
+    assert await world.enqueued(ACME) == {Alias("chat"): Enqueued(tokens=100, jobs=1)}
     (job,) = await world.store.claim(await world.runner(), quota(5), 1.0)
     assert (job.state, job.attempt, job.epoch, job.started_at) == (JobState.RUNNING, 1, 1, 1.0)
     output = Extent(object=ObjectId("jobs/job_1/answer-1"), at=3, size=4)
@@ -33,7 +33,7 @@ async def test_a_job_goes_from_submit_to_its_answer(world: World) -> None:
     assert found is not None
     assert (found.state, found.ended_at, found.expires_at) == (JobState.SUCCEEDED, 9.0, 3609.0)
     assert (found.output, found.status, found.request, found.output_tokens) == (output, 200, "job_1-1", 6)
-    assert await world.store.enqueued(ACME) == {}
+    assert await world.enqueued(ACME) == {}
 
 
 async def test_the_nearest_deadline_of_a_tenant_is_first(world: World) -> None:
@@ -230,7 +230,7 @@ async def test_a_runner_that_does_not_stop_is_overruled(world: World) -> None:
     assert await world.store.tidy(31.0) == 1
     assert await world.store.tidy(41.0) == 1
     assert await world.store.finish([ended(job) for job in jobs]) == frozenset()
-    assert await world.store.enqueued(ACME) == {}
+    assert await world.enqueued(ACME) == {}
 
 
 async def test_a_revoked_key_takes_along_what_has_not_begun(world: World) -> None:

@@ -5,15 +5,19 @@ import asyncio
 import pytest
 
 from penstock.connectors.postgres.database import Database
+from penstock.connectors.postgres.deletions import PostgresDeletions, PostgresErasing
 from penstock.connectors.postgres.ledger import PostgresLedger
+from penstock.connectors.postgres.retention import PostgresExpiringTexts
 from penstock.connectors.postgres.safety import PostgresPacks
 from penstock.control.registry import packs as registry
 from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
+from penstock.domain.jobs.deletion import Deletion, DeletionId, Scope
 from penstock.domain.tenancy.audit import Act
-from penstock.filters import shipped
+from penstock.filters import evidence, shipped
 from penstock.filters.intervention import Events
 from penstock.filters.pack import Action, Mode, Pack, Where
+from penstock.sealing.segments import TenantKey
 from tests.support.clock import ManualClock
 from tests.support.samples.interventions import intervention
 from tests.twins.audit import MemoryAudit
@@ -142,3 +146,32 @@ async def test_interventions_are_counted_by_rule_and_asked_for_by_each_field(dat
     assert (counts["acme", "jwt"].stage, counts["acme", "jwt"].wanted) == (Where.OUTPUT, Action.BLOCK)
     await store.forget(9.0)
     assert len(await store.events(Events(), 10)) == 4
+
+
+@pytest.mark.integration
+async def test_texts_end_with_their_time_and_with_a_deletion(database: Database) -> None:
+    """Stored once, shown with their interventions; swept when their time is over; none comes after a deletion."""
+    ledger, store, expiring = PostgresLedger(database), PostgresPacks(database), PostgresExpiringTexts(database)
+    told = [intervention("r1"), intervention("r2", tenant="beta", at=9.0), intervention("job_3-1", at=6.0)]
+    texts = [evidence.sealed(one, "x", TenantKey(b"i" * 16, b"k" * 32), 60.0) for one in told]
+    await ledger.record(told)
+    for _ in range(2):
+        await ledger.keep(texts)
+    assert await store.texts(Events(), 10) == tuple((told[at], texts[at]) for at in (1, 2, 0))
+    assert await store.texts(Events(tenant=TenantId("beta")), 10) == ((told[1], texts[1]),)
+    assert [one.owner for one in await expiring.expired(told[0].at + 60.0, 9)] == ["r1"]
+    await expiring.forget(["r1", "r2"], told[0].at + 60.0)
+    assert [one.request for one, _ in await store.texts(Events(), 10)] == ["r2", "job_3-1"]
+    deletions = PostgresDeletions(database)
+    for tenant, scope, left in (
+        ("acme", Scope(TenantId("acme"), request="job_3"), ["r2"]),
+        ("beta", Scope(TenantId("beta"), user_mark="m"), []),
+    ):
+        new = Deletion(DeletionId(0), scope, 50.0, "k1", 10.0, (scope.request,) if scope.request else ("other",))
+        deletion = await deletions.begin(new, Act(who="k1", what="privacy.delete", target=tenant, at=10.0))
+        await PostgresErasing(database).stop(deletion, 60.0, 10)
+        await ledger.keep(texts)
+        assert [one.request for one, _ in await store.texts(Events(), 10) if one.request != "r1"] == left
+        found = await deletions.find(deletion.id)
+        assert found is not None
+        assert found.counts.texts == 1

@@ -23,7 +23,7 @@ SHARERS = ("observe", "load", "diagnose", "contract", "isolation", "serve")
 """Folders of tests of a platform of the session, in their order: it is idle for none between them."""
 ENDED_EARLY = (
     *("platform", "_pair", "classic_platform", "_fleet", "_worker", "unhurried", "encoder"),
-    *("observed", "crowded", "stage"),
+    *("observed", "crowded", "stage", "jobs"),
 )
 """What computes while nobody asks for it."""
 KEPT = ("homes", "zygote")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.sealing.administration import KeyCount
-from penstock.sealing.keys import StoredKey, Wrapped
+from penstock.sealing.keys import Context, StoredKey, Wrapped
 from penstock.sealing.segments import KEY_ID_BYTES, KeyGone, TenantKey, key_id
 
 
@@ -54,6 +54,17 @@ class MemoryKeyRows:
 
     async def rewrap(self, key: StoredKey, wrapped: Wrapped) -> None:
         self.stored[key.id] = replace(key, wrapped=wrapped)
+
+    async def newest(self, context: Context) -> StoredKey | None:
+        return next((one for one in reversed(self.stored.values()) if one.context == context), None)
+
+    async def find(self, tenant: TenantId, key: bytes) -> StoredKey | None:
+        found = self.stored.get(key)
+        return found if found is not None and found.context.tenant == tenant else None
+
+    async def add(self, key: StoredKey) -> StoredKey:
+        self.stored[key.id] = key
+        return key
 
     async def append(self, key: StoredKey) -> None:
         self.stored[key.id] = key

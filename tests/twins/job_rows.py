@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import msgspec
 
@@ -14,6 +14,14 @@ from penstock.domain.jobs.job import NO_REQUEST, EnqueueLimits, Job, JobKind, Jo
 from penstock.domain.jobs.payload import NO_EXTENT, ROW_BYTES
 
 _SHARED = [one.name for one in fields(NewJob) if one.name != "idempotency"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueued:
+    """What a tenant's open jobs of one model reserve."""
+
+    tokens: int = 0
+    jobs: int = 0
 
 
 def stored(job: NewJob | Job, number: JobId) -> Job:

@@ -15,7 +15,6 @@ from penstock.domain.jobs.job import (
     Attempt,
     ClaimQuota,
     End,
-    Enqueued,
     EnqueueLimits,
     Job,
     JobFilter,
@@ -33,9 +32,10 @@ from penstock.domain.jobs.job import (
     pause_of,
 )
 from tests.twins import job_rows
-from tests.twins.job_rows import lost_end, next_state, overdue, stored
+from tests.twins.job_rows import Enqueued, lost_end, next_state, overdue, stored
 
 Flow = tuple[VersionId, TenantId]
+FREE = EnqueueLimits()
 
 
 class MemoryJobs:
@@ -60,13 +60,13 @@ class MemoryJobs:
             if self._jobs[known].fingerprint != job.fingerprint:
                 raise IdempotencyMismatch
             return Submitted(job=self._jobs[known], is_new=False)
-        await self.submit_many([job], limits)
+        await self.queue([job], limits)
         (made,) = [one for one in self._jobs.values() if one.name == job.name]
         if job.idempotency:
             self._keys[job.tenant, job.idempotency] = made.id
         return Submitted(job=made, is_new=True)
 
-    async def submit_many(self, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
+    async def queue(self, jobs: Sequence[NewJob], limits: EnqueueLimits = FREE) -> None:
         lines = {(job.batch, job.line) for job in self._jobs.values() if job.batch}
         names = {job.name for job in self._jobs.values()}
         if any((job.batch, job.line) in lines or job.name in names for job in jobs):

@@ -10,6 +10,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy import budget
 from penstock.domain.tenancy.ledger import Cursor, Ended, Forgiven, LedgerRow, Span, Spent, UsageLine, hour_of
 from penstock.domain.tenancy.tenant import SHADOWS
+from penstock.filters.evidence import SealedText
 from penstock.filters.intervention import Intervention
 
 
@@ -19,6 +20,7 @@ class MemoryLedger:
     def __init__(self) -> None:
         self._rows: dict[RequestId, LedgerRow] = {}
         self.interventions: dict[tuple[RequestId, int], Intervention] = {}
+        self.texts: list[SealedText] = []
         self._forgiven: Counter[tuple[int, VersionId, Outcome]] = Counter()
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
@@ -32,6 +34,9 @@ class MemoryLedger:
         """Keep each intervention once."""
         for one in interventions:
             self.interventions.setdefault((one.request, one.number), one)
+
+    async def keep(self, texts: Sequence[SealedText]) -> None:
+        self.texts += texts
 
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000

@@ -8,6 +8,7 @@ from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.audit import Act
 from penstock.filters.book import StoredPack
+from penstock.filters.evidence import SealedText
 from penstock.filters.intervention import Events, Intervention, RuleCount
 from penstock.filters.pack import Pack
 from tests.twins.audit import MemoryAudit
@@ -22,6 +23,7 @@ class MemoryPacks:
         self._served: dict[str, list[str]] = {}
         self._floor: list[str] = []
         self.interventions: list[Intervention] = []
+        self.kept: list[SealedText] = []
 
     async def packs(self) -> tuple[StoredPack, ...]:
         current = {served[-1] for served in self._served.values()}
@@ -58,6 +60,11 @@ class MemoryPacks:
     async def events(self, of: Events, limit: int) -> tuple[Intervention, ...]:
         found = [one for one in self.interventions if of.tenant in {"", one.tenant}]
         return tuple(sorted(found, key=lambda one: -one.at)[:limit])
+
+    async def texts(self, of: Events, limit: int) -> tuple[tuple[Intervention, SealedText], ...]:
+        kept = {(one.request, one.number): one for one in self.kept}
+        found = [(one, kept.get((one.request, one.number))) for one in await self.events(of, limit)]
+        return tuple((one, text) for one, text in found if text is not None)
 
     async def counts(self, of: Events) -> tuple[RuleCount, ...]:
         del of

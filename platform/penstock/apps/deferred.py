@@ -11,7 +11,7 @@ from penstock.connectors.postgres.batches import PostgresBatchWork
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.deletions import PostgresErasing
 from penstock.connectors.postgres.files import PostgresFiles
-from penstock.connectors.postgres.retention import PostgresExpiringJobs, PostgresOpenBatches
+from penstock.connectors.postgres.retention import PostgresExpiringJobs, PostgresExpiringTexts, PostgresOpenBatches
 from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
 from penstock.connectors.postgres.webhooks import PostgresDeliveries
 from penstock.connectors.webhooks.sender import WebhookSender
@@ -60,8 +60,8 @@ def erasing(parts: Parts, database: Database, payloads: PayloadStore) -> Erasing
 
 def retention(shared: Shared, database: Database, payloads: PayloadStore) -> Retention:
     responses = PostgresStoredResponses(database, shared.clock)
-    owners = (PostgresFiles(database), PostgresExpiringJobs(database), PostgresOpenBatches(database), responses)
-    return Retention(payloads, owners)
+    jobs = (PostgresExpiringJobs(database), PostgresOpenBatches(database), PostgresExpiringTexts(database))
+    return Retention(payloads, (PostgresFiles(database), *jobs, responses))
 
 
 def batches(

@@ -27,7 +27,7 @@ CONNECTIONS = 4
 def compose(parts: Parts, database: Database, payloads: PayloadStore, dsn: str, bills: Bills) -> Runner:
     shared, keyring = parts.shared, parts.probes.keys
     metrics, store = RunnerMetrics(shared.metrics), PostgresJobs(database)
-    held, closed = HeldJobs(lambda: _loads(parts), shared.clock.monotonic), ClosedTenants()
+    held, plans = HeldJobs(lambda: _loads(parts), shared.clock.monotonic), ClosedTenants()
     asking = Asking(
         ask=parts.pipeline.ask,
         payloads=payloads,
@@ -49,7 +49,7 @@ def compose(parts: Parts, database: Database, payloads: PayloadStore, dsn: str, 
         held=held,
         endings=endings,
         bills=bills,
-        closed=lambda now: closed.at(now, keyring.ring.tenants),
+        plans=lambda now: plans.at(now, keyring.ring.tenants),
         is_revoked=lambda key: _is_revoked(keyring, key),
         clock=shared.clock,
         chance=shared.chance,
@@ -58,8 +58,11 @@ def compose(parts: Parts, database: Database, payloads: PayloadStore, dsn: str, 
 
 
 def _loads(parts: Parts) -> dict[VersionId, VersionLoads]:
-    versions = parts.shared.table.view.table.versions
-    return {one.id: VersionLoads(parts.router.loads(one.id), one.max_num_seqs) for one in versions}
+    found, rosters = dict[VersionId, VersionLoads](), parts.shared.table.view.rosters
+    for one in parts.shared.table.view.table.versions:
+        pools = tuple([worker.pools for worker in rosters[one.id].serving or one.workers])
+        found[one.id] = VersionLoads(parts.router.loads(one.id), one.max_num_seqs, pools)
+    return found
 
 
 def _is_revoked(keyring: Keyring, key: KeyId) -> bool:

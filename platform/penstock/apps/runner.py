@@ -67,6 +67,7 @@ async def _main(settings: RunnerSettings) -> None:
 
 def _sealed(settings: RunnerSettings, parts: Parts, database: Database) -> tuple[PayloadStore, Keys]:
     keys = open_keys(settings, database, lambda: parts.shared.ticket_keys.platform, parts.shared.clock)
+    parts.shared.accounting.texts.open(keys.payloads)
     parts.background.keep("tenant_keys", partial(follow, database_dsn(settings), keys.tenants))
     return open_payloads(settings, keys.payloads), keys.webhooks
 

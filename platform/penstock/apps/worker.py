@@ -105,6 +105,7 @@ class Workplace:
             version=version,
             url=_url(ours, place, secure=self._mutual is not None),
             zone=ours.zone,
+            pools=ours.pools,
             device=self.device,
             key_mark=key_mark(self._secrets.ticket_key),
             status_host=ours.host,

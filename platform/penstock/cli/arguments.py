@@ -33,9 +33,10 @@ MOST_MICRO = 2**53
 _LENGTH = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)?")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 _PLAN_WORDS = ("priority", "over_quota", "auto_tier", "batch_yield")
-_TEXTS = ("degrade_model", "batch_windows", "batch_hours", "safety")
+_TEXTS = ("degrade_model", "batch_windows", "batch_hours", "batch_pools", "safety")
 """Fields of a plan that ``0`` empties."""
-_PARTS = ("deadline_s", "reserved", "kv_part", "job_deadline_s", "keep_s", "keep_files_s", "keep_answers_s")
+_KEPT = ("keep_s", "keep_files_s", "keep_answers_s", "keep_matches_s")
+_PARTS = ("deadline_s", "reserved", "kv_part", "job_deadline_s", *_KEPT)
 """Fields of a plan that need not be whole."""
 CAPS_HELP = f"FIELD=VALUE, 0 for no bound; fields: {', '.join(CAPS)} (money in dollars)."
 PLAN_HELP = (
@@ -44,7 +45,7 @@ PLAN_HELP = (
     "reserved and kv_part as parts of each engine, "
     "service_tiers=NAME:CLASS:PRICE_FACTOR[:SLO],… such as flex:batch:0.5,priority:interactive:2, "
     "batch_yield=share or strict, batch_windows=30m,2h,…, 'batch_hours=mon-fri 20:00-06:00 Europe/Berlin', "
-    "safety=PACK,…)."
+    "batch_pools=spot or NAME,…, safety=PACK,…)."
 )
 
 

@@ -125,13 +125,24 @@ def events(  # noqa: PLR0913  one for each option
     request: Annotated[str, typer.Option(help="Only of this request.", show_default="all")] = "",
     *,
     limit: Annotated[int, typer.Option(min=1, max=MOST, help="The number of interventions.")] = 50,
+    text: Annotated[bool, typer.Option("--text", help="With the matched texts that a tenant keeps.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List what filters did, newest first, without any text.
 
-    For example: `penstock safety events --tenant demo --since 1h`
+    A tenant keeps texts by its plan: `penstock tenants plan demo keep_matches_s=86400`. Each look at them is an act.
+
+    For example:
+
+    * `penstock safety events --tenant demo --since 1h`
+
+    * `penstock safety events --tenant demo --text`
     """
     asked = {**_asked(since, tenant, pack, rule), "request": request, "limit": limit}
+    if text:
+        kept = operator(load()).post("/safety/matches", asked)
+        screen.tell(kept, lambda: views.matches(kept["matches"]), as_json=as_json)
+        return
     found = operator(load()).get(f"/safety/events?{urlencode(asked)}")
     screen.tell(found, lambda: views.events(found["events"]), as_json=as_json)
 

@@ -13,6 +13,8 @@ TENANT_KV = "tenant_kv"
 """A worker's reason, never a caller's: the tenant's requests hold its part of the engine's KV cache."""
 ADAPTER_LOADING = "adapter_loading"
 """Refusal reason: the request's adapter is being loaded."""
+OUTSIDE_POOLS = "pool"
+"""Refusal reason: no worker is in the pools that the plan names for batch work."""
 POOL_PINNED = "pool_pinned"
 """Refusal reason: pinned versions hold all the memory, until an operator changes that."""
 

@@ -45,7 +45,7 @@ def workers(record: RequestRecord) -> Iterator[str]:
 
 def _pick(choice: Choice) -> str:
     serving = f"of {count(choice.serving, 'worker')} that serve" if choice.serving != 1 else "the one that serves"
-    met = f", {choice.met_before} of them met before" if choice.met_before else ""
+    met = f", {choice.met_before} of them passed over" if choice.met_before else ""
     if choice.compared == 1:
         return f"{choice.worker} was chosen, {serving}{met}; no other could be asked."
     chosen = next(one for one in choice.best if one.worker == choice.worker)

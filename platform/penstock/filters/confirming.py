@@ -58,6 +58,8 @@ class Suspect(NamedTuple):
     rule: int
     position: int
     sentence: str | None = None
+    text: str = ""
+    """The match itself, if its tenant keeps it."""
 
 
 def sentence(text: str, start: int, end: int, *, is_whole: bool = True) -> str | None:

@@ -8,7 +8,8 @@ whole length of any prose.
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from penstock.filters import shape
 from penstock.filters.judge import Judge
@@ -17,9 +18,11 @@ from penstock.filters.pack import Applied, Confirm, Found, Policy, Rule, Where
 from penstock.filters.sentences import Sentences
 from penstock.filters.trie import Trie, start
 
+_MOST_STEPS, _STEP_BYTES = 16_384, 16
+"""Steps that a policy remembers, and the bytes of one: 3 MB, and most tokens of an answer come again."""
 
-@dataclass(frozen=True, slots=True)
-class Run:
+
+class Run(NamedTuple):
     """Characters of which matches consist, those of them that begin none, and the most of a match."""
 
     alphabet: bytes
@@ -46,7 +49,7 @@ def _run(shapes: Sequence[shape.Shape]) -> Run:
 class Compiled:
     """A policy's rules for one side of a request; built off the event loop, shared by all requests of the policy."""
 
-    __slots__ = ("confirms", "judge", "policy", "rules", "runs_of", "trie")
+    __slots__ = ("_known_step", "confirms", "judge", "policy", "rules", "runs_of", "trie")
 
     def __init__(self, policy: Policy, where: Where) -> None:
         self.policy = policy
@@ -58,7 +61,24 @@ class Compiled:
         self.runs_of = {byte: tuple(run for run in every if byte in run.alphabet) for byte in range(256)}
         """The runs that may still go on after a byte."""
         phrases = [folded(normal(phrase).judged) for rule in plain for phrase in rule.phrases]
-        self.trie = Trie(phrases) if phrases else None
+        self.trie = Trie(phrases)
+        self._known_step = lru_cache(_MOST_STEPS)(self._step)
+
+    def step(self, state: int, judged: bytes) -> tuple[int, int, bool]:
+        """Return the trie's state after these bytes, and what is ``held`` of them."""
+        return (self._known_step if len(judged) <= _STEP_BYTES else self._step)(state, judged)
+
+    def _step(self, state: int, judged: bytes) -> tuple[int, int, bool]:
+        return self.trie.walk(state, judged), *self.held(judged)
+
+    def held(self, judged: bytes) -> tuple[int, bool]:
+        """Return the bytes at the end with which a run may go on, and whether one may have begun before them all."""
+        held, is_open = 0, not judged
+        for alphabet, later, most in self.runs_of[judged[-1]] if judged else ():
+            begun = len(judged.rstrip(alphabet))
+            is_open |= not begun
+            held = max(held, len(judged[begun:][-most:].lstrip(later)))
+        return held, is_open
 
     def confirm(self, rule: int) -> Confirm | None:
         return self.rules[rule].rule.confirm
@@ -92,28 +112,28 @@ class Tail:
         """Return the matches that are certain now, in characters since the beginning; some may be told again."""
         self.total += len(text)
         self._held += text
-        reading = self._read(self._held)
+        reading, compiled = self._read(self._held), self._compiled
         judged = reading.judged
-        sentences = self._of_sentences(reading, is_last=is_last)
-        if self._compiled.trie is not None and len(judged) > self._known:
-            self._state = self._compiled.trie.walk(self._state, folded(judged[self._known :]))
-        hits = self._compiled.judge.find(self._before + judged) if judged else ()
-        found = hits and self._certain(hits, reading, is_last=is_last)
-        self._leave(reading, self._safe(judged))
-        self.safe = max(self.safe, self.total if is_last else self._held_from())
+        sentences = () if self._sentences is None else self._of_sentences(self._sentences, reading, is_last=is_last)
+        found: Sequence[Found] = ()
+        if judged:
+            self._state, held, is_open = compiled.step(self._state, judged[self._known :])
+            if hits := compiled.judge.find(self._before + judged):
+                found = self._certain(hits, reading, is_last=is_last)
+            self._leave(reading, self._safe(judged, compiled.held(judged)[0] if is_open else held))
+        else:
+            self._leave(reading, 0)
+        safe = self.total if is_last else self.total - len(self._held)
+        if self._sentences is not None and not is_last:
+            safe = min(safe, self._sentences.held_from(safe))
+        self.safe = max(self.safe, safe)
         return [*found, *sentences] if sentences else found
 
-    def _held_from(self) -> int:
-        first = self.total - len(self._held)
-        return first if self._sentences is None else min(first, self._sentences.held_from(first))
-
-    def _of_sentences(self, reading: Reading, *, is_last: bool) -> Sequence[Found]:
+    def _of_sentences(self, sentences: Sentences, reading: Reading, *, is_last: bool) -> Sequence[Found]:
         """Judge what was not read before by its sentences."""
-        if self._sentences is None:
-            return ()
         first, known = self.total - len(self._held), self._known
         starts, ends = ([first + at for at in places[known:]] for places in (reading.starts, reading.ends))
-        return list(self._sentences.feed(reading.judged[known:], starts, ends, is_last=is_last))
+        return list(sentences.feed(reading.judged[known:], starts, ends, is_last=is_last))
 
     def _certain(self, hits: Sequence[Found], reading: Reading, *, is_last: bool) -> list[Found]:
         """Return the hits but those that left before, and those at the end, which the next character may change."""
@@ -124,22 +144,17 @@ class Tail:
             if start >= context and (is_last or end - context < size)
         ]
 
-    def _safe(self, judged: bytes) -> int:
-        size = safe = len(judged)
-        for run in self._compiled.runs_of[judged[-1]] if judged else ():
-            begun = max(len(judged.rstrip(run.alphabet)), size - run.most)
-            if begun < safe:
-                safe = min(safe, size - len(judged[begun:].lstrip(run.later)))
-        trie = self._compiled.trie
-        if trie is None or not (depth := trie.depth[self._state]):
-            return safe
-        return min(safe, start(judged, depth))
+    def _safe(self, judged: bytes, held: int) -> int:
+        safe, depth = len(judged) - held, self._compiled.trie.depth[self._state]
+        return min(safe, start(judged, depth)) if depth else safe
 
     def _leave(self, reading: Reading, safe: int) -> None:
-        judged, left = reading.judged, reading.read
-        if safe < len(judged):
-            left = reading.starts[safe]
-            while safe and reading.starts[safe - 1] == left:  # a character of several bytes leaves as a whole
+        judged, left, starts = reading.judged, reading.read, reading.starts_of
+        if starts is None:
+            left = safe
+        elif safe < len(judged):
+            left = starts[safe]
+            while safe and starts[safe - 1] == left:  # a character of several bytes leaves as a whole
                 safe -= 1
         if safe:
             self._before = judged[safe - 1 : safe]

@@ -7,9 +7,11 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+
+import msgspec
 
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n\v\f\r")
+_CONTROL = re.compile(rf"[{re.escape(_CONTROLS.decode())}]")
 _INVISIBLE = frozenset({0x034F, 0x115F, 0x1160, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *_CONTROLS})
 """The grapheme joiner, Hangul fillers, variation selectors, controls; beside format characters and surrogates."""
 _HYPHENS = str.maketrans(dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-"))
@@ -22,13 +24,22 @@ _BEGUN = re.compile(rf"\\(?:u(?:{_HEX}{{0,3}}|{_HIGH}(?:\\(?:u{_HEX}{{0,3}})?)?)
 _MEANT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-class Reading(NamedTuple):
-    """Judged bytes, for each the start and end of its characters, and the number of characters that were read."""
+class Reading(msgspec.Struct, gc=False):
+    """Judged bytes, the number of characters that were read, and for each byte the start and end of its characters."""
 
     judged: bytes
-    starts: Sequence[int]
-    ends: Sequence[int]
     read: int
+    starts_of: list[int] | None = None
+    """None: each byte is a character."""
+    ends_of: list[int] | None = None
+
+    @property
+    def starts(self) -> Sequence[int]:
+        return range(self.read) if self.starts_of is None else self.starts_of
+
+    @property
+    def ends(self) -> Sequence[int]:
+        return [at + 1 for at in self.starts] if self.ends_of is None else self.ends_of
 
 
 @lru_cache(maxsize=8_192)
@@ -39,15 +50,14 @@ def _of(character: str) -> bytes:
 
 
 def normal(text: str) -> Reading:
-    size = len(text)
-    if text.isascii() and len((plain := text.encode()).translate(None, _CONTROLS)) == size:
-        return Reading(plain, range(size), range(1, size + 1), size)
+    if text.isascii() and (text.isprintable() or not _CONTROL.search(text)):
+        return Reading(text.encode(), len(text))
     judged, starts = bytearray(), list[int]()
     for at, character in enumerate(text):
         piece = _of(character)
         judged += piece
         starts += [at] * len(piece)
-    return Reading(bytes(judged), starts, [at + 1 for at in starts], size)
+    return Reading(bytes(judged), len(text), starts)
 
 
 def unescaped(text: str) -> Reading:
@@ -65,7 +75,7 @@ def unescaped(text: str) -> Reading:
         starts += [at] * len(piece)
         ends += [end] * len(piece)
         at = end
-    return Reading(bytes(judged), starts, ends, at)
+    return Reading(bytes(judged), at, starts, ends)
 
 
 def _meant(escape: re.Match[str]) -> str:

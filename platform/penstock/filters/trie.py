@@ -3,6 +3,8 @@
 from collections import deque
 from collections.abc import Iterable
 
+from penstock.filters.normal import folded
+
 BLANK = ord(" ")
 _WHITE = b" \t\r\n"
 
@@ -54,9 +56,9 @@ class Trie:
                 waiting.append(child)
         return fail
 
-    def walk(self, state: int, folded: bytes) -> int:
+    def walk(self, state: int, judged: bytes) -> int:
         following, fail, is_blank = self._next, self._fail, self._is_blank
-        for byte in folded:
+        for byte in folded(judged):
             if byte == BLANK and is_blank[state]:
                 continue
             while (found := following[state].get(byte)) is None and state:

@@ -15,7 +15,8 @@ def spans(judge: Judge, text: str) -> list[Found]:
     """Return the matches; start and end are in characters of ``text``."""
     found = dict[Found, None]()
     for read in (normal, unescaped) if ESCAPE in text else (normal,):
-        judged, starts, ends, _ = read(text)
+        reading = read(text)
+        judged, starts, ends = reading.judged, reading.starts, reading.ends
         found |= {Found(rule, starts[start], ends[end - 1]): None for rule, start, end in judge.find(judged)}
         found |= dict.fromkeys(Sentences(judge.classifiers).feed(judged, starts, ends, is_last=True))
     return list(found)

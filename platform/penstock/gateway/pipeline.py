@@ -314,7 +314,7 @@ class Pipeline:
     async def _run(self, call: Admitted, reply: Reply) -> Answer:
         self.asked.came(call)
         relay, ticket = self.relays.open(call, reply), None
-        demand = ANY if call.attempts.asks_again else call.demand
+        demand = ANY._replace(pools=call.demand.pools) if call.attempts.asks_again else call.demand
         pick = partial(self.router.pick, call.version, call.prepared, call.attempts.choices.append, demand=demand)
         try:
             while ticket is None:

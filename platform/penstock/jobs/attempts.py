@@ -18,6 +18,7 @@ from penstock.domain.errors import (
     StoreUnavailable,
 )
 from penstock.domain.jobs.job import Job, JobState, Reason
+from penstock.domain.outcome import OUTSIDE_POOLS
 
 FIRST_WAIT_S = 1.0
 """Seconds before the second attempt, doubled for each further one: a worker's restart takes some seconds."""
@@ -81,7 +82,8 @@ def _again(job: Job, error: PenstockError, now: float, chance: float) -> Next:
     if isinstance(error, OverBudget | BudgetReached):
         return _back(Reason.BUDGET, now, _jittered(min(error.retry_after_s or MOST_PARKED_S, MOST_PARKED_S), chance))
     if isinstance(error, Rejected | Evicted | StoreUnavailable):
-        return _back(Reason.CAPACITY, now, _jittered(min(error.retry_after_s or BACK_S, MOST_BACK_S), chance))
+        reason = Reason.POOL if error.reason == OUTSIDE_POOLS else Reason.CAPACITY
+        return _back(reason, now, _jittered(min(error.retry_after_s or BACK_S, MOST_BACK_S), chance))
     if job.attempt >= job.max_attempts:
         return Next(state=JobState.FAILED, reason=Reason.DEAD_LETTER)
     wait_s = min(FIRST_WAIT_S * 2.0 ** max(0, job.attempt - 1), MOST_WAIT_S)

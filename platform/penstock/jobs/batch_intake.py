@@ -31,7 +31,7 @@ class BatchRecords(Protocol):
 
     async def keyed(self, tenant: TenantId, idempotency: str, fingerprint: str) -> Batch | None: ...
 
-    async def create(self, batch: Batch, idempotency: str, fingerprint: str) -> Batch | None: ...
+    async def create(self, batch: Batch, idempotency: str, fingerprint: str, kept_bytes: int) -> Batch | None: ...
 
     async def find(self, tenant: TenantId, batch: BatchId) -> Batch: ...
 
@@ -53,6 +53,7 @@ class BatchIntake:
     """Implements the routes' ``Batches``; ``ids`` gives hex digits that are used once."""
 
     store: BatchRecords
+    workers: hours.Workers
     clock: Clock
     ids: Callable[[], str]
 
@@ -61,7 +62,7 @@ class BatchIntake:
         key = _key(wish.idempotency_key)
         if key and (earlier := await self.store.keyed(who.tenant, key, print_of_wish)) is not None:
             return _usable(who, earlier), True
-        batch = await self.store.create(self._batch(who, wish), key, print_of_wish)
+        batch = await self.store.create(self._batch(who, wish), key, print_of_wish, who.plan.file_bytes)
         if batch is not None:
             return batch, False
         earlier = await self.store.keyed(who.tenant, key, print_of_wish)
@@ -97,7 +98,11 @@ class BatchIntake:
         """Return the batches with the reasons why those that have not ended wait."""
         now, running = self.clock.now(), [one.id for one in found if one.state.is_pausable]
         reasons = await self.store.waiting(running, now) if running else {}
-        seen = {name: hours.seen(reason, who, now) for name, reason in reasons.items()}
+        seen = {
+            one.id: hours.seen(reasons[one.id], who.plan, now, one.versions.values(), self.workers)
+            for one in found
+            if one.id in reasons
+        }
         return tuple([replace(one, reason=seen.get(one.id, Reason.NONE)) for one in found])
 
     def _batch(self, who: Principal, wish: NewBatch) -> Batch:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iter
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from penstock.domain.clock import Clock
+from penstock.domain.clock import DAY_S, Clock
 from penstock.domain.errors import (
     Evicted,
     ExceedsLimit,
@@ -40,6 +40,8 @@ PAGE = 10_000
 """Lines whose rows are in memory at once while results are written."""
 KEPT_S = 600.0
 """Seconds for which lines and their stored answers outlive their batch, for whoever looks into one that just ended."""
+ROW_KEPT_S = 30 * DAY_S
+"""Seconds for which an ended batch is shown, or as long as its results if those are kept longer."""
 _NOT_ITS_FAULT = (StoreUnavailable, Rejected, Evicted, EOFError)
 
 
@@ -65,6 +67,8 @@ class BatchWork(Protocol):
     async def lines(self, batch: BatchId, after: EndedLine | None, limit: int) -> tuple[EndedLine, ...]: ...
 
     async def uncleared(self, before: float, limit: int) -> tuple[BatchId, ...]: ...
+
+    async def forget(self, now: float, kept_s: float, limit: int) -> None: ...
 
     async def segments(self, batch: BatchId) -> tuple[ObjectId, ...]: ...
 
@@ -209,6 +213,7 @@ class BatchClosing:
             for segment in await self._store.segments(batch):
                 await self._payloads.delete(segment)
             await self._store.clear(batch)
+        await self._store.forget(now, ROW_KEPT_S, AT_ONCE)
 
     async def _close(self, batch: Batch) -> None:
         now = self._clock.now()

@@ -52,6 +52,7 @@ class DeliveryStore(Protocol):
     async def end(self, ended: Sequence[EndedAttempt]) -> tuple[frozenset[DeliveryId], tuple[TurnedOff, ...]]: ...
     async def give_back(self, held: Sequence[ClaimedDelivery]) -> None: ...
     async def forget(self) -> int: ...
+    async def turn_off_overfull(self) -> tuple[TurnedOff, ...]: ...
 
 
 @dataclass(slots=True)
@@ -81,7 +82,8 @@ class Deliveries:
 
     def __post_init__(self) -> None:
         begin_at_zero(self.metrics.counter(names.WEBHOOK_ATTEMPTS), OUTCOMES)
-        begin_at_zero(self.metrics.counter(names.WEBHOOKS_TURNED_OFF), (OffReason.GONE.value, OffReason.FAILING.value))
+        reasons = [reason.value for reason in OffReason if reason is not OffReason.OWNER]
+        begin_at_zero(self.metrics.counter(names.WEBHOOKS_TURNED_OFF), reasons)
 
     @property
     def is_busy(self) -> bool:
@@ -95,6 +97,7 @@ class Deliveries:
         if now - self._forgot_at >= FORGET_EVERY_S:
             self._forgot_at = now
             await self.store.forget()
+            self._show_off(await self.store.turn_off_overfull())
 
     async def _begin_round(self) -> int:
         """Begin the attempts of one round, and return the number that was claimed."""
@@ -156,6 +159,9 @@ class Deliveries:
         count = self.metrics.counter(names.WEBHOOK_ATTEMPTS)
         for one in ended:
             count.labels(one.next.verdict.value if one.id in held else FENCED).inc()
+        self._show_off(off)
+
+    def _show_off(self, off: Sequence[TurnedOff]) -> None:
         for endpoint in off:
             self.metrics.counter(names.WEBHOOKS_TURNED_OFF).labels(endpoint.reason.value).inc()
             logger().warning(

@@ -43,6 +43,8 @@ class VersionLoads(NamedTuple):
 
     workers: tuple[Load, ...]
     seats: int
+    pools: tuple[tuple[str, ...], ...]
+    """As in a ``Lane``."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,7 @@ class HeldJobs:
                 loads=one.workers,
                 seats=one.seats,
                 held=len(own.get(version, ())),
+                pools=one.pools,
                 fresh=sum(now - held.began_at < SEEN_S for held in own.get(version, ())),
             )
             for version, one in self.loads().items()

@@ -3,14 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from penstock.domain.ids import Alias, KeyId, TenantId
+from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.ids import JobId, JobName, RunnerId
 from penstock.domain.jobs.job import (
     NO_KEY,
     Attempt,
     ClaimQuota,
     End,
-    Enqueued,
     EnqueueLimits,
     Job,
     JobFilter,
@@ -34,15 +33,7 @@ class JobIntake(Protocol):
         """
         ...
 
-    async def submit_many(self, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
-        """Store all jobs of one tenant or none, without idempotency keys; a batch's line that exists is a
-        ``Conflict``.
-        """
-        ...
-
     async def keyed(self, tenant: TenantId, idempotency: str) -> Job | None: ...
-
-    async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]: ...
 
     async def kept(self, tenant: TenantId, now: float) -> int:
         """Return the bytes of all that a tenant keeps, rows included."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import PenstockError, StoreUnavailable
-from penstock.domain.ids import KeyId, TenantId
+from penstock.domain.ids import KeyId
 from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.jobs.job import ClaimQuota, Job, JobState
 from penstock.domain.money import FREE
@@ -26,6 +26,7 @@ from penstock.jobs.attempts import Stopped
 from penstock.jobs.bills import Bills
 from penstock.jobs.ending import Done, Endings
 from penstock.jobs.held import Held, HeldJobs
+from penstock.jobs.hours import ClosedTenants
 from penstock.jobs.ports import JobStore, RunnerLife, RunnerStore
 from penstock.jobs.shown import RunnerMetrics
 from penstock.lateness.awake import timeout
@@ -52,8 +53,8 @@ class Runner:
     held: HeldJobs
     endings: Endings
     bills: Bills
-    closed: Callable[[float], frozenset[TenantId]]
-    """Returns the tenants whose jobs may not begin at a Unix second."""
+    plans: Callable[[float], ClosedTenants]
+    """Returns what tenants' plans say at a Unix second."""
     is_revoked: Callable[[KeyId], bool]
     clock: Clock
     chance: random.Random
@@ -104,8 +105,11 @@ class Runner:
         """Return the room by version; none while ends wait that could not be stored."""
         if len(self.endings) >= window.MOST_HELD:
             return []
-        rooms, closed = window.rooms(self.held.lanes()), self.closed(self.clock.now())
-        return [ClaimQuota(version=version, jobs=room, closed=closed) for version, room in rooms.items()]
+        lanes, plans = self.held.lanes(), self.plans(self.clock.now())
+        return [
+            ClaimQuota(version=version, jobs=room, closed=plans.closed | window.shut(lanes[version], plans.confined))
+            for version, room in window.rooms(lanes).items()
+        ]
 
     def _live_as(self, me: RunnerId) -> None:
         """Note the confirmed life; a new one means that the jobs of the old one are other runners' by now."""

@@ -54,6 +54,7 @@ class Submitting:
     payloads: PayloadStore
     accepting: Accepting
     webhooks: Webhooks
+    workers: hours.Workers
     clock: Clock
     ids: Callable[[], str]
 
@@ -140,7 +141,8 @@ class Submitting:
     def _seen(self, who: Principal, job: Job) -> Job:
         if job.state is not JobState.QUEUED:
             return job
-        return replace(job, reason=hours.seen(job.reason, who, self.clock.now()))
+        reason = hours.seen(job.reason, who.plan, self.clock.now(), (job.version,), self.workers)
+        return replace(job, reason=reason)
 
     async def cancel(self, who: Principal, name: str) -> Job:
         job = _there(await self.store.cancel(who.tenant, JobName(name), self.clock.now()))

@@ -3,14 +3,16 @@
 A job that waits at a worker is evicted for any caller, and goes back to its queue: ``WAITING`` of them cost nothing.
 All others wait in the database, in their fair order.
 
-Trade-off: a worker's report is up to a second old, so jobs begun since then are counted beside it, and runners that
-share a worker may each send ``WAITING``.
+Trade-offs: a worker's report is up to a second old, so jobs begun since then are counted beside it, and runners that
+share a worker may each send ``WAITING``. Room is counted over all workers, so a tenant of few pools may for a second
+have more waiting there.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.serving.report import Load
 
 WAITING = 2
@@ -33,6 +35,8 @@ class Lane:
     held: int = 0
     fresh: int = 0
     """Those of them begun within ``SEEN_S``: no report contains them yet."""
+    pools: tuple[tuple[str, ...], ...] = ()
+    """Of each of these workers; without any, of each that sleeps or starts."""
 
 
 def room(lane: Lane) -> int:
@@ -47,6 +51,16 @@ def rooms(lanes: Mapping[VersionId, Lane]) -> dict[VersionId, int]:
     left = MOST_HELD - sum(lane.held for lane in lanes.values())
     found = {version: room(lane) for version, lane in lanes.items()}
     return {version: wanted for version, wanted in _within(found.items(), left) if wanted}
+
+
+def shut(lane: Lane, confined: Mapping[TenantId, frozenset[str]]) -> frozenset[TenantId]:
+    """Return the tenants without a worker with room in their pools; none of a version without workers."""
+    if not (confined and lane.pools):
+        return frozenset()
+    seats = lane.seats or UNKNOWN_SEATS
+    workers = zip_longest(lane.pools, lane.loads)
+    there = frozenset(pool for pools, load in workers if load is None or _room(load, seats) for pool in pools)
+    return frozenset(tenant for tenant, pools in confined.items() if pools.isdisjoint(there))
 
 
 def _within(wanted: Iterable[tuple[VersionId, int]], left: int) -> Iterable[tuple[VersionId, int]]:

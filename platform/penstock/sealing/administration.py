@@ -7,7 +7,18 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.domain.ids import TenantId
-from penstock.sealing.keys import Context, KeyPurpose, NamedEncryption, StoredKey, Wrapped, made
+from penstock.sealing.keys import (
+    Context,
+    KeyPurpose,
+    Keys,
+    KeyStore,
+    NamedEncryption,
+    PurposeKeys,
+    StoredKey,
+    TenantKeys,
+    Wrapped,
+    made,
+)
 
 REWRAPPED_AT_ONCE = 50
 """Keys of one act: 4 s of a KMS, and other acts wait for 5."""
@@ -22,7 +33,7 @@ class KeyCount(NamedTuple):
     tenants: int
 
 
-class KeyRows(Protocol):
+class KeyRows(KeyStore, Protocol):
     async def counts(self, region: str) -> Sequence[KeyCount]: ...
 
     async def wrapped_otherwise(self, region: str, by: str, limit: int) -> Sequence[StoredKey]: ...
@@ -39,6 +50,12 @@ class KeyAdministration:
     async def counts(self) -> tuple[str, Sequence[KeyCount]]:
         """Return the present key-encryption key, and the keys under each."""
         return await self._encryption.current(), await self._rows.counts(self._region)
+
+    def content(self) -> Keys:
+        """Return the keys of what tenants have stored, none of which was read before: none that was shredded."""
+        return PurposeKeys(
+            TenantKeys(self._rows, self._encryption, lambda: 0.0, self._region), KeyPurpose.CONTENT, tuple
+        )
 
     async def rotate(self, tenant: TenantId) -> None:
         for purpose in KeyPurpose:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from penstock.domain.fleet.worker import ON_DEMAND, POOL, SPOT
 from penstock.settings import forms
 from penstock.settings.deferred import DeferredSettings
 from penstock.settings.pipeline import DrainSettings, PipelineSettings
@@ -188,6 +189,9 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
     notice."""
     capacity_file: str = ""
     """A file in which the node says how it was bought: only ``spot`` has the notice then. Empty: the notice counts."""
+    node_pool: Annotated[str, Field(pattern=f"^({POOL})?$")] = ""
+    """A name of this machine's pool for plans that confine batch work (`batch_pools`), beside how it was bought: what
+    its file says, or else ``spot`` with a notice and ``on-demand`` without one."""
     engine_zygote: str = "auto"
     """Fork engines from a pre-imported parent: ``auto`` (CPU only), ``on``, ``off``."""
     zygote_socket: str = ""
@@ -196,11 +200,20 @@ class WorkerSettings(ReachedSettings, DrainSettings, ArtifactSettings, Controlle
     @property
     def announced_s(self) -> float:
         """The seconds from a reclaim notice to this machine's end; 0 if the node's file says that it is not spot."""
+        return self.notice_s if self._bought in ("", SPOT) else 0.0
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        bought = self._bought or (SPOT if self.notice_s else ON_DEMAND)
+        return (bought, self.node_pool) if self.node_pool else (bought,)
+
+    @property
+    def _bought(self) -> str:
+        """What the node's file says; empty if it says nothing."""
         try:
-            is_spot = not self.capacity_file or Path(self.capacity_file).read_text().strip() == "spot"
+            return Path(self.capacity_file).read_text().strip() if self.capacity_file else ""
         except OSError:
-            is_spot = True
-        return self.notice_s if is_spot else 0.0
+            return ""
 
     @property
     def grace_s(self) -> float:

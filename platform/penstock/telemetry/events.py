@@ -53,6 +53,7 @@ EVENTS: dict[str, str] = {
     "leads_no_more": "This controller stands by from now on.",
     "receipt_not_signed": "A deletion's receipt was not signed or stored, and why; it is tried again.",
     "answers_not_dropped": "Answers of a deleted tenant stay, since their store does not answer; it is asked again.",
+    "match_text_not_kept": "The text of a match was dropped, since no key of its tenant could be had.",
     "audit_step_failed": "Acts were not linked, signed or shipped, and why; it is tried again.",
     "refusal_not_noted": "A refused call of an operator could not be written to the audit log.",
     "tick_failed": "A tick has failed and changed nothing.",

@@ -9,7 +9,7 @@ WEBHOOK_ATTEMPTS = counter(
 )
 WEBHOOKS_TURNED_OFF = counter(
     "penstock_webhooks_turned_off",
-    "Webhook endpoints that the platform turned off: gone (410), failing (a whole schedule).",
+    "Webhook endpoints that the platform turned off: gone (410), failing (a whole schedule), backlog (100,000 due).",
     (Label.REASON,),
 )
 WEBHOOK_OLDEST_DUE_SECONDS = gauge(

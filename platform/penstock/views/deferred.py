@@ -9,6 +9,7 @@ _WAITS = {
     "paused": "the operator has paused all batch work",
     "budget": "its budget is used up",
     "hours": "outside its plan's hours",
+    "pool": "no worker is in its plan's pools",
 }
 """Why a batch's lines wait, by the API's word."""
 GOOD, BAD = frozenset({"succeeded", "completed"}), frozenset({"failed", "expired"})

@@ -25,6 +25,13 @@ def events(found: Sequence[Record]) -> Listing:
     return table("Interventions", found, {"at": of(when, "at"), **{name: name for name in plain}})
 
 
+def matches(found: Sequence[Record]) -> Listing:
+    """Return interventions with their texts, escaped: a text may have control characters."""
+    rows = [{**one["event"], "text": "(shredded)" if one["text"] is None else repr(one["text"])} for one in found]
+    plain = ("request", "pack", "rule", "stage", "action", "text")
+    return table("Texts of matches", rows, {"at": of(when, "at"), **{name: name for name in plain}})
+
+
 def stats(found: Record, since: str) -> tuple[Shown, ...]:
     """Return what each rule and each pack did, or if enforced would have done, and its share of a tenant's requests."""
     served = {one["tenant"]: one["requests"] for one in found["served"]}

@@ -10,6 +10,7 @@ from penstock.views.words import when
 _SPEAKING = {"ready", "draining"}
 """States in which an engine runs, so that its figures are current."""
 MOST_CIRCUITS = 8
+MOST_TENANTS = 8
 """Open circuits that leave room for the tables on a screen of 24 lines."""
 
 
@@ -123,6 +124,10 @@ def batch_work(found: Record) -> Iterator[str]:
     if found["is_paused"] or found["requests"] or found["batches"]:
         paused = "; PAUSED by an operator, `penstock jobs resume` lets it run" if found["is_paused"] else ""
         yield f"batch work: {found['requests']:,} requests and {found['batches']:,} batches have not ended{paused}"
+    outside = [f"{one['tenant']} ({', '.join(one['pools'])})" for one in found.get("outside", ())]
+    if outside:
+        more = f" and {len(outside) - MOST_TENANTS} more" if len(outside) > MOST_TENANTS else ""
+        yield f"batch work waits: no worker is in the plan's pools of {', '.join(outside[:MOST_TENANTS])}{more}"
 
 
 def limits(store: LimitStore) -> list[str]:

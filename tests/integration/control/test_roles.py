@@ -56,7 +56,7 @@ WORK = {
         **dict.fromkeys(("jobs", "runners", "files", "retention"), ""),
         "deletions": "open inputs batch_files unattributed found stop_jobs stop_batches stop_lines forget_pauses files "
         "forget_files lines forget_lines forget_batches jobs forget_jobs responses forget_responses swept",
-        "webhooks": "take_over waiting claim reseal hold end learn end_due disabled give_back forget",
+        "webhooks": "take_over waiting claim reseal hold end learn end_due disabled give_back forget overfull",
         "sources": "",
         "ledger": "append spent_in forgive",
         "safety": "packs floor append",

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.integration.conftest import HomeMaker
@@ -11,6 +10,7 @@ from tests.support.failures.table import CANARY, FaultTable, leaks, log_folders
 from tests.support.platforms.books import Books
 from tests.support.platforms.local import Platform
 from tests.support.platforms.readings import Fleet
+from tests.support.platforms.sharing import adjacent
 from tests.support.stores.watched_redis import WatchedRedis
 
 HERE = Path(__file__).parent
@@ -34,11 +34,8 @@ _table = FaultTable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let what reads all logs and all books come last among the tests here."""
-    ours = [i for i, item in enumerate(items) if HERE in item.path.parents]
-    ordered = sorted((items[i] for i in ours), key=lambda item: item.path.name in LAST)
-    for i, item in zip(ours, ordered, strict=True):
-        items[i] = item
+    """Let what reads all logs and all books come last among the tests here, and no platform be idle between files."""
+    adjacent(items, HERE, ("platform", "_pair"), LAST)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -114,9 +111,7 @@ def _pair(new_home: HomeMaker, shared_settings: dict[str, str], _pair_redis: Wat
 
 def bound(platform: Platform) -> None:
     """Give the demo tenant bounds, so that its requests hold something."""
-    head = {"authorization": f"Bearer {platform.admin_key}"}
-    url = f"{platform.controller_url}/admin/v1/tenants/demo/plan"
-    httpx.patch(url, headers=head, json=BOUNDS, trust_env=False).raise_for_status()
+    platform.act("PATCH", "/tenants/demo/plan", BOUNDS)
 
 
 @pytest.fixture

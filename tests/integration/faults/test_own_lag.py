@@ -24,7 +24,7 @@ START_S = 1.0
 BODY = {"model": "toy", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield a gateway before one engine: what shuts it shuts the version."""
     with site(tmp_path_factory.mktemp("lag"), {"toy": {"a": 1}}, plan=Plan(), start_s=START_S) as made:

@@ -25,6 +25,7 @@ BODIES: Mapping[Route, dict[str, Any]] = {
     ("POST", f"{ADMIN}/tenants"): {"id": "mine"},
     ("PUT", f"{ADMIN}/tenants/{{tenant}}/org"): {"org": "default"},
     ("POST", f"{ADMIN}/keys"): {"tenant": "operators", "role": "admin"},
+    ("POST", f"{ADMIN}/safety/matches"): {"tenant": "operators"},
     ("PUT", f"{ADMIN}/deployments/{{version}}"): {"replicas": 0},
     ("POST", f"{ADMIN}/table/rollback"): {"number": 1},
     ("POST", "/v1/embeddings"): {"model": "smollm2", "input": "hi"},

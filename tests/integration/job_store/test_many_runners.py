@@ -54,7 +54,7 @@ async def test_a_lost_lane_is_found_again(database: Database) -> None:
     """The sweep brings back the flow and the lane of a queued job, if ever one has none."""
     world = PostgresWorld(database)
     me = await world.runner()
-    await world.store.submit_many([new(f"line_{n}", batch=BatchId("b"), line=n) for n in range(3)], FREE)
+    await world.queue([new(f"line_{n}", batch=BatchId("b"), line=n) for n in range(3)], FREE)
     await world.store.submit(new("later", not_before=50.0), FREE)
     await database.rows("truncate job_flow, job_lane")
     assert await world.store.claim(me, quota(9), 1.0) == ()
@@ -70,7 +70,7 @@ async def test_an_empty_budget_parks_jobs_until_it_is_filled(database: Database)
     me = await world.runner()
     await world.plan(ACME, json.dumps({"spend_per_day": 1000}))
     jobs = [new(f"job_{n}", cost_micro_usd=MicroUsd(400)) for n in range(4)]
-    await world.store.submit_many(jobs, FREE)
+    await world.queue(jobs, FREE)
     held = await world.store.claim(me, quota(4), 1.0)
     assert len(held) == 2
     assert await world.store.claim(me, quota(4), 1.5) == ()
@@ -122,7 +122,7 @@ async def test_without_redis_runners_overshoot_a_budget_by_one_job_at_most(datab
     """Eight runners claim at once: what is held stays within the cap, but for one job if nothing else runs."""
     world = PostgresWorld(database)
     await world.plan(ACME, json.dumps({"spend_per_day": 1000}))
-    await world.store.submit_many([new(f"job_{n}", cost_micro_usd=MicroUsd(90)) for n in range(60)], FREE)
+    await world.queue([new(f"job_{n}", cost_micro_usd=MicroUsd(90)) for n in range(60)], FREE)
     runners = [await world.runner() for _ in range(8)]
     stores = [PostgresJobs(database) for _ in runners]
     for now in range(1, 40, 2):
@@ -138,7 +138,7 @@ async def test_a_job_dearer_than_the_budgets_rest_runs_alone(database: Database)
     world = PostgresWorld(database)
     me = await world.runner()
     await world.plan(ACME, json.dumps({"spend_per_day": 100}))
-    await world.store.submit_many([new(f"job_{n}", cost_micro_usd=MicroUsd(5000)) for n in range(3)], FREE)
+    await world.queue([new(f"job_{n}", cost_micro_usd=MicroUsd(5000)) for n in range(3)], FREE)
     assert len(await world.store.claim(me, quota(3), 1.0)) == 1
     assert await world.store.claim(me, quota(3), 2.5) == ()
 
@@ -149,7 +149,7 @@ async def test_a_claim_reads_no_backlog(database: Database) -> None:
     me = await world.runner()
     for batch, values in (("paused", {}), ("waiting", {"not_before": 500.0}), ("other", {"tenant": TenantId("beta")})):
         lines = [new(f"{batch}_{n}", batch=BatchId(batch), line=n, deadline_at=900.0, **values) for n in range(3000)]
-        await world.store.submit_many(lines, FREE)
+        await world.queue(lines, FREE)
     await world.store.submit(new("mine"), FREE)
     await world.store.pause("batch:paused", 1.0)
     async with database.transaction() as session:
@@ -160,11 +160,21 @@ async def test_a_claim_reads_no_backlog(database: Database) -> None:
     assert read["rows"] < 30
 
 
+async def test_functions_that_forbid_plans_are_not_compiled(database: Database) -> None:
+    """Before Postgres 18 a forbidden step counts as much as a day's work, and each claim was compiled for seconds."""
+    rows = await database.rows(
+        "select proname, 'jit=off' = any(proconfig) as is_plain from pg_proc where exists ("
+        " select from unnest(proconfig) as setting where setting like 'enable\\_%=off')"
+    )
+    assert {"job_claim", "job_mend", "job_take_over"} <= {row["proname"] for row in rows}
+    assert [row["proname"] for row in rows if not row["is_plain"]] == []
+
+
 async def test_a_claim_reads_few_of_many_tenants(database: Database) -> None:
     """The least served come first in an index: how many others wait is no part of what a claim costs."""
     world = PostgresWorld(database)
     me = await world.runner()
-    await world.store.submit_many([new(f"job_{n}", tenant=TenantId(f"t{n}")) for n in range(1000)], FREE)
+    await world.queue([new(f"job_{n}", tenant=TenantId(f"t{n}")) for n in range(1000)], FREE)
     async with database.transaction() as session:
         claimed = await session.rows("select name from job_claim($1, $2, $3, '[[]]', 2.0)", me, ["m@1"], [4])
         (read,) = await session.rows(_READ.replace("'job'", "'job_flow'"))
@@ -195,7 +205,7 @@ async def test_each_end_of_a_single_job_is_told_once(database: Database) -> None
     for name in ("succeeded", "dead", "cancelled"):
         await world.store.submit(new(name, max_attempts=1), FREE)
     await world.store.submit(new("late", deadline_at=5.0), FREE)
-    await world.store.submit_many([new("line", batch=BatchId("b"), line=0)], FREE)
+    await world.queue([new("line", batch=BatchId("b"), line=0)], FREE)
     await world.store.cancel(ACME, JobName("cancelled"), 1.0)
     await world.store.tidy(6.0)
     for job in await world.store.claim(me, quota(9), 7.0):

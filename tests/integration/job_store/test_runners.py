@@ -10,7 +10,7 @@ from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.runners import LEASE_S, PostgresRunnerLife, PostgresRunners
 from penstock.domain.clock import SystemClock
 from penstock.domain.jobs.job import End, EnqueueLimits, JobState, TakenOver
-from tests.support.jobs.stores import ACME, new, quota
+from tests.support.jobs.stores import ACME, new, queue, quota
 from tests.support.patience import patient
 
 pytestmark = pytest.mark.integration
@@ -108,7 +108,7 @@ async def test_two_that_look_take_over_once(
     """The jobs of a dead runner are queued by one of them, each once."""
     jobs, (first, _) = PostgresJobs(database), lives
     dead = await first.confirm()
-    await jobs.submit_many([new(f"job_{n}") for n in range(20)], FREE)
+    await queue(database, [new(f"job_{n}") for n in range(20)], FREE)
     await jobs.claim(dead, quota(20), 1.0)
     await database.rows("update runner set seen_at = 0 where id = $1", dead)
     found = await asyncio.gather(

@@ -1,16 +1,22 @@
-"""Batches whose runners die or freeze, or whose files and keys are gone."""
+"""Batches whose runners die or freeze, whose files and keys are gone, or that go themselves."""
 
 from pathlib import Path
 
 import pytest
 
 from penstock.connectors.postgres.database import Database
+from penstock.domain.clock import DAY_S
+from penstock.domain.errors import ExceedsLimit
 from penstock.domain.jobs.batch import MOST_TRIES, BatchState
+from penstock.domain.jobs.errors import NoFileRoom
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.payload import ROW_BYTES
+from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan
+from penstock.gateway.deferred.batches import NewBatch
 from tests.support.clock import ManualClock
 from tests.support.jobs.batches import BatchSite, line
+from tests.support.jobs.stores import PostgresWorld
 
 pytestmark = pytest.mark.integration
 LINES = [line(f"c{number}") for number in range(1, 7)]
@@ -125,3 +131,41 @@ async def test_a_full_tenant_runs_no_further_batch(site: BatchSite) -> None:
     assert "delete" in fault.message
     (row,) = await site.database.rows("select count(*) as jobs from job")
     assert row["jobs"] == 0
+
+
+async def test_batches_count_in_what_their_tenant_keeps(site: BatchSite) -> None:
+    """Above the bound none is made; they and what a refused one says count until a month after their end."""
+    me, world, now = await site.runner(), PostgresWorld(site.database), site.clock.now
+    first = await site.create(b"{}")
+    kept = await site.jobs.kept(site.tenant, now())
+    await site.step(me)
+    assert (await site.find(first.id)).state is BatchState.FAILED
+    faulty = await site.jobs.kept(site.tenant, now())
+    assert faulty > kept
+    file = await site.upload(*LINES)
+    kept = await site.jobs.kept(site.tenant, now())
+    wish = NewBatch(input_file=file, endpoint=Api.CHAT, window="24h")
+    for room, expected in ((ROW_BYTES - 1, ExceedsLimit), (kept + ROW_BYTES, NoFileRoom)):
+        site.plan = Plan(file_bytes=room)
+        with pytest.raises(expected):
+            await site.intake.create(site.who(), wish)
+    site.plan = Plan(file_bytes=2 * kept)
+    await site.intake.create(site.who(), wish)
+    assert await world.is_consistent()
+    site.clock.advance(31 * DAY_S)
+    for _ in range(3):
+        await site.step(me)
+    assert await site.database.rows("select from batch where id = $1", first.id) == []
+    assert await world.is_consistent()
+
+
+async def test_a_paused_batch_expires(site: BatchSite) -> None:
+    """A pause does not move the deadline, and is forgotten with the batch."""
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    await site.intake.pause(site.who(), batch.id)
+    site.clock.advance(86_400.0)
+    done = await site.until_over(me, batch.id)
+    assert done.state is BatchState.EXPIRED
+    assert await site.jobs.paused() == frozenset()

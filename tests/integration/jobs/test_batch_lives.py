@@ -11,7 +11,9 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
 from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownModel, UnknownObject
-from penstock.domain.ids import Alias, KeyId, TenantId
+from penstock.domain.fleet.table import RoutingTable, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.ids import Alias, KeyId, TenantId, WorkerId
 from penstock.domain.jobs.batch import BatchState
 from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import object_of
@@ -23,7 +25,8 @@ from penstock.gateway.deferred import batches
 from penstock.gateway.deferred.batches import NewBatch
 from penstock.gateway.deferred.shapes import Paged
 from tests.support.clock import ManualClock
-from tests.support.jobs.batches import BatchSite, line
+from tests.support.jobs.batches import ROUTE, BatchSite, line
+from tests.support.samples.calls import VERSION
 from tests.support.sealing import FixedKeys
 
 pytestmark = pytest.mark.integration
@@ -289,24 +292,18 @@ async def test_a_batch_that_waits_says_why(site: BatchSite) -> None:
     afternoon = datetime.fromtimestamp(site.clock.now(), tz=UTC).hour >= 12
     site.plan = Plan(batch_hours=f"{'00:00-12:00' if afternoon else '12:00-24:00'} UTC")
     assert await reasons() == {Reason.HOURS}
+    site.plan = Plan(batch_pools="spot")
+    for pools, expected in ((("on-demand",), Reason.POOL), (("on-demand", "spot"), Reason.NONE)):
+        worker = WorkerEntry(id=WorkerId("w"), url="http://w", state=WorkerState.READY, pools=pools)
+        number, versions = site.table.number + 1, (replace(VERSION, workers=(worker,)),)
+        site.table.swap(RoutingTable(number=number, made_at=0.0, routes=(ROUTE,), versions=versions), 0.0)
+        assert await reasons() == {expected}
     await site.database.rows("update job_lane set parked_until = $1", site.clock.now() + 10.0)
     assert await reasons() == {Reason.BUDGET}
     assert batches.told(await site.intake.find(site.who(), batch.id))["reason"] == "budget"
     await site.intake.cancel(site.who(), batch.id)
     await site.until_over(me, batch.id)
     assert await reasons() == {Reason.NONE}
-
-
-async def test_a_paused_batch_expires(site: BatchSite) -> None:
-    """A pause does not move the deadline, and is forgotten with the batch."""
-    me = await site.runner()
-    batch = await site.create(*LINES)
-    await site.step(me)
-    await site.intake.pause(site.who(), batch.id)
-    site.clock.advance(86_400.0)
-    done = await site.until_over(me, batch.id)
-    assert done.state is BatchState.EXPIRED
-    assert await site.jobs.paused() == frozenset()
 
 
 async def test_what_is_left_of_a_batch_is_removed(site: BatchSite) -> None:

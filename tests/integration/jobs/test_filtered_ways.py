@@ -19,14 +19,15 @@ import yaml
 from openai import OpenAI
 from tritonclient.utils import InferenceServerException
 
-from tests.integration.conftest import HomeMaker
+from tests.integration.conftest import PlatformMaker
 from tests.support.clients.sockets import Stream
 from tests.support.engines.likeness import COUNTING
 from tests.support.failures.deaths import engine_dies, the_busy_one
 from tests.support.patience import until
+from tests.support.platforms.jobs import Jobs
 from tests.support.platforms.local import Platform
 from tests.support.platforms.readings import Fleet
-from tests.support.stores.redis_server import RedisServer
+from tests.support.platforms.tenants import key_of
 
 pytestmark = [
     pytest.mark.integration,
@@ -54,30 +55,24 @@ Client = Any
 
 
 @pytest.fixture(scope="module")
-def platform(
-    new_home: HomeMaker, shared_settings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Platform]:
-    """Yield a platform with two workers of one model and a runner."""
-    with RedisServer(tmp_path_factory.mktemp("redis")) as redis:
-        stores = {"limits_url": redis.url, "answers_url": redis.answers_url}
-        settings = {**shared_settings, **stores, "job_runners": "1"}
-        with Platform(home=new_home("filtered"), models=MODEL, workers=2, settings=settings) as running:
-            yield running
+def platform(jobs: Jobs) -> Platform:
+    return jobs.platform
 
 
 @pytest.fixture(scope="module")
 def key(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a key of a tenant whose pack stands against what the model says."""
-    file = tmp_path_factory.mktemp("pack") / "count.yaml"
+    return filtered(platform, tmp_path_factory.mktemp("pack"))
+
+
+def filtered(platform: Platform, folder: Path) -> str:
+    key, file = key_of(platform, TENANT), folder / "count.yaml"
     file.write_text(yaml.safe_dump(PACK))
-    platform.run("tenants", "create", TENANT)
     platform.run("safety", "push", str(file))
     platform.run("safety", "assign", "count", "--tenant", TENANT)
-    found = re.search(r"psk_\w+", platform.run("keys", "create", TENANT).stdout)
-    assert found is not None
-    with platform.http(found[0]) as http:
+    with platform.http(key) as http:
         until("the pack holds", lambda: http.post("/v1/completions", json=REFUSED).status_code == 400)
-    return found[0]
+    return key
 
 
 @pytest.fixture
@@ -191,9 +186,11 @@ def _text(module: Client, text: str) -> Client:
     return made
 
 
-def test_a_worker_that_dies_inside_a_match_leaks_none_of_it(platform: Platform, key: str) -> None:
+@pytest.mark.drill
+def test_a_worker_that_dies_inside_a_match_leaks_none_of_it(start_platform: PlatformMaker, tmp_path: Path) -> None:
     """Another worker goes on, the match is found over the seam, and the caller saw nothing of it."""
-    fleet = Fleet(platform=platform)
+    platform = start_platform(workers=2)
+    fleet, key = Fleet(platform=platform), filtered(platform, tmp_path)
     fleet.until_ready(2)
     fleet.until_idle()
     stream = Stream(url=platform.url, key=key, path="/v1/completions", body=COMPLETION).start()

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -18,7 +17,7 @@ from penstock.domain.serving.request import Api
 from tests.support.jobs.stages import locked, patiently
 from tests.support.patience import until
 from tests.support.platforms.jobs import MODEL, Jobs, chat
-from tests.support.platforms.tenants import ADMIN, key_of
+from tests.support.platforms.tenants import key_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
 PIECE = b"x" * 262_144
@@ -151,7 +150,7 @@ def test_both_killed_in_a_deletion_are_followed(jobs: Jobs) -> None:
 
     until("all is stored", lambda: {told(one)[0] for one in stored} == {200} and is_over(jobs, job), within_s=60)
     with locked(jobs.dsn, "file"):
-        deletion = admin(jobs, "POST", "/tenants/leaver/privacy/delete", {"everything": True})["id"]
+        deletion = jobs.platform.act("POST", "/tenants/leaver/privacy/delete", {"everything": True})["id"]
         until("the sweep waits", lambda: not any(file in name for name in objects(jobs)), within_s=60)
         until("the key has left the gateway", lambda: told(stored[0])[0] == httpx.codes.NOT_FOUND, within_s=10)
         assert [told(one) for one in stored] == [(404, "payload_gone")] * 3
@@ -160,8 +159,8 @@ def test_both_killed_in_a_deletion_are_followed(jobs: Jobs) -> None:
         until("another gateway answers", lambda: patiently_told(told, stored[0]) == (404, "payload_gone"), within_s=60)
         assert [told(one) for one in stored] == [(404, "payload_gone")] * 3
     path = f"/privacy/deletions/{deletion}"
-    until("the receipt is signed", lambda: admin(jobs, "GET", path)["state"] == "done", within_s=120)
-    counts = json.loads(admin(jobs, "GET", path)["receipt"])["counts"]
+    until("the receipt is signed", lambda: jobs.platform.act("GET", path)["state"] == "done", within_s=120)
+    counts = json.loads(jobs.platform.act("GET", path)["receipt"])["counts"]
     assert {name: counts[name] for name in ("keys", "jobs", "files", "responses")} == {
         "keys": 1, "jobs": 1, "files": 1, "responses": 1,
     }  # fmt: skip
@@ -177,10 +176,3 @@ def patiently_told(told: Callable[[str], tuple[int, str]], path: str) -> tuple[i
 
 def is_over(jobs: Jobs, job: str) -> bool:
     return bool(jobs.rows("select from job where name = $1 and state = 'succeeded'", job))
-
-
-def admin(jobs: Jobs, method: str, path: str, body: object = None) -> dict[str, Any]:
-    headers = {"authorization": f"Bearer {jobs.platform.admin_key}"}
-    with httpx.Client(base_url=jobs.platform.controller_url + ADMIN, headers=headers, trust_env=False) as http:
-        answered: dict[str, Any] = http.request(method, path, json=body).raise_for_status().json()
-    return answered

@@ -72,6 +72,15 @@ def test_another_process_is_killed(jobs: Jobs, process: str) -> None:
 
 
 @pytest.mark.drill
+def test_a_worker_whose_machine_is_taken_takes_no_job_along(jobs: Jobs) -> None:
+    """A spot machine's notice ends its worker while jobs run there: they go on at another one, or run again."""
+    names = begun(jobs)
+    for pid in jobs.platform.pids("worker"):
+        os.kill(pid, signal.SIGTERM)
+    check(jobs, names)
+
+
+@pytest.mark.drill
 def test_a_drain_gives_back_what_has_not_begun(jobs: Jobs) -> None:
     """A rolling restart of the runners loses nothing and costs no attempt."""
     names = begun(jobs)

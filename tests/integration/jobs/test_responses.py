@@ -1,19 +1,21 @@
-"""Stored responses from the official SDK: two gateways, a runner, real vLLM with SmolLM2 on the CPU."""
+"""Stored responses from the official SDK: a gateway, two runners, real vLLM with SmolLM2 on the CPU."""
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from openai import APIStatusError, OpenAI
 from openai.types.responses import Response
 
-from tests.integration.conftest import HomeMaker
+from penstock.domain.jobs.ids import JobName
 from tests.support.patience import until
+from tests.support.platforms.jobs import Jobs
 from tests.support.platforms.local import Platform
-from tests.support.stores.watched_redis import WatchedRedis
 
 pytestmark = pytest.mark.integration
 
@@ -30,19 +32,13 @@ Client = Callable[[], OpenAI]
 
 
 @pytest.fixture(scope="module")
-def platform(new_home: HomeMaker, shared_settings: dict[str, str]) -> Iterator[Platform]:
-    """Yield a platform of two gateways and a runner; both gateways accept on one port."""
-    home = new_home("responses")
-    with WatchedRedis(home.parent) as redis:
-        stores = {"limits_url": redis.url, "answers_url": redis.answers_url}
-        settings = {**shared_settings, **stores, "job_runners": "1", "gateways": "2"}
-        with Platform(home=home, models=MODEL, settings=settings) as running:
-            yield running
+def platform(jobs: Jobs) -> Platform:
+    return jobs.platform
 
 
 @pytest.fixture(scope="module")
 def client(platform: Platform) -> Iterator[Client]:
-    """Yield a maker of clients: each has a connection of its own, to either gateway."""
+    """Yield a maker of clients: each has a connection of its own."""
     made: list[OpenAI] = []
 
     def new() -> OpenAI:
@@ -82,9 +78,12 @@ def refusal(call: Callable[[], object]) -> tuple[int, str | None]:
     return caught.value.status_code, caught.value.body.get("param") if isinstance(caught.value.body, dict) else None
 
 
-def test_a_conversation_goes_on_at_any_gateway(client: Client) -> None:
+def test_a_conversation_goes_on_at_another_gateway(client: Client, platform: Platform) -> None:
     """Each turn has all turns before it in its prompt; the bodies are those that went out."""
     first = ask(client(), "My name is Ada.", metadata={"chat": "1"})
+    before = platform.pids("gateway")
+    platform.run("restart", "gateway")
+    until("the gateway is another", lambda: not {*before} & {*platform.pids("gateway")}, within_s=60)
     second = ask(client(), "And yours?", previous_response_id=first.id)
     third = ask(client(), "Thanks.", previous_response_id=second.id, stream=True)
     last = [event for event in third if event.type in ENDS][-1].response
@@ -116,7 +115,7 @@ def test_a_function_and_its_result(client: Client) -> None:
 
 
 def test_a_background_response_runs_as_a_job(client: Client, platform: Platform) -> None:
-    """It is queued, ends with its answer and usage at every gateway, and stands in the ledger once."""
+    """It is queued, ends with its answer and usage, and stands in the ledger once."""
     made = ask(client(), background=True, instructions="Be brief.")
     assert (made.status, made.background, made.output) == ("queued", True, [])
     answer = ended(client, made)
@@ -161,14 +160,14 @@ def test_a_stream_is_left_and_found_again(client: Client) -> None:
         client().responses.retrieve(response, stream=True, starting_after=len(whole))
 
 
-def test_a_stream_goes_on_after_its_runner_was_killed(client: Client, platform: Platform) -> None:
+def test_a_stream_goes_on_after_its_runner_was_killed(client: Client, jobs: Jobs) -> None:
     """The next attempt's events follow the lost one's, whose item ends as incomplete; there is one end."""
     seen: list[Any] = []
     with ask(client(), background=True, stream=True, max_output_tokens=100, extra_body={"ignore_eos": True}) as events:
         for event in events:
             seen.append(event)
             if len(seen) == 8:
-                platform.kill("runner", signal.SIGKILL)
+                os.kill(jobs.holder(JobName(seen[0].response.id)), signal.SIGKILL)
     numbers = [one.sequence_number for one in seen]
     assert numbers == sorted(set(numbers))
     assert [one.type for one in seen if one.type in ENDS] == [seen[-1].type]
@@ -205,16 +204,18 @@ def test_cancel_ends_a_running_response(client: Client) -> None:
 
 
 def test_deletion_and_strangers(client: Client, platform: Platform) -> None:
-    """A deleted response is gone at every gateway with its bytes; another tenant never saw it."""
+    """A deleted response is gone with its bytes; another tenant never saw it."""
     kept = platform.home / "payloads"
     made = ask(client(), "The word is xylophone.")
-    until("it is kept", lambda: any(made.id[-16:] in path.name for path in kept.rglob("*")), within_s=30)
-    raw = b"".join(path.read_bytes() for path in kept.rglob("*") if path.is_file())
-    assert b"xylophone" not in raw
+
+    def objects() -> list[Path]:
+        return [path for path in kept.rglob("*") if made.id[-16:] in path.name]
+
+    until("it is kept", lambda: bool(objects()), within_s=30)
+    assert not any(b"xylophone" in path.read_bytes() for path in objects())
     client().responses.delete(made.id)
-    assert not any(made.id[-16:] in path.name for path in kept.rglob("*"))
-    for _ in range(4):
-        assert refusal(lambda: client().responses.retrieve(made.id))[0] == 404
+    assert objects() == []
+    assert refusal(lambda: client().responses.retrieve(made.id))[0] == 404
     assert refusal(lambda: ask(client(), previous_response_id=made.id)) == (400, "previous_response_id")
     unkept = ask(client(), store=False)
     assert refusal(lambda: client().responses.retrieve(unkept.id))[0] == 404

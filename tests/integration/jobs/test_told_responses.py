@@ -32,9 +32,9 @@ def client(jobs: Jobs) -> Iterator[OpenAI]:
 
 
 def spent(jobs: Jobs) -> int:
-    """Return what ``penstock budgets show`` tells of the tenant's day, in micro-dollars."""
-    told = json.loads(jobs.platform.run("budgets", "show", f"tenant:{TENANT}", "--json").stdout)
-    return int(sum(one["spent"] for one in told["budgets"] if one["period"] == "day"))
+    """Return what operators are told of the tenant's day, in micro-dollars."""
+    told = jobs.platform.act("GET", "/budgets")["budgets"]
+    return int(sum(one["spent"] for one in told if (one["scope"], one["period"]) == (f"tenant:{TENANT}", "day")))
 
 
 def stream(client: OpenAI, tokens: int = 400, **more: Any) -> Any:  # noqa: ANN401  the SDK's own stream

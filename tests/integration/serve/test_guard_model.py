@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 TENANT, MODEL, BAD_REQUEST = "guarded", "smollm2", 400
 PROMPT = "Is this text an insult? Answer yes or no.\nText: {text}\nAnswer: "
-ALWAYS, NEVER, NO_TIME = 1e-9, 1.0, 0.0001
+ALWAYS, NEVER, NO_TIME = 0.0001, 1.0, 0.0001
 ENDED, SHOWN = "content_filter", "stop"
 SAID = "Thank you for the question. Shut up, {}! You are welcome."
 
@@ -28,7 +28,7 @@ def rule(word: str, threshold: float, seconds: float = 0.0, away: str = "block")
     """Return a rule of answers that suspects a word and asks the model."""
     times = {"seconds": seconds or min(patient(10), 30), "away": away}
     confirm = {"model": MODEL, "prompt": PROMPT, "unsafe": "yes", "safe": "no", "threshold": threshold, **times}
-    named = {"name": word, "category": "abuse", "action": "block", "stages": ["output"]}
+    named = {"name": f"{word[:3]}-rule", "category": "abuse", "action": "block", "stages": ["output"]}
     return {**named, "phrases": [word], "confirm": confirm}
 
 
@@ -85,7 +85,8 @@ def test_the_model_decides(openai: OpenAI, word: str, finish: str) -> None:
 
 def test_a_suspicion_in_the_last_word_is_judged(openai: OpenAI) -> None:
     """The stream's end waits for the verdict, and the ledger says that it was filtered."""
-    assert streamed(openai, "You are a moron") == ("You are a ", ENDED)
+    text, finish = streamed(openai, "You are a moron")
+    assert (text.rstrip(), finish) == ("You are a", ENDED)
     assert streamed(openai, "You are a fellow") == ("You are a fellow", SHOWN)
 
 
@@ -99,3 +100,19 @@ def test_the_platform_pays_and_counts(openai: OpenAI, platform: Platform) -> Non
     fleet = Fleet(platform=platform)
     for verdict in ("confirmed", "cleared", "block", "release"):
         assert fleet.counted(names.JUDGE_VERDICTS, outcome=verdict) >= 1, verdict
+
+
+def test_kept_matches_are_shown_to_operators_alone(openai: OpenAI, platform: Platform) -> None:
+    """What ended an answer is shown once its tenant keeps it, each look is an act, and no event or log has it."""
+    platform.run("tenants", "plan", TENANT, "keep_matches_s=3600")
+
+    def shown() -> str:
+        assert streamed(openai, "You moron. ")[1] == ENDED
+        return platform.run("safety", "events", "--tenant", TENANT, "--text").stdout
+
+    until("the match is kept and shown", lambda: "'moron'" in shown(), within_s=patient(30), every_s=1.0)
+    assert "moron" not in platform.run("safety", "events", "--tenant", TENANT, "--json").stdout
+    assert "safety.matches" in platform.run("audit", "--action", "safety").stdout
+    assert not [
+        log for log in (Path(platform.home) / "logs").glob("*.log") if "moron" in log.read_text(errors="replace")
+    ]

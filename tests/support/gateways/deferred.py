@@ -100,6 +100,7 @@ class DeferredGateway:
                 region="here",
             ),
             webhooks=OneEndpoint(),
+            workers=self.table,
             clock=self.clock,
             ids=lambda: f"{next(counter):016x}",
         )

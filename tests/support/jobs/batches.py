@@ -64,8 +64,8 @@ class BatchSite:
         self.payloads = SealedPayloads(FolderObjects(self.folder), FixedKeys())
         self.jobs = PostgresJobs(self.database)
         self.batches, self.work = PostgresBatches(self.database), PostgresBatchWork(self.database)
-        self.intake = BatchIntake(store=self.batches, clock=self.clock, ids=self.name)
         self.table = CurrentTable()
+        self.intake = BatchIntake(store=self.batches, workers=self.table, clock=self.clock, ids=self.name)
         self.table.swap(RoutingTable(number=1, made_at=0.0, routes=(ROUTE,), versions=(VERSION,)), 0.0)
 
     def name(self) -> str:

@@ -1,11 +1,12 @@
 """Stores of jobs for tests, in memory and in Postgres, with what a test does to the world around them."""
 
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from itertools import count
 from typing import Any, Protocol
 
 from penstock.connectors.postgres.database import Database
-from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.connectors.postgres.jobs import PostgresJobs, enqueue
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
 from penstock.domain.jobs.ids import BatchId, JobName, ObjectId, RunnerId
 from penstock.domain.jobs.job import (
@@ -23,6 +24,7 @@ from penstock.domain.jobs.job import (
 from penstock.domain.jobs.payload import Extent
 from penstock.domain.serving.request import Api
 from penstock.jobs.ports import JobStore
+from tests.twins.job_rows import Enqueued
 from tests.twins.jobs import MemoryJobs
 
 VERSION = VersionId("m@1")
@@ -61,11 +63,17 @@ def back(job: Job, **values: Any) -> PutBack:  # noqa: ANN401  fields of a put-b
 
 async def lines(world: "World", number: int, **values: Any) -> None:  # noqa: ANN401  fields of a job
     batch = values.setdefault("batch", BATCH)
-    await world.store.submit_many([new(f"{batch}_{line}", line=line, **values) for line in range(number)], FREE)
+    await world.queue([new(f"{batch}_{line}", line=line, **values) for line in range(number)], FREE)
 
 
 def quota(jobs: int, *closed: TenantId) -> list[ClaimQuota]:
     return [ClaimQuota(version=VERSION, jobs=jobs, closed=frozenset(closed))]
+
+
+async def queue(database: Database, jobs: Sequence[NewJob], limits: EnqueueLimits = FREE) -> None:
+    """Store all jobs of one tenant or none, as a batch's lines are."""
+    async with database.transaction() as session:
+        await enqueue(session, jobs[0].tenant, jobs, limits)
 
 
 class World(Protocol):
@@ -73,6 +81,10 @@ class World(Protocol):
 
     @property
     def store(self) -> JobStore: ...
+
+    async def queue(self, jobs: Sequence[NewJob], limits: EnqueueLimits = FREE) -> None: ...
+
+    async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]: ...
 
     async def runner(self) -> RunnerId: ...
 
@@ -87,6 +99,7 @@ class MemoryWorld:
     def __init__(self) -> None:
         self.store = MemoryJobs()
         self._runners = count(1)
+        self.queue, self.enqueued = self.store.queue, self.store.enqueued
 
     async def runner(self) -> RunnerId:
         runner = RunnerId(next(self._runners))
@@ -106,6 +119,15 @@ class MemoryWorld:
 class PostgresWorld:
     def __init__(self, database: Database) -> None:
         self.database, self.store = database, PostgresJobs(database)
+
+    async def queue(self, jobs: Sequence[NewJob], limits: EnqueueLimits = FREE) -> None:
+        await queue(self.database, jobs, limits)
+
+    async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]:
+        rows = await self.database.rows(
+            "select model, tokens, jobs from job_enqueued where tenant = $1 and jobs > 0", tenant
+        )
+        return {Alias(row["model"]): Enqueued(tokens=row["tokens"], jobs=row["jobs"]) for row in rows}
 
     async def runner(self) -> RunnerId:
         (row,) = await self.database.rows(
@@ -165,6 +187,7 @@ class PostgresWorld:
                     select tenant, 1022 + length(metadata) + output_bytes
                                    + case batch when '' then input_bytes else 0 end as bytes from job
                     union all select tenant, 1024 + bytes from file where deleted_at = 0
+                    union all select tenant, 1024 + length(metadata::text) + length(faults::text) from batch
                     union all select tenant, 1024 + begin_bytes + event_bytes
                                      + case when is_background then 0 else input_bytes + body_bytes end
                               from stored_response) as one

@@ -174,7 +174,8 @@ class Jobs:
                 line=line,
             )
             made.append(_replaced(job, over))
-        await jobs.submit_many(made, EnqueueLimits())
+        for job in made:
+            await jobs.submit(job, EnqueueLimits())
         return [job.name for job in made]
 
     @property

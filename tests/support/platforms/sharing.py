@@ -1,7 +1,7 @@
-"""Ends the fixtures that tests share: after the last folder that asks for them, and after a test that failed.
+"""Ends the fixtures that tests share: after the last file that asks for them, and after a test that failed.
 
-An idle platform takes part of a core, so it ends with the last folder that uses it: a folder's last tests may read what
-its others left behind. A platform that a failed test leaves behind may be broken, so the next test gets a new one.
+An idle platform takes part of a core, so files that share one follow one another. A platform that a failed test leaves
+behind may be broken, so the next test gets a new one.
 """
 
 import inspect
@@ -13,13 +13,25 @@ import pytest
 Fixtures = list[pytest.FixtureDef[object]]
 
 
+def adjacent(items: list[pytest.Item], folder: Path, names: Sequence[str], last: Collection[str] = ()) -> None:
+    """Order a folder's files by which of these fixtures they share; none is first, ``last`` at the end."""
+    places = [i for i, item in enumerate(items) if folder in item.path.parents]
+    shared: dict[Path, set[int]] = {}
+    for i in places:
+        asked = _fixtures(items[i])
+        shared.setdefault(items[i].path, set()).update(n for n, name in enumerate(names) if name in asked)
+    ordered = sorted((items[i] for i in places), key=lambda one: (one.path.name in last, sorted(shared[one.path])))
+    for i, item in zip(places, ordered, strict=True):
+        items[i] = item
+
+
 def last_uses(items: Sequence[pytest.Item], names: Collection[str]) -> dict[str, Fixtures]:
     """Return the fixtures of these names by the id of the last test that may use them."""
-    last_of_folder: dict[Path, str] = {item.path.parent: item.nodeid for item in items}
+    last_of_file: dict[Path, str] = {item.path: item.nodeid for item in items}
     last_of_fixture: dict[pytest.FixtureDef[object], str] = {}
     for item in items:
         asked = _fixtures(item)
-        last_of_fixture |= {asked[name]: last_of_folder[item.path.parent] for name in names if name in asked}
+        last_of_fixture |= {asked[name]: last_of_file[item.path] for name in names if name in asked}
     found: dict[str, Fixtures] = {}
     for fixture, test in last_of_fixture.items():
         found.setdefault(test, []).append(fixture)

@@ -61,6 +61,7 @@ CONTROLLER: Mapping[Route, For] = {
     ("PATCH", f"{ADMIN}/keys/{{key}}/plan"): For.MANAGERS,
     ("POST", f"{ADMIN}/keys/{{key}}/revoke"): For.MANAGERS,
     ("POST", f"{ADMIN}/keys/{{key}}/rotate"): For.MANAGERS,
+    ("POST", f"{ADMIN}/safety/matches"): For.MANAGERS,
     **dict.fromkeys(
         [
             ("GET", f"{ADMIN}/models"),

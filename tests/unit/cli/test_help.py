@@ -92,8 +92,8 @@ def test_what_the_help_of_bounds_names_is_what_keys_and_organisations_take() -> 
         *others,
         *("degrade_output_tokens", "degrade_model", "reserved", "kv_part", "auto_tier", "service_tiers"),
         *("batch_enqueued_tokens", "batch_jobs", "file_bytes", "files", "job_attempts", "job_deadline_s", "keep_s"),
-        *("batch_windows", "batch_hours", "batch_yield", "safety"),
-        *("keep_answers_s", "keep_files_s", "training_use", "zero_retention"),
+        *("batch_windows", "batch_hours", "batch_pools", "batch_yield", "safety"),
+        *("keep_answers_s", "keep_files_s", "keep_matches_s", "training_use", "zero_retention"),
     }
 
 

@@ -42,6 +42,14 @@ def test_batch_work_is_a_line_and_its_pause_stands_in_it(is_paused: bool) -> Non
     assert list(views.batch_work({"is_paused": False, "requests": 0, "batches": 0})) == []
 
 
+def test_tenants_whose_pools_are_empty_are_told() -> None:
+    """With the pools that their plans name, since one may be a typing error; a few of many."""
+    outside = [{"tenant": f"t{n}", "pools": ["nights", "spt"]} for n in range(20)]
+    (told,) = views.batch_work({"is_paused": False, "requests": 0, "batches": 0, "outside": outside})
+    assert "t0 (nights, spt), t1" in told
+    assert told.endswith("and 12 more")
+
+
 def page() -> bytes:
     """Return the page of a controller that leads and of a gateway with two open circuits."""
     metrics = Metrics()

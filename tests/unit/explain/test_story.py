@@ -89,7 +89,7 @@ def test_why_the_others_lost_is_told(other: Considered, why: str) -> None:
     """Each worker that was compared and not chosen has its score and its reason."""
     chosen = Considered("w1", 0.7, 1_000.0, 0, 0.1, 0.0)
     text = story(choices=(Choice("w1", 3, 1, 2, (chosen, other)),), drawn=())
-    assert "w1 (score 0.700) was chosen among 2, of 3 workers that serve, 1 of them met before: w2 (score " in text
+    assert "w1 (score 0.700) was chosen among 2, of 3 workers that serve, 1 of them passed over: w2 (score " in text
     assert f"{other.score:.3f}) {why}." in text
 
 

@@ -83,7 +83,9 @@ def test_a_refusal_names_the_time_to_return() -> None:
     late = after(JOB, NoCapacity(retry_after_s=1e6), NOW, MIDDLE)
     empty = after(JOB, OverBudget(retry_after_s=1e6), NOW, MIDDLE)
     assert [one.not_before - NOW for one in (soon, late, empty)] == [7.0, MOST_BACK_S, MOST_PARKED_S]
-    assert [one.reason for one in (soon, empty)] == [Reason.CAPACITY, Reason.BUDGET]
+    outside = after(JOB, NoCapacity(reason="pool"), NOW, MIDDLE)
+    assert [one.reason for one in (soon, empty, outside)] == [Reason.CAPACITY, Reason.BUDGET, Reason.POOL]
+    assert not outside.counts
 
 
 def test_a_budget_that_ends_while_it_runs_parks_the_job() -> None:

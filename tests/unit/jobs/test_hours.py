@@ -1,14 +1,20 @@
 """Hours of batch work by the clock on the wall, over both changes of a year."""
 
+from dataclasses import replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from penstock.domain.ids import TenantId
+from penstock.domain.fleet.table import RoutingTable, WorkerEntry
+from penstock.domain.fleet.worker import WorkerState
+from penstock.domain.ids import TenantId, VersionId, WorkerId
+from penstock.domain.jobs.job import Reason
 from penstock.domain.tenancy.batch_hours import parsed
 from penstock.domain.tenancy.tenant import Plan, Tenant
-from penstock.jobs.hours import ClosedTenants, is_open
+from penstock.gateway.routing.current import CurrentTable
+from penstock.jobs.hours import ClosedTenants, is_open, seen
+from tests.support.samples.calls import VERSION
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHTS = "20:00-06:00 Europe/Berlin"
@@ -60,8 +66,25 @@ def test_a_tenants_hours_close_its_claims() -> None:
         Tenant(id=TenantId("night"), name="", plan=Plan(batch_hours=NIGHTS)),
         Tenant(id=TenantId("day"), name=""),
     )
-    tenants, closed = (night, day), ClosedTenants()
-    assert closed.at(at("2026-11-25 12:00"), tenants) == {"night"}
-    assert closed.at(at("2026-11-25 20:00"), tenants) == set()
-    assert closed.at(at("2026-11-25 12:00"), tenants) == {"night"}
-    assert closed.at(at("2026-11-25 12:00"), (day,)) == set()
+    tenants, plans = (night, day), ClosedTenants()
+    assert plans.at(at("2026-11-25 12:00"), tenants).closed == {"night"}
+    assert plans.at(at("2026-11-25 20:00"), tenants).closed == set()
+    assert plans.at(at("2026-11-25 12:00"), tenants).closed == {"night"}
+    assert plans.at(at("2026-11-25 12:00"), (day,)).closed == set()
+
+
+def test_what_is_closed_or_outside_is_told_if_no_row_says_more() -> None:
+    """A row's own reason comes first, then hours, then pools; a version that the table lacks has no pool."""
+    worker = WorkerEntry(id=WorkerId("w"), url="", state=WorkerState.LOADING, pools=("on-demand",))
+    one, table = replace(VERSION, workers=(worker,)), CurrentTable()
+    table.swap(RoutingTable(number=1, made_at=0.0, versions=(one,)), 0.0)
+
+    def told(reason: Reason, *versions: VersionId, **plan: str) -> Reason:
+        return seen(reason, Plan(**plan), at("2026-11-25 12:00"), versions, table)  # type: ignore[arg-type]
+
+    assert told(Reason.BUDGET, one.id, batch_hours=NIGHTS, batch_pools="spot") is Reason.BUDGET
+    assert told(Reason.NONE, one.id, batch_hours=NIGHTS, batch_pools="spot") is Reason.HOURS
+    assert told(Reason.NONE, one.id, batch_pools="spot") is Reason.POOL
+    assert told(Reason.NONE, one.id, batch_pools="spot,on-demand") is Reason.NONE
+    assert told(Reason.NONE, one.id, VersionId("other@1"), batch_pools="spot") is Reason.NONE
+    assert told(Reason.NONE, batch_pools="spot") is told(Reason.NONE, one.id) is Reason.NONE

@@ -1,11 +1,12 @@
 """The number of jobs that a runner claims, by the loads of workers and by what it holds."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.domain.ids import VersionId
+from penstock.domain.ids import TenantId, VersionId
 from penstock.domain.serving.report import Load
-from penstock.jobs.window import MOST_HELD, UNKNOWN_SEATS, WAITING, Lane, room, rooms
+from penstock.jobs.window import MOST_HELD, UNKNOWN_SEATS, WAITING, Lane, room, rooms, shut
 
 LOADS = st.builds(Load, running=st.integers(0, 64), waiting=st.integers(0, 8))
 LANES = st.builds(
@@ -49,6 +50,29 @@ def test_a_runner_never_holds_more_than_its_part(lanes: dict[VersionId, Lane]) -
     held, found = sum(lane.held for lane in lanes.values()), rooms(lanes)
     assert all(0 < wanted <= room(lanes[version]) for version, wanted in found.items())
     assert sum(found.values()) <= max(0, MOST_HELD - held)
+
+
+CONFINED = {TenantId("a"): frozenset({"spot"}), TenantId("b"): frozenset({"spot", "nights"})}
+FULL = Load(running=4, waiting=WAITING)
+
+
+@pytest.mark.parametrize(
+    ("lane", "expected"),
+    [
+        (Lane(loads=(Load(),), seats=4, pools=(("spot",),)), ""),
+        (Lane(loads=(Load(), FULL), seats=4, pools=(("on-demand", "nights"), ("spot",))), "a"),
+        (Lane(loads=(Load(),), seats=4, pools=(("on-demand",),)), "ab"),
+        (Lane(loads=(Load(),), seats=4, pools=((),)), "ab"),
+        (Lane(loads=(), seats=4, pools=(("on-demand",), ("spot",))), ""),
+        (Lane(loads=(), seats=4, pools=(("on-demand",),)), "ab"),
+        (Lane(loads=(), seats=4), ""),
+    ],
+    ids=["free", "full there", "elsewhere", "unknown", "asleep there", "asleep elsewhere", "nobody yet"],
+)
+def test_a_plans_pools_are_shut_without_a_worker_there(lane: Lane, expected: str) -> None:
+    """A worker of another pool is not woken for it; a version without any worker is, for nobody knows its pool."""
+    assert shut(lane, CONFINED) == set(expected)
+    assert shut(lane, {}) == set()
 
 
 def test_a_large_version_leaves_room_for_a_small_one() -> None:

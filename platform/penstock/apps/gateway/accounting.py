@@ -9,16 +9,15 @@ from penstock.connectors.postgres.database import lone
 from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.redis.limits import RedisLimits
 from penstock.connectors.redis.wire import Wire
-from penstock.connectors.spool.spool import OnRefused, Spool
+from penstock.connectors.spool.spool import OnRefused, Row, Spool
 from penstock.domain.clock import Clock
-from penstock.domain.tenancy.ledger import LedgerRow
 from penstock.domain.tenancy.limits import LimitStore
-from penstock.filters.intervention import Intervention
 from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import when_away
 from penstock.gateway.admission.reservations import Journal, Reservations, Spawn
 from penstock.gateway.billing.closing import ForgivenEnds
+from penstock.gateway.safety.interventions import KeptTexts
 from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.settings.pipeline import PipelineSettings
 from penstock.telemetry import logs, names
@@ -64,6 +63,7 @@ def accounting_parts(
     return AccountingParts(
         reservations=reservations,
         spool=spool,
+        texts=KeptTexts(spool.filtered, spawn),
         meters=meters,
         forgiven=ForgivenEnds(clock),
         shared=shared,
@@ -76,7 +76,7 @@ def accounting_parts(
 def _refused(metrics: Metrics) -> OnRefused:
     counted, log = metrics.counter(names.LEDGER_ROWS_REFUSED), logs.logger()
 
-    def report(row: LedgerRow | Intervention, why: str) -> None:
+    def report(row: Row, why: str) -> None:
         counted.inc()
         log.error("ledger_row_refused", request_id=row.request, tenant=row.tenant, reason=why)
 

@@ -59,6 +59,7 @@ def offered(
     database = Database(database_dsn(settings), max_connections=CONNECTIONS)
     shared = parts.shared
     keys = open_keys(settings, database, lambda: shared.ticket_keys.platform, shared.clock)
+    shared.accounting.texts.open(keys.payloads)
     if not settings.job_runners:
         return Offered(database=database, keys=keys)
     endpoints, submits = (
@@ -78,11 +79,13 @@ def offered(
         payloads=stores.payloads,
         accepting=accepting,
         webhooks=endpoints,
+        workers=shared.table,
         clock=shared.clock,
         ids=ids,
     )
     files = TenantFiles(PostgresFiles(database), stores.payloads, shared.clock)
-    batches = BatchIntake(store=PostgresBatches(database), clock=shared.clock, ids=ids)
+    records = PostgresBatches(database)
+    batches = BatchIntake(store=records, workers=shared.table, clock=shared.clock, ids=ids)
     routes = (
         partial(add_jobs, jobs=jobs, submits=submits),
         partial(add_files, files=files),

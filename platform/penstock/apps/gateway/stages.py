@@ -155,7 +155,7 @@ def pipeline(
 
 
 def _screening(shared: Shared, ask: Ask) -> ScreenedRequests:
-    seen = Interventions(shared.metrics, shared.accounting.spool.filtered, shared.clock.now)
+    seen = Interventions(shared.metrics, shared.accounting.spool.filtered, shared.clock.now, shared.accounting.texts)
 
     def policy(call: Admitted) -> Policy:
         return shared.packs.policy(call.version.safety, call.principal.plan.safety)

@@ -10,7 +10,7 @@ import msgspec
 from asyncpg import Record
 
 from penstock.connectors.postgres.database import Database, Session
-from penstock.connectors.postgres.jobs import cancel_lines, enqueue, pause, resume
+from penstock.connectors.postgres.jobs import alone, cancel_lines, check_kept, enqueue, pause, resume
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import IdempotencyMismatch, OverLimit, UnknownObject
 from penstock.domain.ids import KeyId, TenantId, VersionId
@@ -43,14 +43,18 @@ class PostgresBatches:
             raise IdempotencyMismatch(param="idempotency-key")
         return None if row is None else await self._counted(_batch(row))
 
-    async def create(self, batch: Batch, idempotency: str, fingerprint: str) -> Batch | None:
+    async def create(self, batch: Batch, idempotency: str, fingerprint: str, kept_bytes: int = 0) -> Batch | None:
         """Return the new batch, with its input file's object; None if its key was used meanwhile."""
         async with self._database.transaction() as session:
+            if kept_bytes:
+                await alone(session, batch.tenant)
             file = await session.row(_SQL["input"], batch.input_file, batch.tenant, batch.created_at)
             if file is None:
                 raise UnknownObject("there is no such batch file, or it has expired", param="input_file_id")
             await _check_open(session, batch.tenant)
             row = await session.row(_SQL["create"], *_new(batch, file["object"]), idempotency, fingerprint)
+            if row is not None:
+                await check_kept(session, batch.tenant, row["kept_bytes"], kept_bytes, batch.created_at)
         return None if row is None else _batch(row)
 
     async def find(self, tenant: TenantId, batch: BatchId) -> Batch:
@@ -178,6 +182,10 @@ class PostgresBatchWork:
         while await self._database.rows(_SQL["forget_lines"], batch):
             pass
         await self._database.rows(_SQL["cleared"], batch)
+
+    async def forget(self, now: float, kept_s: float, limit: int) -> None:
+        """Remove batches that ended ``kept_s`` ago, and as long as their files were to be kept."""
+        await self._database.rows(_SQL["forget"], now, kept_s, limit)
 
 
 async def _check_open(session: Session, tenant: TenantId) -> None:

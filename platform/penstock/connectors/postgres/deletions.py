@@ -90,6 +90,7 @@ class PostgresErasing:
         """Cancel what is open, so that nothing is added to it; queued ends at once, running within seconds."""
         await self._database.rows(_SQL["stop_batches"], *_scope(of), now)
         await self._database.rows(_SQL["forget_pauses"], *_scope(of))
+        await self._database.rows(_SQL["forget_texts"], *_scope(of), bool(of.scope.user_mark), of.id)
         for statement in _STOPS:
             while len(await self._database.rows(statement, *_scope(of), now, limit)) == limit:
                 pass

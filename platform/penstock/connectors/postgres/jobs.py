@@ -12,7 +12,7 @@ from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.ledger import append
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
-from penstock.domain.ids import Alias, KeyId, TenantId
+from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.errors import NoFileRoom, OverEnqueued
 from penstock.domain.jobs.ids import BatchId, JobId, JobName, ObjectId, RunnerId
 from penstock.domain.jobs.job import (
@@ -21,7 +21,6 @@ from penstock.domain.jobs.job import (
     Attempt,
     ClaimQuota,
     End,
-    Enqueued,
     EnqueueLimits,
     Job,
     JobFilter,
@@ -82,18 +81,9 @@ class PostgresJobs:
             raise IdempotencyMismatch
         return Submitted(job=_job(row), is_new=False)
 
-    async def submit_many(self, jobs: Sequence[NewJob], limits: EnqueueLimits) -> None:
-        if jobs:
-            async with self._database.transaction() as session:
-                await enqueue(session, jobs[0].tenant, jobs, limits)
-
     async def keyed(self, tenant: TenantId, idempotency: str) -> Job | None:
         row = await self._database.row(_SQL["submitted"], tenant, idempotency)
         return None if row is None else _job(row)
-
-    async def enqueued(self, tenant: TenantId) -> Mapping[Alias, Enqueued]:
-        rows = await self._database.rows(_SQL["enqueued"], tenant)
-        return {row["model"]: Enqueued(tokens=row["tokens"], jobs=row["jobs"]) for row in rows}
 
     async def kept(self, tenant: TenantId, now: float) -> int:
         return await _kept(self._database, tenant, now)

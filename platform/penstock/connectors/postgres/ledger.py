@@ -10,6 +10,7 @@ from penstock.connectors.postgres.queries import load
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.money import MicroUsd
 from penstock.domain.tenancy.ledger import Cursor, Ended, Forgiven, LedgerRow, Span, Spent, UsageLine, hour_of
+from penstock.filters.evidence import SealedText
 from penstock.filters.intervention import Intervention
 
 _SQL = load("ledger")
@@ -32,6 +33,9 @@ class PostgresLedger:
 
     async def record(self, interventions: Sequence[Intervention]) -> None:
         await safety.append(self._database, interventions)
+
+    async def keep(self, texts: Sequence[SealedText]) -> None:
+        await safety.keep(self._database, texts)
 
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000

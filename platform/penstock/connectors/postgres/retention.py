@@ -27,6 +27,26 @@ class PostgresExpiringJobs:
         return frozenset(row["name"] for row in await self._database.rows(_SQL["known"], list(owners)))
 
 
+class PostgresExpiringTexts:
+    """Texts of matches, by their requests: the rows have the sealed bytes, so no object goes first."""
+
+    kind = "match"
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def expired(self, now: float, limit: int) -> tuple[Expired, ...]:
+        return tuple(
+            Expired(row["request"], ()) for row in await self._database.rows(_SQL["expired_texts"], now, limit)
+        )
+
+    async def forget(self, owners: Sequence[str], now: float) -> None:
+        await self._database.rows(_SQL["forget_texts"], list(owners), now)
+
+    async def known(self, owners: Sequence[str]) -> frozenset[str]:
+        return frozenset(owners)
+
+
 class PostgresOpenBatches:
     """A batch clears its own objects once it has ended; what a late runner writes after that has no owner."""
 

@@ -12,12 +12,13 @@ from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.audit import Act
 from penstock.filters.book import StoredPack
+from penstock.filters.evidence import SealedText
 from penstock.filters.intervention import Events, Intervention, RuleCount
 from penstock.filters.pack import Pack
 
 _SQL = load("safety")
 _PACK = msgspec.json.Decoder(Pack)
-_COLUMNS = tuple(Intervention.__dataclass_fields__)
+_COLUMNS, _KEPT = tuple(Intervention.__dataclass_fields__), tuple(SealedText.__dataclass_fields__)
 
 
 class PostgresPacks:
@@ -72,6 +73,10 @@ class PostgresPacks:
         rows = await self._database.rows(_SQL["events"], *_filter(of), limit)
         return tuple(msgspec.convert(dict(row), Intervention) for row in rows)
 
+    async def texts(self, of: Events, limit: int) -> tuple[tuple[Intervention, SealedText], ...]:
+        rows = [dict(row) for row in await self._database.rows(_SQL["texts"], *_filter(of), limit)]
+        return tuple((msgspec.convert(row, Intervention), msgspec.convert(row, SealedText)) for row in rows)
+
     async def counts(self, of: Events) -> tuple[RuleCount, ...]:
         rows = await self._database.rows(_SQL["counts"], *_filter(of))
         return tuple(msgspec.convert(dict(row), RuleCount) for row in rows)
@@ -89,6 +94,11 @@ async def append(database: Database | Session, interventions: Sequence[Intervent
     if interventions:
         columns = [[getattr(one, column) for one in interventions] for column in _COLUMNS]
         await database.rows(_SQL["append"], *columns)
+
+
+async def keep(database: Database, texts: Sequence[SealedText]) -> None:
+    columns = [[getattr(one, column) for one in texts] for column in _KEPT]
+    await database.rows(_SQL["keep"], *columns)
 
 
 def _filter(of: Events) -> tuple[object, ...]:

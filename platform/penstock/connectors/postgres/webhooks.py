@@ -16,7 +16,9 @@ from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.ids import EndpointId, EventId, RunnerId
 from penstock.domain.jobs.webhook import (
     KEPT_S,
+    MOST_DUE,
     MOST_ENDPOINTS,
+    MOST_KEPT,
     MOST_TESTS,
     TESTS_S,
     ClaimedDelivery,
@@ -155,10 +157,15 @@ class PostgresDeliveries:
         """Make unfinished deliveries due for other runners; their attempt does not count."""
         await self._database.rows(_SQL["give_back"], [one.id for one in held], [one.epoch for one in held])
 
-    async def forget(self) -> int:
-        """Remove some of the deliveries that ended ``KEPT_S`` ago; return their number."""
-        row = await self._database.row(_SQL["forget"], KEPT_S, _FORGOTTEN_AT_ONCE)
+    async def forget(self, most_kept: int = MOST_KEPT) -> int:
+        """Remove some ended deliveries: ``KEPT_S`` old, or beyond an endpoint's newest; return their number."""
+        row = await self._database.row(_SQL["forget"], KEPT_S, _FORGOTTEN_AT_ONCE, most_kept)
         return int(row["gone"]) if row else 0
+
+    async def turn_off_overfull(self, most_due: int = MOST_DUE) -> tuple[TurnedOff, ...]:
+        """Turn endpoints off with more than ``most_due`` deliveries to send."""
+        async with self._database.transaction() as session:
+            return await _turned_off(session, await session.rows(_SQL["overfull"], most_due))
 
     async def _claimed(self, row: Record) -> ClaimedDelivery:
         tenant, endpoint = TenantId(row["tenant"]), EndpointId(row["endpoint"])
@@ -226,7 +233,10 @@ async def _learn(
         [row["created_at"] for row in rows],
         [one.hold_s for one in nexts],
     )
-    off = [row for row in learned if row["is_turned_off"]]
+    return await _turned_off(session, [row for row in learned if row["is_turned_off"]])
+
+
+async def _turned_off(session: Session, off: Sequence[Record]) -> tuple[TurnedOff, ...]:
     if off:
         await session.run(_SQL["end_due"], [row["id"] for row in off])
     for row in off:

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.connectors.spool.segment import Closed, lines
-from penstock.connectors.spool.spool import Sink, Spool
+from penstock.connectors.spool.spool import Row, Sink, Spool
 from penstock.domain.clock import Clock
 from penstock.domain.command_error import CommandError
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
-from penstock.domain.tenancy.ledger import LedgerRow
-from penstock.filters.intervention import Intervention
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,7 +28,7 @@ async def deliver(folder: Path, ledger: Sink, clock: Clock, audit: Callable[[], 
         raise CommandError(f"There is no spool in {folder}.", do="Name the folder `spool` of a gateway's home.")
     done = Delivered()
 
-    def note(row: LedgerRow | Intervention, why: str) -> None:
+    def note(row: Row, why: str) -> None:
         done.refused[row.request] = why
 
     try:

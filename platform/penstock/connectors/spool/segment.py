@@ -13,6 +13,7 @@ from penstock.domain.ids import RequestId
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
 from penstock.domain.tokens import Usage
+from penstock.filters.evidence import SealedText
 from penstock.filters.intervention import Intervention
 
 
@@ -35,7 +36,11 @@ class Filtered(msgspec.Struct, tag="filtered", frozen=True):
     intervention: Intervention
 
 
-Line = Opened | DeliveredTokens | Closed | Filtered
+class Matched(msgspec.Struct, tag="matched", frozen=True):
+    text: SealedText
+
+
+Line = Opened | DeliveredTokens | Closed | Filtered | Matched
 _decoder = msgspec.json.Decoder(Line)
 encode = msgspec.json.Encoder().encode
 
@@ -47,6 +52,7 @@ class History:
     last_seen: float = 0.0
     rows: list[LedgerRow] = field(default_factory=list)
     interventions: list[Intervention] = field(default_factory=list)
+    texts: list[SealedText] = field(default_factory=list)
 
     def take(self, line: Line) -> None:
         match line:
@@ -62,6 +68,8 @@ class History:
                 self.last_seen = max(self.last_seen, row.closed_at)
             case Filtered(intervention=intervention):
                 self.interventions.append(intervention)
+            case Matched(text=text):
+                self.texts.append(text)
 
     def lost(self, took: Mapping[RequestId, Usage]) -> list[LedgerRow]:
         return [self._lost(opening, took.get(opening.request)) for opening in self.open.values()]

@@ -14,13 +14,24 @@ from itertools import chain
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from penstock.connectors.spool.segment import Closed, DeliveredTokens, Filtered, History, Line, Opened, encode, lines
+from penstock.connectors.spool.segment import (
+    Closed,
+    DeliveredTokens,
+    Filtered,
+    History,
+    Line,
+    Matched,
+    Opened,
+    encode,
+    lines,
+)
 from penstock.domain.clock import Clock
 from penstock.domain.errors import BadRequest, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.outage import retry_after_s
 from penstock.domain.tenancy.ledger import LedgerRow, LedgerSink, Opening
 from penstock.domain.tokens import Usage
+from penstock.filters.evidence import SealedText, TextSink
 from penstock.filters.intervention import Intervention, InterventionSink
 
 SEGMENT_BYTES = 1 << 20
@@ -31,11 +42,12 @@ REFUSED = ".refused"
 """The name of files with rows that the ledger refuses."""
 Took = Callable[[Iterable[Opening]], Awaitable[Mapping[RequestId, Usage]]]
 Heir = Callable[[Sequence[LedgerRow]], Awaitable[None]]
-OnRefused = Callable[[LedgerRow | Intervention, str], None]
-T = TypeVar("T", LedgerRow, Intervention)
+Row = LedgerRow | Intervention | SealedText
+OnRefused = Callable[[Row, str], None]
+T = TypeVar("T", LedgerRow, Intervention, SealedText)
 
 
-class Sink(LedgerSink, InterventionSink, Protocol):
+class Sink(LedgerSink, InterventionSink, TextSink, Protocol):
     pass
 
 
@@ -85,13 +97,14 @@ class Spool:
         """Keep the row in memory if the disk is full, with ``is_full`` True."""
         self._open.pop(row.request, None)
         self._tokens.pop(row.request, None)
-        line = Closed(row)
-        if self._backlog or not self._write(line):
-            self._backlog.append(line)
+        self._keep(row)
 
-    def filtered(self, intervention: Intervention) -> None:
-        """Record an intervention; like a row it survives this process, and waits in memory while the disk is full."""
-        line = Filtered(intervention)
+    def filtered(self, told: Intervention | SealedText) -> None:
+        """Record an intervention or its text; like a row it survives this process, and waits while the disk is full."""
+        self._keep(told)
+
+    def _keep(self, row: Row) -> None:
+        line = _line(row)
         if self._backlog or not self._write(line):
             self._backlog.append(line)
 
@@ -153,6 +166,7 @@ class Spool:
     async def _carry(self, history: History, segments: list[Path], sink: Sink) -> int:
         await self._append(history.rows, sink.append)
         await self._append(history.interventions, sink.record)
+        await self._append(history.texts, sink.keep)
         for segment in segments:
             segment.unlink()
         return len(history.rows)
@@ -174,11 +188,10 @@ class Spool:
             await self._append_some(rows[:half], append)
             await self._append_some(rows[half:], append)
 
-    def _set_aside(self, row: LedgerRow | Intervention) -> None:
-        line = Closed(row) if isinstance(row, LedgerRow) else Filtered(row)
+    def _set_aside(self, row: Row) -> None:
         fd = os.open(self._folder / f"{self._name}{REFUSED}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(fd, "ab") as aside:
-            aside.write(encode(line) + b"\n")
+            aside.write(encode(_line(row)) + b"\n")
             aside.flush()
             os.fsync(fd)
 
@@ -228,6 +241,12 @@ class Spool:
         self._number += 1
         path = self._folder / f"{self._name}.{self._number:06d}.jsonl"
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def _line(row: Row) -> Line:
+    if isinstance(row, LedgerRow):
+        return Closed(row)
+    return Filtered(row) if isinstance(row, Intervention) else Matched(row)
 
 
 def _sync_and_close(fds: Sequence[int]) -> None:

@@ -6,9 +6,16 @@ from fastapi import APIRouter
 
 from penstock.control.api.acts import ActRoute
 from penstock.control.api.deps import Control, Controlled, Operator, Overseer
+from penstock.domain.ids import TenantId
 from penstock.domain.jobs.job import PAUSE_ALL
 
 router = APIRouter(tags=["batch work"], route_class=ActRoute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsidePools:
+    tenant: TenantId
+    pools: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,12 +26,21 @@ class BatchWorkShown:
     requests: int
     """Jobs and lines of batches that have not ended."""
     batches: int
+    outside: tuple[OutsidePools, ...]
+    """Tenants whose batch work waits for a worker in their plan's pools: none is in any."""
 
 
 async def work_of(control: Control) -> BatchWorkShown:
     unended = await control.jobs.unended()
     is_paused = PAUSE_ALL in await control.jobs.paused()
-    return BatchWorkShown(is_paused=is_paused, requests=unended.requests, batches=unended.batches)
+    reports = [one.report for one in await control.heartbeats.seen()]
+    there = {pool for report in reports if report.end is None for pool in report.pools}
+    outside = tuple(
+        OutsidePools(tenant=tenant.id, pools=tuple(sorted(tenant.plan.pools)))
+        for tenant in await control.tenancy.tenants()
+        if tenant.plan.pools and tenant.plan.pools.isdisjoint(there)
+    )
+    return BatchWorkShown(is_paused=is_paused, requests=unended.requests, batches=unended.batches, outside=outside)
 
 
 @router.get("/batch-work")

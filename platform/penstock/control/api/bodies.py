@@ -191,10 +191,12 @@ class PlanChange(Changes):
     keep_s: float = _UNCHANGED
     keep_files_s: float = _UNCHANGED
     keep_answers_s: float = _UNCHANGED
+    keep_matches_s: float = _UNCHANGED
     zero_retention: bool = _UNCHANGED
     training_use: bool = _UNCHANGED
     batch_windows: str = _UNCHANGED
     batch_hours: str = _UNCHANGED
+    batch_pools: str = _UNCHANGED
     batch_yield: BatchYield = _UNCHANGED
     safety: str = _UNCHANGED
 
@@ -255,3 +257,14 @@ class RollBack(Strict):
     """The number of the table to return to."""
 
     number: int
+
+
+class MatchesAsked(Strict):
+    """The kept texts to show: of a tenant, by default the caller's, since a Unix second; an empty name selects all."""
+
+    tenant: str = ""
+    request: str = ""
+    pack: str = ""
+    rule: str = ""
+    since: float = 0.0
+    limit: int = 100

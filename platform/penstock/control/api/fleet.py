@@ -39,6 +39,7 @@ class WorkerShown:
     state: WorkerState
     url: str
     zone: str
+    pools: tuple[str, ...]
     pid: int
     load: Load
     machine_s: float
@@ -253,6 +254,7 @@ def _worker(control: Control, one: Seen) -> WorkerShown:
         state=report.state,
         url=report.url,
         zone=report.zone,
+        pools=report.pools,
         pid=report.pid,
         load=report.load,
         machine_s=process.machine_s if process else 0.0,

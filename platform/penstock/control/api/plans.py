@@ -1,11 +1,13 @@
 """Plans from bodies: validation of their bounds, and changes of them."""
 
+import re
 from dataclasses import fields, replace
 
 from penstock.control.api.bodies import Changes
 from penstock.control.api.ports import TenancyStore
 from penstock.domain.clock import DAY_S
 from penstock.domain.errors import InvalidField
+from penstock.domain.fleet.worker import POOL
 from penstock.domain.jobs.batch import window_s, windows
 from penstock.domain.jobs.file import LEAST_KEPT_S
 from penstock.domain.money import THOUSAND
@@ -26,12 +28,13 @@ _BETWEEN = {
     "keep_s": (LEAST_KEPT_S, 366 * DAY_S),
     "keep_files_s": (LEAST_KEPT_S, 366 * DAY_S),
     "keep_answers_s": (FETCHED_S, DAY_S),
+    "keep_matches_s": (LEAST_KEPT_S, 90 * DAY_S),
 }
 """A job without a bound of attempts, of time or of its results' life would stay for ever. What is fetched later is kept
 for an hour at least, as OpenAI's files are; answers under idempotency keys are for retries, which come in a minute.
 """
-_OR_ZERO = "keep_files_s"
-MOST_WINDOWS = 16
+_OR_ZERO = {"keep_files_s": "as keep_s", "keep_matches_s": "none is kept"}
+MOST_WINDOWS = MOST_POOLS = 16
 MOST_FACTOR = 1000.0
 """The highest price factor of a service tier: a larger one is a typing error."""
 
@@ -76,8 +79,10 @@ def _check_tiers(plan: Plan, param: str) -> None:
 def _check_jobs(plan: Plan, param: str) -> None:
     for name, (least, most) in _BETWEEN.items():
         value = getattr(plan, name)
-        if not least <= value <= most and (value or name != _OR_ZERO):
-            usual = ", or 0: as keep_s" if name == _OR_ZERO else f"; {getattr(_PLAIN, name):,.0f} is the default"
+        if not least <= value <= most and (value or name not in _OR_ZERO):
+            usual = (
+                f", or 0: {zero}" if (zero := _OR_ZERO.get(name)) else f"; {getattr(_PLAIN, name):,.0f} is the default"
+            )
             raise InvalidField(f"{name} is from {least:,.0f} to {most:,.0f}{usual}", param=param + name)
     try:
         offered = windows(plan)
@@ -89,6 +94,9 @@ def _check_jobs(plan: Plan, param: str) -> None:
         batch_hours.parsed(plan.batch_hours)
     except ValueError as error:
         raise InvalidField(str(error), param=f"{param}batch_hours") from error
+    if len(plan.pools) > MOST_POOLS or not all(re.fullmatch(POOL, pool) for pool in plan.pools):
+        says = f"pools are written as spot or spot,nights: at most {MOST_POOLS} names of a-z, 0-9 and -"
+        raise InvalidField(says, param=f"{param}batch_pools")
 
 
 def _said(value: object) -> str:

@@ -9,6 +9,7 @@ from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter, Unended
 from penstock.domain.tenancy.audit import ALL, Act, Selection
 from penstock.domain.tenancy.tenant import ApiKey, Org, Plan, ScopeId, Tenant
 from penstock.filters.book import StoredPack
+from penstock.filters.evidence import SealedText
 from penstock.filters.intervention import Events, Intervention, RuleCount
 from penstock.filters.pack import Pack
 
@@ -76,6 +77,10 @@ class PackStore(Protocol):
     async def put_floor(self, packs: Sequence[str], act: Act) -> None: ...
 
     async def events(self, of: Events, limit: int) -> tuple[Intervention, ...]: ...
+
+    async def texts(self, of: Events, limit: int) -> tuple[tuple[Intervention, SealedText], ...]:
+        """Return those of which the text is kept, newest first."""
+        ...
 
     async def counts(self, of: Events) -> tuple[RuleCount, ...]: ...
 

@@ -9,18 +9,22 @@ import msgspec
 from fastapi import APIRouter, Depends, Query
 
 from penstock.control.api.acts import ActRoute
-from penstock.control.api.bodies import NewFloor, NewPack, PackChoice
-from penstock.control.api.deps import Controlled, Operator, Overseer, Reader, Second
+from penstock.control.api.bodies import MatchesAsked, NewFloor, NewPack, PackChoice
+from penstock.control.api.deps import Controlled, Manager, Operator, Overseer, Reader, Second
 from penstock.control.api.ports import PackStore
 from penstock.control.api.wire import Sent
 from penstock.control.registry.packs import check_judges
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.audit import NO_TENANT
+from penstock.filters import evidence
 from penstock.filters.book import StoredPack
+from penstock.filters.evidence import SealedText
 from penstock.filters.intervention import Events, Intervention, RuleCount
 from penstock.filters.pack import Mode
 from penstock.filters.reading import parse
+from penstock.sealing.keys import Keys
+from penstock.sealing.segments import Unreadable
 
 router = APIRouter(prefix="/safety", tags=["safety"], route_class=ActRoute)
 MOST_EVENTS = 1000
@@ -66,6 +70,21 @@ class EventList:
     """What filters did, newest first, with places in the judged text and never its words."""
 
     events: tuple[Intervention, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchText:
+    """An intervention and the text that was matched; null if its key was shredded."""
+
+    event: Intervention
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchList:
+    """Texts that tenants keep by their plan's ``keep_matches_s``, newest first."""
+
+    matches: tuple[MatchText, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +187,30 @@ async def events(
 ) -> EventList:
     """List what filters did, newest first: a tenant's own, or all tenants' to operators."""
     return EventList(events=await control.packs.events(asked, limit))
+
+
+@router.post("/matches")
+async def matches(control: Controlled, caller: Manager, body: Sent[MatchesAsked]) -> MatchList:
+    """Show the kept texts of matches: a tenant's own to its admins, and to operators. Each look is an act."""
+    tenant = TenantId(body.tenant) or caller.reach
+    if not tenant:
+        raise InvalidField("name the tenant, the texts of which are to be shown", param="tenant")
+    caller.check_tenant(tenant)
+    if not 1 <= body.limit <= MOST_EVENTS:
+        raise InvalidField(f"has to be 1 to {MOST_EVENTS}", param="limit")
+    asked = Events(since=body.since, tenant=tenant, pack=body.pack, rule=body.rule, request=body.request)
+    found, keys = await control.packs.texts(asked, body.limit), control.sealing.content()
+    shown = tuple([MatchText(event=event, text=await _opened(one, keys)) for event, one in found])
+    act = control.act(caller, "safety.matches", tenant, tenant=tenant)
+    await control.audit.note(replace(act, detail=f"{len(shown)} texts"))
+    return MatchList(matches=shown)
+
+
+async def _opened(one: SealedText, keys: Keys) -> str | None:
+    try:
+        return evidence.opened(one, await keys.opening(one.tenant, evidence.header(one)))
+    except Unreadable:
+        return None
 
 
 @router.get("/stats")

@@ -192,6 +192,7 @@ def _workers(
                 ready_in_s=report.ready_in_s,
                 key_mark=report.key_mark,
                 adapters=_held(report),
+                pools=report.pools,
             )
         found.append(entry)
     return tuple(found)
@@ -199,7 +200,8 @@ def _workers(
 
 def _is_steady(entry: WorkerEntry, report: WorkerReport) -> bool:
     is_there = entry.state is report.state and entry.url == report.url and entry.zone == report.zone
-    return is_there and entry.key_mark == report.key_mark and entry.adapters == _held(report)
+    is_same = entry.key_mark == report.key_mark and entry.pools == report.pools
+    return is_there and is_same and entry.adapters == _held(report)
 
 
 def _held(report: WorkerReport) -> tuple[VersionId, ...]:

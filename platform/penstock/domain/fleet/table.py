@@ -36,6 +36,7 @@ class WorkerEntry:
     """The mark of the secret that the worker holds, while the platform's key is exchanged."""
     adapters: tuple[VersionId, ...] = ()
     """Adapters whose weights the engine holds, checked and ready to answer."""
+    pools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,10 @@ class VersionEntry:
     @property
     def counts_by_item(self) -> bool:
         return self.handler is not None and self.handler.item_tokens > 0
+
+    def is_outside(self, pools: frozenset[str]) -> bool:
+        """Tell whether it has workers, and none of them in these pools."""
+        return bool(self.workers) and all(pools.isdisjoint(worker.pools) for worker in self.workers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,10 @@ def how_it_ended(code: int | None) -> str:
     return f"ended with code {code}"
 
 
+POOL = r"[a-z0-9][a-z0-9-]{0,62}"
+"""The form of a pool's name."""
+SPOT, ON_DEMAND = "spot", "on-demand"
+"""Pools by how a machine was bought, if its node does not say another."""
 WORKER_HEADER = "x-penstock-worker"
 """Names the worker that answers a gateway, or that reports to the controller."""
 VERSION_HEADER = "x-penstock-version"
@@ -117,6 +121,8 @@ class WorkerReport:
     url: str
     """Base URL of the engine's gate, for example ``http://127.0.0.1:40123``."""
     zone: str = ""
+    pools: tuple[str, ...] = ()
+    """The pools that its machine is in: how it was bought, and what its operators call it."""
     pid: int = 0
     load: Load = field(default_factory=Load)
     phases: tuple[PhaseTiming, ...] = ()

@@ -39,6 +39,8 @@ class Counts(NamedTuple):
     responses: int = 0
     answers: int = 0
     """Answers under idempotency keys: all of the tenant's, whatever the scope."""
+    texts: int = 0
+    """Texts of what filters matched."""
     bytes: int = 0
     unattributed: int = 0
     """Batches of which results are left and the input is gone: perhaps of the named user."""

@@ -53,6 +53,8 @@ class Reason(StrEnum):
     BUDGET = "budget"
     PAUSED = "paused"
     HOURS = "hours"
+    POOL = "pool"
+    """No worker of its version is in its plan's pools."""
     REFUSED = "refused"
     """The request itself is at fault (a 4xx): no further attempt."""
     DEADLINE = "deadline"
@@ -158,14 +160,6 @@ class EnqueueLimits:
     jobs: int = 0
     kept_bytes: int = 0
     """Of all that the tenant keeps, ended jobs, files and responses too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enqueued:
-    """What a tenant's open jobs of one model reserve."""
-
-    tokens: int = 0
-    jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

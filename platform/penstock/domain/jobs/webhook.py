@@ -18,6 +18,10 @@ MOST_TESTS, TESTS_S = 20, 60.0
 """Test events of a tenant in that many seconds: somebody tries a receiver by hand, each is a row and a delivery."""
 MOST_ENDPOINTS = 16
 """Endpoints of a tenant: each may hold a connection of the senders', so one tenant can't hold all of them."""
+MOST_KEPT = 10_000
+"""Newest deliveries of an endpoint that can be listed and replayed: some megabytes of rows."""
+MOST_DUE = 100_000
+"""Deliveries that may wait for one endpoint: with more its receiver does not follow, and it is off."""
 SECRET_BYTES = 32
 """Bytes of a signing secret; the specification asks for 24 to 64."""
 KEPT_S = 30 * 86_400.0
@@ -54,6 +58,8 @@ class OffReason(StrEnum):
     """It answered 410."""
     FAILING = "failing"
     """It failed every attempt of a delivery, and answered no other delivery meanwhile."""
+    BACKLOG = "backlog"
+    """More than ``MOST_DUE`` deliveries waited for it."""
 
 
 class DeliveryState(StrEnum):

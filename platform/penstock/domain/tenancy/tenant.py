@@ -151,6 +151,8 @@ class Plan:
     """The same for files alone; 0: as ``keep_s``."""
     keep_answers_s: float = 86_400.0
     """The same for answers under idempotency keys."""
+    keep_matches_s: float = 0.0
+    """The same for the text of what filters matched; 0: none is kept."""
     zero_retention: bool = False
     """Whether answers are deleted once they were fetched, and responses not stored; see ``FETCHED_S``."""
     training_use: bool = False
@@ -159,9 +161,15 @@ class Plan:
     """Completion windows that a batch may name beside ``24h``, with commas, as ``30m,2h``."""
     batch_hours: str = ""
     """Hours in which batch work runs, in the form of ``batch_hours.parsed``; empty for all."""
+    batch_pools: str = ""
+    """Pools of machines in which its work of class batch runs, with commas; empty for all."""
     batch_yield: BatchYield = BatchYield.SHARE
     safety: str = ""
     """Safety packs for its requests, with commas, beside the platform's floor and the model's own."""
+
+    @property
+    def pools(self) -> frozenset[str]:
+        return frozenset(self.batch_pools.split(",")) if self.batch_pools else frozenset()
 
     @property
     def files_kept_s(self) -> float:
@@ -171,6 +179,10 @@ class Plan:
     @property
     def answers_kept_s(self) -> float:
         return FETCHED_S if self.zero_retention else self.keep_answers_s
+
+    @property
+    def matches_kept_s(self) -> float:
+        return 0.0 if self.zero_retention else self.keep_matches_s
 
     @property
     def draws(self) -> bool:

@@ -3,8 +3,6 @@
 Inside an event's JSON a line feed is always escaped, so a blank line can only be the end of an event.
 """
 
-from collections.abc import Iterator
-
 END = b"\n\n"
 CHOICE = b'"choices":[{'
 """Contained in each event of an OpenAI stream that has a choice."""
@@ -37,11 +35,8 @@ class EventScanner:
         return len(self._held)
 
 
-def split(events: bytes) -> Iterator[bytes]:
-    start = 0
-    while (cut := events.find(END, start)) >= 0:
-        yield events[start : cut + len(END)]
-        start = cut + len(END)
+def split(events: bytes) -> list[bytes]:
+    return [event + END for event in events.split(END)[:-1]]
 
 
 def parted(events: bytes, marks: tuple[bytes, ...]) -> tuple[bytes, bytes]:

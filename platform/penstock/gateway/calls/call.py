@@ -17,7 +17,7 @@ from penstock.domain.serving.shadow import Copy, TokenIds
 from penstock.domain.serving.slo import Pace
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.standing import Standing, standing_of
-from penstock.domain.tenancy.tenant import Principal
+from penstock.domain.tenancy.tenant import Principal, Priority
 from penstock.domain.tokens import Usage
 from penstock.gateway.calls.demand import ANY, Demand
 from penstock.gateway.calls.doubt import Doubt
@@ -160,10 +160,11 @@ class Call:
     @property
     def demand(self) -> Demand:
         """Return the demand that is compared with a full queue's refusal; a copy waits in no tenant's queue."""
-        request = self.request
+        request, plan = self.request, self.principal.plan
         if self.copy is not None:
             return ANY
-        return Demand(self.principal.tenant, request.cost.body_bytes, request.deadline_s)
+        pools = plan.pools if plan.priority is Priority.BATCH else ANY.pools
+        return Demand(self.principal.tenant, request.cost.body_bytes, request.deadline_s, pools)
 
     @property
     def received_at(self) -> float:

@@ -13,6 +13,8 @@ class Demand(NamedTuple):
     tenant: TenantId = EVERYBODY
     body_bytes: int = 0
     deadline_s: float = 0.0
+    pools: frozenset[str] = frozenset()
+    """Only workers in one of them may answer; empty for all."""
 
     def is_like(self, refused: "Demand") -> bool:
         is_patient = refused.deadline_s and not 0 < self.deadline_s <= refused.deadline_s

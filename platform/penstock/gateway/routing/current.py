@@ -3,7 +3,7 @@
 A reader sees the old table or the new one, never a mixture: one reference holds table and indexes.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from penstock.domain.errors import TableRefused
@@ -137,6 +137,11 @@ class CurrentTable:
 
     def version(self, version: VersionId) -> VersionEntry | None:
         return self.view.versions.get(version)
+
+    def is_outside(self, versions: Iterable[VersionId], pools: frozenset[str]) -> bool:
+        """Tell whether each of these versions has workers, and none in these pools."""
+        known = [self.view.versions.get(version) for version in versions]
+        return bool(pools and known) and all(one is not None and one.is_outside(pools) for one in known)
 
     def serving(self, version: VersionId) -> int:
         roster = self.view.rosters.get(version)

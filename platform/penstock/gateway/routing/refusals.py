@@ -1,9 +1,11 @@
 """The refusal of a request that no worker accepts: the reason, and the retry time. Pure."""
 
+from collections.abc import Collection
+
 from penstock.domain.errors import NoCapacity, Overloaded
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.fleet.worker import WorkerState
-from penstock.domain.outcome import OWN_QUEUE, POOL_PINNED, TENANT_QUEUE
+from penstock.domain.outcome import OUTSIDE_POOLS, OWN_QUEUE, POOL_PINNED, TENANT_QUEUE
 
 _THERE = frozenset({WorkerState.READY, WorkerState.SLEEPING})
 """States of workers that serve again without a start from nothing: lost a moment ago, or asleep."""
@@ -41,6 +43,11 @@ def failing(version: VersionEntry, shut_s: float, *, is_unreachable: bool) -> No
 def refusing(wait_s: float) -> NoCapacity:
     says = "the adapter was refused by every worker of its base, and is tried again after a while"
     return NoCapacity(says, retry_after_s=_within(wait_s))
+
+
+def outside(pools: Collection[str]) -> NoCapacity:
+    says = f"no worker of this model is in a pool that the plan names for batch work: {', '.join(sorted(pools))}"
+    return NoCapacity(says, reason=OUTSIDE_POOLS, retry_after_s=RETRY_AFTER_S)
 
 
 def own_queue(wait_s: float) -> Overloaded:

@@ -80,6 +80,13 @@ def _noted(index: PrefixIndex, affinity: int, chosen: WorkerEntry) -> WorkerEntr
     return chosen
 
 
+def _outside(serving: Roster, pools: frozenset[str]) -> frozenset[WorkerId]:
+    found = frozenset(one.id for one in serving.serving if pools.isdisjoint(one.pools))
+    if found and serving.has_met_all(found):
+        raise refusals.outside(pools)
+    return found
+
+
 def _prefix_blocks(counter: Counter, model: str) -> _PrefixBlocks:
     return _PrefixBlocks(*(Counted(counter.labels(model=model, state=state)) for state in _PrefixBlocks._fields))
 
@@ -117,6 +124,7 @@ class WorkerRouter:
         now = self._clock.monotonic()
         version = self._table.version(version.id) or version
         serving = self._table.view.rosters.get(version.id) or roster(version)
+        tried = tried | _outside(serving, demand.pools) if demand.pools else tried
         if serving.has_met_all(tried):
             raise refusals.nobody(version)
         home = version.base or version.id

@@ -20,6 +20,8 @@ class Hit(NamedTuple):
     applied: Applied
     action: Action
     position: int
+    text: str
+    """Empty unless the channel keeps it."""
 
 
 class Channel:
@@ -29,17 +31,21 @@ class Channel:
         "_doubts",
         "_first",
         "_forced",
-        "_masks",
+        "_is_plain",
+        "_keeps",
         "_said",
         "_seen",
         "_tail",
         "_unescaped",
         "blocked_at",
         "is_call",
+        "masks",
+        "safe",
+        "total",
     )
 
-    def __init__(self, compiled: Compiled, *, is_call: bool = False) -> None:
-        self._compiled = compiled
+    def __init__(self, compiled: Compiled, *, is_call: bool = False, keeps: bool = False) -> None:
+        self._compiled, self._keeps = compiled, keeps
         self._tail = Tail(compiled)
         self._unescaped: Tail | None = None
         self._seen: set[tuple[int, int]] = set()
@@ -47,23 +53,20 @@ class Channel:
         """Matches that a model has still to confirm, and whether it was asked."""
         self._doubted: set[Found] = set()
         self._said, self._first = "", 0
-        """The last of the text, if a rule asks a model, and the position of its first character."""
-        self._masks: set[tuple[int, int]] = set()
+        """The last of the text, if a rule asks a model or matches are kept, and the position of its first character."""
+        self.masks: set[tuple[int, int]] = set()
         self._forced = 0
+        self._is_plain = True
+        """Nothing but its tail says what may leave."""
         self.blocked_at: int | None = None
         self.is_call = is_call
+        self.total = self.safe = 0
+        """The characters that came, and that may leave."""
 
-    @property
-    def total(self) -> int:
-        return self._tail.total
-
-    @property
-    def safe(self) -> int:
-        safe = self._judged
-        if self._doubts:
-            safe = min([safe, *(found.start for found in self._doubts if self._acts(found))])
+    def _settle(self) -> None:
+        safe = min([self._judged, *(found.start for found in self._doubts if self._acts(found))])
         safe = max(safe, self._forced)
-        return safe if self.blocked_at is None else min(safe, self.blocked_at)
+        self.safe = safe if self.blocked_at is None else min(safe, self.blocked_at)
 
     @property
     def _judged(self) -> int:
@@ -71,7 +74,7 @@ class Channel:
 
     @property
     def held(self) -> int:
-        return self._tail.total - self.safe
+        return self.total - self.safe
 
     @property
     def is_open(self) -> bool:
@@ -85,13 +88,20 @@ class Channel:
 
     def feed(self, text: str, *, is_last: bool = False) -> Sequence[Hit]:
         if self._unescaped is None and ESCAPE in text:
-            self._unescaped = self._tail.unescaped()
-        if self._compiled.confirms:
+            self._unescaped, self._is_plain = self._tail.unescaped(), False
+        if self._compiled.confirms or self._keeps:
             self._keep(text)
         found = self._tail.feed(text, is_last=is_last)
         if self._unescaped is not None:
             found = [*found, *self._unescaped.feed(text, is_last=is_last)]
-        return list(self._in(found)) if found else ()
+        self.total += len(text)
+        if self._is_plain and not found:
+            self.safe = self._tail.safe
+            return ()
+        self._is_plain = False
+        hits = list(self._in(found))
+        self._settle()
+        return hits
 
     def questions(self, *, is_last: bool) -> list[tuple[Found, str]]:
         """Return each suspicion once, when its sentence is whole."""
@@ -112,7 +122,9 @@ class Channel:
     def settle(self, found: Found, *, stands: bool) -> Sequence[Hit]:
         """End a suspicion; return the match if it stands."""
         self._doubts.pop(found, None)
-        return list(self._standing(found)) if stands else ()
+        hits = list(self._standing(found)) if stands else ()
+        self._settle()
+        return hits
 
     def _in(self, every: Sequence[Found]) -> Iterator[Hit]:
         for found in every:
@@ -128,14 +140,16 @@ class Channel:
         self._act(action, found)
         if (found.rule, found.start) not in self._seen:
             self._seen.add((found.rule, found.start))
-            yield Hit(applied, action, found.start)
+            text = self._said[found.start - self._first : found.end - self._first] if self._keeps else ""
+            yield Hit(applied, action, found.start, text)
 
     def force(self) -> None:
-        self._forced = self._tail.total
+        self._forced, self._is_plain = self.total, False
+        self._settle()
 
     def masked(self, text: str, start: int) -> str:
         """Return the text that begins at ``start`` as it may be shown."""
-        for first, last in self._masks:
+        for first, last in self.masks:
             low, high = max(first - start, 0), min(last - start, len(text))
             if low < high:
                 text = text[:low] + MASK * (high - low) + text[high:]
@@ -143,11 +157,11 @@ class Channel:
 
     def left(self, end: int) -> None:
         """Forget what was masked before ``end``: it has left."""
-        if self._masks:
-            self._masks = {mask for mask in self._masks if mask[1] > end}
+        if self.masks:
+            self.masks = {mask for mask in self.masks if mask[1] > end}
 
     def is_masked(self, start: int, end: int) -> bool:
-        return bool(self._masks) and any(first < end and start < last for first, last in self._masks)
+        return bool(self.masks) and any(first < end and start < last for first, last in self.masks)
 
     def _action(self, applied: Applied) -> Action:
         action = applied.rule.action
@@ -159,6 +173,6 @@ class Channel:
 
     def _act(self, action: Action, found: Found) -> None:
         if action is Action.MASK:
-            self._masks.add((found.start, found.end))
+            self.masks.add((found.start, found.end))
         elif action is Action.BLOCK:
             self.blocked_at = min(found.start, found.start if self.blocked_at is None else self.blocked_at)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from penstock.domain.serving.request import Api
+from penstock.gateway.answers import sse
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.safety.texts import OPENAI, EventTexts, Key
 
@@ -48,10 +49,12 @@ class EndOf:
         self._first = self._first or data
         self._choices.update(said.choices)
 
-    def left(self, data: bytes, said: EventTexts) -> None:
+    def left(self, event: bytes, said: EventTexts) -> None:
         """Follow an event that is delivered: what it opened has to be closed."""
-        self._ended.update(said.ended)
-        if self._api in OPENAI or not data:
+        if self._api in OPENAI:
+            self._ended.update(said.ended)
+            return
+        if not (data := sse.data_of(event)).startswith(b"{"):
             return
         told = _EVENT_HEAD.decode(data)
         if told.type in ("content_block_start", "content_block_stop"):

@@ -1,13 +1,21 @@
-"""Interventions of the safety stage: counted by rule, and recorded up to a number of each request."""
+"""Interventions of the safety stage: counted by rule, and recorded up to a number of each request, for tenants that
+keep it with the sealed text.
+"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
+from penstock.domain.errors import StoreUnavailable
+from penstock.filters import evidence
+from penstock.filters.evidence import SealedText
 from penstock.filters.intervention import MOST, Intervention
 from penstock.filters.pack import Action, AtBound, Where
 from penstock.gateway.calls.call import Admitted
 from penstock.gateway.safety.confirming import Confirmation
 from penstock.gateway.safety.judging import Held, Match
+from penstock.sealing.keys import Keys
+from penstock.sealing.segments import Unreadable
 from penstock.telemetry import names
+from penstock.telemetry.logs import logger
 from penstock.telemetry.metrics import Metrics, begin_at_zero
 from penstock.telemetry.tenants import OTHER
 
@@ -15,9 +23,43 @@ MOST_RULES = 100
 """Rules with series of their own; a pack of phrases has one rule for many."""
 
 
+class KeptTexts:
+    """Seals texts of matches beside their requests; if no key can be had, a text is dropped."""
+
+    def __init__(
+        self, keep: Callable[[SealedText], object], spawn: Callable[[Coroutine[None, None, None]], object]
+    ) -> None:
+        self._keep, self._spawn = keep, spawn
+        self._keys: Keys | None = None
+
+    def open(self, keys: Keys) -> None:
+        """Stores, and keys with them, are opened after the pipeline is made: until then no text is kept."""
+        self._keys = keys
+
+    def take(self, of: Intervention, text: str, keep_s: float) -> None:
+        if self._keys is not None:
+            self._spawn(self._seal(self._keys, of, text, keep_s))
+
+    async def _seal(self, keys: Keys, of: Intervention, text: str, keep_s: float) -> None:
+        try:
+            key = await keys.newest(of.tenant)
+        except (StoreUnavailable, Unreadable) as error:
+            logger().warning(
+                "match_text_not_kept", tenant=of.tenant, request_id=of.request, error_type=type(error).__name__
+            )
+            return
+        self._keep(evidence.sealed(of, text, key, keep_s))
+
+
 class Interventions:
-    def __init__(self, metrics: Metrics, keep: Callable[[Intervention], object], now: Callable[[], float]) -> None:
-        self._keep, self._now = keep, now
+    def __init__(
+        self,
+        metrics: Metrics,
+        keep: Callable[[Intervention], object],
+        now: Callable[[], float],
+        texts: KeptTexts,
+    ) -> None:
+        self._keep, self._now, self._texts = keep, now, texts
         self._interventions = metrics.counter(names.INTERVENTIONS)
         begin_at_zero(self._interventions, (OTHER,), Where, Action)
         self._seconds, self._events = metrics.histogram(names.HOLD_SECONDS), metrics.histogram(names.HELD_EVENTS)
@@ -34,7 +76,10 @@ class Interventions:
             self._rules.add(rule)
         self._interventions.labels(rule if rule in self._rules else OTHER, match.stage, match.action).inc()
         if match.number < MOST:
-            self._keep(_intervention(call, match, self._now()))
+            made = _intervention(call, match, self._now())
+            self._keep(made)
+            if match.text:
+                self._texts.take(made, match.text, call.principal.plan.matches_kept_s)
 
     def judged(self, verdict: Confirmation, seconds: float) -> None:
         self._verdicts.labels(verdict).inc()

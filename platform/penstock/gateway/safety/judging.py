@@ -39,6 +39,8 @@ class Match(NamedTuple):
     action: Action
     position: int
     number: int
+    text: str = ""
+    """Empty unless the tenant keeps texts of matches."""
 
 
 class Judgement:
@@ -48,6 +50,7 @@ class Judgement:
         "_call",
         "_confirming",
         "_doubts",
+        "_keeps",
         "_number",
         "_record",
         "_told",
@@ -61,32 +64,32 @@ class Judgement:
         self, call: Admitted, compiled: Compiled, record: Record, confirming: Confirming, number: int = 0
     ) -> None:
         self._call, self.compiled, self._record, self._confirming = call, compiled, record, confirming
-        self._number = number
+        self._number, self._keeps = number, call.principal.plan.matches_kept_s > 0
         self._told = set[tuple[int, str, int]]()
         self._doubts: Suspicions | None = None
         self.on_news: Callable[[], None] | None = None
         self.blocks = False
         self.channels: dict[Key, Channel] = {}
 
-    def channel(self, key: Key) -> Channel:
-        found = self.channels.get(key)
-        if found is None:
-            found = self.channels[key] = Channel(self.compiled, is_call=key.kind == CALL)
-        return found
-
-    def feed(self, key: Key, text: str, *, is_last: bool = False) -> Channel:
-        channel = self.channel(key)
-        self._feed(key, channel, text, is_last=is_last)
+    def feed(self, key: Key, text: str) -> Channel:
+        channel = self.channels.get(key)
+        if channel is None:
+            channel = self.channels[key] = self._made(key)
+        self._feed(key, channel, text, is_last=False)
         return channel
 
     def alone(self, key: Key, text: str) -> Channel:
         """Judge a text that is whole; what repeats a running text is recorded once."""
-        channel = Channel(self.compiled, is_call=key.kind == CALL)
+        channel = self._made(key)
         self._feed(key, channel, text, is_last=True)
         return channel
 
+    def _made(self, key: Key) -> Channel:
+        return Channel(self.compiled, is_call=key.kind == CALL, keeps=self._keeps)
+
     def _feed(self, key: Key, channel: Channel, text: str, *, is_last: bool) -> None:
-        self._stand(key, channel, channel.feed(text, is_last=is_last))
+        if hits := channel.feed(text, is_last=is_last):
+            self._stand(key, channel, hits)
         for found, sentence in channel.questions(is_last=is_last) if self.compiled.confirms else ():
             if self._doubts is None:
                 self._doubts = Suspicions(self.compiled, self._confirming, self._news)
@@ -96,10 +99,10 @@ class Judgement:
         self._stand(key, channel, channel.settle(found, stands=stands))
 
     def _stand(self, key: Key, channel: Channel, hits: Sequence[Hit]) -> None:
-        for applied, action, position in hits:
+        for applied, action, position, text in hits:
             told = key.choice, applied.rule.name, position
             if told not in self._told or key.kind not in (ALONE, CALL, TOKENS):
-                self._record(self._call, Match(applied, Where.OUTPUT, action, position, self._number))
+                self._record(self._call, Match(applied, Where.OUTPUT, action, position, self._number, text))
                 self._number += 1
             self._told.add(told)
         self.blocks |= channel.blocked_at is not None

@@ -77,9 +77,9 @@ class ScreenedRequests:
             found = _found(call, compiled)
         if any(one.sentence is not None for one in found):
             found = await self._confirming.settled(compiled, found)
-        for number, (rule, position, _) in enumerate(found):
-            applied = compiled.rules[rule]
-            self._record(call, Match(applied, Where.INPUT, applied.rule.action, position, number))
+        for number, one in enumerate(found):
+            applied = compiled.rules[one.rule]
+            self._record(call, Match(applied, Where.INPUT, applied.rule.action, one.position, number, one.text))
         categories = {compiled.rules[rule].rule.category for rule, *_ in found if _blocks(compiled, rule)}
         if categories:
             raise PromptFiltered(f"the prompt has text of the category {min(categories)}, which is not allowed")
@@ -96,8 +96,14 @@ def _blocks(compiled: Compiled, rule: int) -> bool:
 
 
 def _found(call: Admitted, compiled: Compiled) -> list[Suspect]:
+    keeps = call.principal.plan.matches_kept_s > 0
     every = [
-        Suspect(hit.rule, hit.start, sentence(text, hit.start, hit.end) if compiled.confirm(hit.rule) else None)
+        Suspect(
+            hit.rule,
+            hit.start,
+            sentence(text, hit.start, hit.end) if compiled.confirm(hit.rule) else None,
+            text[hit.start : hit.end] if keeps else "",
+        )
         for text in prompts.texts(call.request)
         for hit in spans(compiled.judge, text)
     ]

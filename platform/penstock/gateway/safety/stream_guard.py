@@ -6,7 +6,8 @@ the order of all events. What is held leaves, or ends the stream, when a bound o
 
 import asyncio
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.safety import ends, texts
 from penstock.gateway.safety.channel import Channel
+from penstock.gateway.safety.forms import Forms
 from penstock.gateway.safety.judging import Held, Judgement, untold
 from penstock.gateway.safety.texts import EventTexts, Key
 
@@ -24,21 +26,24 @@ _EVENT = re.compile(rb"((?::[^\n]*\n)*)((?:event: ?[\w.]+\n)?data: ?([^\n]*))\n\
 _COMMENTS = re.compile(rb"(?::[^\n]*\n)+\n")
 _OURS = (b": waiting\n", b": penstock ")
 """Comments of the platform; an engine's own would leave unjudged."""
-_DONE = b"[DONE]"
-_NOTHING = EventTexts([])
+_DONE = EventTexts([], ends_text=True)
 
 
-class _Part(NamedTuple):
+class _Part(msgspec.Struct, gc=False):
     key: Key
     channel: Channel
     start: int
     end: int
 
 
-class _Held(NamedTuple):
+class _Spoken(NamedTuple):
     event: bytes
-    data: bytes
-    parts: tuple[_Part, ...]
+    said: EventTexts
+
+
+class _Held(msgspec.Struct, gc=False):
+    event: bytes
+    parts: list[_Part]
     said: EventTexts
     since: float
 
@@ -48,6 +53,9 @@ class _Held(NamedTuple):
             if part.end > part.channel.safe:
                 return False
         return True
+
+
+_IS_SAFE = attrgetter("is_safe")
 
 
 class _Order:
@@ -86,23 +94,29 @@ class StreamGuard(PassedReply):
         self._bound: AtBound | None = None
         self._call = call
         self._api = call.request.api
+        self._is_strict = self._api not in texts.OPENAI
         self._hold = judgement.compiled.policy.hold
         self._judgement = judgement
         judgement.on_news = self._go_on
         self._queue: list[_Held] = []
+        self._forms = Forms(self._api, call.request.body)
         self._end_of = ends.EndOf(call)
-        self._reasons = False
+        self._thinking = set[int]()
         self._is_whole = self._is_over = False
         self._loop = asyncio.get_running_loop()
         self._shown_all: asyncio.Event | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._now = 0.0
 
     def write(self, data: bytes) -> None:
         if self._is_over:
             return
+        self._now = self._loop.time()
         try:
-            for event in sse.split(data):
-                self._take(event)
+            if (said := self._forms.known(data)) is not None:
+                self._hold_back(data, said)
+            else:
+                self._take(data)
         except ValueError:  # what can't be read can't be judged
             self._end()
             return
@@ -128,41 +142,77 @@ class StreamGuard(PassedReply):
         self._close()
         self._reply.abort()
 
-    def _take(self, event: bytes) -> None:
+    def _take(self, data: bytes) -> None:
+        """Judge events in a row that go on with one text together."""
+        row: list[_Spoken] = []
+        for event in sse.split(data):
+            said = self._forms.known(event)
+            if row and (said is None or said.texts[0][0] != row[0].said.texts[0][0]):
+                self._hold_row(row)
+                row = []
+            if said is None:
+                self._take_other(event)
+            else:
+                row.append(_Spoken(event, said))
+        if row:
+            self._hold_row(row)
+
+    def _take_other(self, event: bytes) -> None:
         found = _EVENT.fullmatch(event)
         if found is None:
-            if not _COMMENTS.fullmatch(event):
-                raise ValueError("no event of a JSON object")
-            if event.startswith(_OURS):
-                self._reply.write(event)
+            self._comment(event)
             return
         comments, told, data = found.groups()
         if comments and not comments.startswith(_OURS):
             event = told + sse.END
-        if data == _DONE:
-            self._judgement.end()
-            self._queue.append(_Held(event, b"", (), _NOTHING, self._loop.time()))
-            return
-        said = texts.in_event(self._api, data, self._call.request.body)
-        parts = tuple(self._parts(said))
+        if data == b"[DONE]":
+            said = _DONE
+        else:
+            said = self._forms.read(event, data)
+            self._end_of.saw(said, data)
+        self._hold_back(event, said)
+
+    def _hold_row(self, row: list[_Spoken]) -> None:
+        key = row[0].said.texts[0][0]
+        text = "".join([said.texts[0][1] for _, said in row])
+        self._note_reasoning(key)
+        channel = self._judgement.feed(key, text)
+        start = channel.total - len(text)
+        for event, said in row:
+            end = start + len(said.texts[0][1])
+            self._queue.append(_Held(event, [_Part(key, channel, start, end)], said, self._now))
+            start = end
+
+    def _hold_back(self, event: bytes, said: EventTexts) -> None:
+        parts: list[_Part] = []
+        for key, text, runs in said.texts:
+            if not runs:
+                channel = self._judgement.alone(key, text)
+            else:
+                if self._thinking or key.kind != texts.CONTENT:
+                    self._note_reasoning(key)
+                channel = self._judgement.feed(key, text)
+            end = channel.total
+            parts.append(_Part(key, channel, end - len(text), end))
         for choice in said.ended:
             self._judgement.end(choice)
         if said.ends_text:
             self._judgement.end()
-        self._end_of.saw(said, data)
-        self._queue.append(_Held(event, data, parts, said, self._loop.time()))
+        self._queue.append(_Held(event, parts, said, self._now))
 
-    def _parts(self, said: EventTexts) -> Iterator[_Part]:
-        for key, text, runs in said.texts:
-            if not runs:
-                yield _Part(key, self._judgement.alone(key, text), 0, len(text))
-                continue
-            if key.kind in texts.REASONINGS:
-                self._reasons = True
-            elif self._reasons and key.kind != texts.TOKENS:  # what follows must not wait for the reasoning's last word
-                self._judgement.end(key.choice, texts.REASONINGS)
-            channel = self._judgement.feed(key, text)
-            yield _Part(key, channel, channel.total - len(text), channel.total)
+    def _comment(self, event: bytes) -> None:
+        if not _COMMENTS.fullmatch(event):
+            raise ValueError("no event of a JSON object")
+        if event.startswith(_OURS):
+            self._reply.write(event)
+
+    def _note_reasoning(self, key: Key) -> None:
+        """What follows a reasoning must not wait for its last word."""
+        if key.kind in texts.REASONINGS:
+            self._thinking.add(key.choice)
+        elif key.choice in self._thinking and key.kind != texts.TOKENS:
+            self._thinking.remove(key.choice)
+            self._judgement.end(key.choice, texts.REASONINGS)
 
     def _go_on(self) -> None:
         if self._is_over:
@@ -177,29 +227,51 @@ class StreamGuard(PassedReply):
             self._reply.finish()
 
     def _release(self) -> None:
-        out, kept, now = list[bytes](), list[_Held](), self._loop.time()
-        order: _Order | None = None  # until one stays, none is passed
-        for held in self._queue:
-            if held.is_safe and (order is None or order.lets(held)):
-                out.append(self._shown(held))
-                self._longest_s = max(self._longest_s, now - held.since)
-                continue
-            order = order or _Order(is_strict=self._api not in texts.OPENAI)
-            kept.append(held)
-            order.keep(held)
-        self._queue, self._most = kept, max(self._most, len(kept))
+        queue, count = self._queue, 0
+        for held in queue:
+            if not held.is_safe:
+                break
+            count += 1
+        out, kept = queue[:count], queue[count:]
+        if len(kept) > 1 and any(map(_IS_SAFE, kept)):
+            out += self._passing(kept)
+        self._queue = kept
+        if len(kept) > self._most:  # noqa: PLR1730 - for each token
+            self._most = len(kept)
         if out:
-            self._reply.write(b"".join(out))
+            self._longest_s = max(self._longest_s, self._loop.time() - out[0].since)
+            self._reply.write(self._shown(out[0]) if len(out) == 1 else b"".join(map(self._shown, out)))
         if kept and self._timer is None:
             self._timer = self._loop.call_at(kept[0].since + self._hold.seconds, self._late)
 
+    def _passing(self, kept: list[_Held]) -> list[_Held]:
+        """Take from the queue what may leave before those that are held."""
+        order, every = _Order(is_strict=self._is_strict), kept.copy()
+        kept.clear()
+        passing = list[_Held]()
+        for held in every:
+            if held.is_safe and order.lets(held):
+                passing.append(held)
+            else:
+                kept.append(held)
+                order.keep(held)
+        return passing
+
     def _shown(self, held: _Held) -> bytes:
-        self._end_of.left(held.data, held.said)
+        if held.said.ended or self._is_strict:
+            self._end_of.left(held.event, held.said)
         if held.parts:
             self._call.timings.seen()
+        for part in held.parts:
+            if part.channel.masks:
+                return self._masked(held)
+        return held.event
+
+    def _masked(self, held: _Held) -> bytes:
         if not any(part.channel.is_masked(part.start, part.end) for part in held.parts):
             return held.event
-        parts, changed = iter(held.parts), msgspec.json.decode(held.data)
+        data = sse.data_of(held.event)
+        parts, changed = iter(held.parts), msgspec.json.decode(data)
 
         def masked(key: Key, text: str, runs: bool) -> str:  # noqa: FBT001
             del key, runs
@@ -209,14 +281,17 @@ class StreamGuard(PassedReply):
         texts.walk(self._api, changed, masked, echoed=self._call.request.body, drops=True)
         for part in held.parts:
             part.channel.left(part.end)
-        return held.event.replace(held.data, msgspec.json.encode(changed), 1)
+        return held.event.replace(data, msgspec.json.encode(changed), 1)
 
     # -- bounds and the end --------------------------------------------------------------
 
     def _is_beyond(self) -> bool:
         if len(self._queue) > self._hold.tokens:
             return True
-        return any(part.channel.held > self._hold.characters for part in self._queue[0].parts)
+        for part in self._queue[0].parts:  # noqa: SIM110 - a generator would cost more than the comparison
+            if part.channel.total - part.channel.safe > self._hold.characters:
+                return True
+        return False
 
     def _late(self) -> None:
         self._timer = None

@@ -91,7 +91,7 @@ class _Event(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 _EVENT = msgspec.json.Decoder(_Event)
 
 
-class EventTexts(NamedTuple):
+class EventTexts(msgspec.Struct, gc=False):
     """An event's texts, and the choices that it names and ends; ``ends_text``: what was said so far does not go on."""
 
     texts: list[tuple[Key, str, bool]]

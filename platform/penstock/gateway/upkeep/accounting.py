@@ -14,12 +14,14 @@ from penstock.domain.tenancy.ledger import ForgivenSink, LedgerReader, LedgerRow
 from penstock.domain.tenancy.limits import SpentStore
 from penstock.domain.tenancy.tenant import KeyRing
 from penstock.domain.tokens import Usage
+from penstock.filters.evidence import SealedText, TextSink
 from penstock.filters.intervention import Intervention, InterventionSink
 from penstock.gateway.admission.guarded import GuardedLimits
 from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.billing.asking import LiveCounts
 from penstock.gateway.billing.closing import ForgivenEnds
 from penstock.gateway.billing.orphans import Orphans
+from penstock.gateway.safety.interventions import KeptTexts
 from penstock.telemetry import logs, names
 from penstock.telemetry.metrics import Metrics
 
@@ -45,12 +47,12 @@ ROUND_S = 1.0
 class RowSpool(Protocol):
     def flush(self) -> None: ...
 
-    def filtered(self, intervention: Intervention) -> None: ...
+    def filtered(self, told: Intervention | SealedText) -> None: ...
 
     async def deliver(self, sink: "LedgerStore", heir: Heir | None = None, took: Took | None = None) -> int: ...
 
 
-class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, InterventionSink, Protocol):
+class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, InterventionSink, TextSink, Protocol):
     pass
 
 
@@ -58,6 +60,7 @@ class LedgerStore(LedgerSink, LedgerReader, ForgivenSink, InterventionSink, Prot
 class AccountingParts:
     reservations: Reservations
     spool: RowSpool
+    texts: KeptTexts
     meters: SpentStore
     forgiven: ForgivenEnds
     """Outcomes that error budgets exclude."""

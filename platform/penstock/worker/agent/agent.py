@@ -131,6 +131,7 @@ class Agent:
             state=self._life.state,
             url=self._config.url,
             zone=self._config.zone,
+            pools=self._config.pools,
             pid=os.getpid(),
             load=self._load,
             phases=self._life.phases,

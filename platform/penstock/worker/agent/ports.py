@@ -25,6 +25,7 @@ class AgentConfig:
     zone: str
     status_host: str
     files: EngineFiles
+    pools: tuple[str, ...] = ()
     device: str = "cpu"
     key_mark: str = ""
     status_port: int = 0

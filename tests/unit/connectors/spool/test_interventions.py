@@ -14,7 +14,9 @@ from penstock.connectors.spool.spool import Spool
 from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
+from penstock.filters import evidence
 from penstock.filters.intervention import Intervention
+from penstock.sealing.segments import TenantKey
 from tests.support.samples.interventions import intervention
 from tests.twins.ledger import MemoryLedger
 
@@ -46,6 +48,16 @@ def test_each_is_delivered_once_through_outages(tmp_path: Path) -> None:
     asyncio.run(spool.deliver(sink))
     asyncio.run(spool.deliver(sink))
     assert sorted(sink.interventions) == [("r1", number) for number in range(1_200)]
+
+
+def test_kept_texts_come_through_the_spool(tmp_path: Path) -> None:
+    """Sealed bytes of any value are delivered as they were, once."""
+    spool, sink = Spool(tmp_path, SystemClock()), MemoryLedger()
+    text = evidence.sealed(intervention("r1", 3), "a\n\x00ü", TenantKey(b"i" * 16, b"k" * 32), 60.0)
+    spool.filtered(text)
+    for _ in range(2):
+        asyncio.run(spool.deliver(sink))
+    assert sink.texts == [text]
 
 
 def test_a_refused_one_is_set_aside_and_told(tmp_path: Path) -> None:

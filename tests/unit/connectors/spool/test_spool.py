@@ -24,6 +24,7 @@ from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
 from penstock.domain.tenancy.tenant import Priority
 from penstock.domain.tokens import Usage
+from penstock.filters.evidence import SealedText
 from penstock.filters.intervention import Intervention
 from tests.support.clock import ManualClock
 
@@ -51,6 +52,9 @@ class Sink:
     async def record(self, interventions: Sequence[Intervention]) -> None:
         """Refuse all: no test of rows writes any."""
         assert not interventions
+
+    async def keep(self, texts: Sequence[SealedText]) -> None:
+        assert not texts
 
 
 def opening(name: str, prompt: int = 10) -> Opening:

@@ -331,7 +331,7 @@ async def test_status_and_limits(operator: httpx.AsyncClient) -> None:
         "certificate_ends_at": None,
         "limits_shared": True,
         "pool": None,
-        "batch_work": {"is_paused": False, "requests": 0, "batches": 0},
+        "batch_work": {"is_paused": False, "requests": 0, "batches": 0, "outside": []},
     }
     assert (await operator.get("/admin/v1/audit?limit=many")).json()["error"]["param"] == "limit"
 

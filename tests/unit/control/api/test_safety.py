@@ -7,6 +7,7 @@ import pytest
 
 from penstock.domain.models.model import Task
 from penstock.domain.tenancy.tenant import Role
+from penstock.filters import evidence
 from tests.support.controllers.in_memory import Room, new_model, registered
 from tests.support.samples import control_plane as things
 from tests.support.samples.interventions import intervention
@@ -113,3 +114,28 @@ async def test_a_model_that_a_rule_asks_has_to_be_one_of_the_platform(room: Room
         under = replace(things.manifest(seed="c"), safety=("own",))
         refused = await operator.post("/admin/v1/models", json=new_model(under))
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, "manifest.safety")
+
+
+async def test_kept_texts_are_shown_to_their_tenant_and_each_look_is_an_act(room: Room) -> None:
+    """An admin sees its own tenant's, an auditor none; what was shredded has no text."""
+    mine, others = intervention("r1"), intervention("r2", tenant="beta")
+    room.packs.interventions += [mine, others]
+    keys = room.control.sealing.content()
+    for one in (mine, others):
+        room.packs.kept.append(evidence.sealed(one, "my secret", await keys.newest(one.tenant), 9.0))
+    path = f"{SAFETY}/matches"
+    async with room.client(await room.key(Role.ADMIN, tenant="acme")) as own:
+        (shown,) = (await own.post(path, json={})).json()["matches"]
+        assert (shown["event"]["request"], shown["text"]) == ("r1", "my secret")
+        assert (await own.post(path, json={"tenant": "beta"})).status_code == 403
+        room.key_rows.stored.clear()
+        assert (await own.post(path, json={})).json()["matches"][0]["text"] is None
+    async with room.client(await room.key(Role.AUDITOR, tenant="acme")) as auditor:
+        assert (await auditor.post(path, json={})).status_code == 403
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        refused = await operator.post(path, json={})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "tenant")
+        assert (await operator.post(path, json={"tenant": "beta", "limit": 0})).json()["error"]["param"] == "limit"
+    acts = [act for act in await room.audit.newest(10) if act.what == "safety.matches"]
+    assert {(act.tenant, act.detail) for act in acts} == {("acme", "1 texts")}
+    assert len(acts) == 2

@@ -51,6 +51,15 @@ def test_the_first_table_is_published_also_where_it_is_empty() -> None:
     assert make(Catalogue(), [], first, NOW + 60) is first
 
 
+def test_a_workers_pools_are_in_the_table() -> None:
+    """Whatever it reports; another pool is news."""
+    spot, moved = (things.seen(replace(READY.report, pools=pools)) for pools in (("spot",), ("spot", "nights")))
+    first = make(CATALOGUE, [spot], EMPTY, NOW)
+    second = make(CATALOGUE, [moved], first, NOW)
+    told = [worker.pools for table in (first, second) for version in table.versions for worker in version.workers]
+    assert told == [("spot",), ("spot", "nights")]
+
+
 def test_nothing_new_keeps_the_table() -> None:
     """The same catalogue and heartbeats give back the very same table."""
     first = make(CATALOGUE, [READY], EMPTY, NOW)

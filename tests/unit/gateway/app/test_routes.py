@@ -158,7 +158,7 @@ async def test_what_is_not_there_is_told_in_our_shape(path: str, method: str, st
 DEFERRED: tuple[Routes, ...] = (
     partial(add_jobs, jobs=ANY, submits=ANY),
     partial(add_files, files=ANY),
-    partial(add_batches, batches=BatchIntake(store=ANY, clock=ANY, ids=ANY)),
+    partial(add_batches, batches=BatchIntake(store=ANY, workers=ANY, clock=ANY, ids=ANY)),
     partial(add_responses, responses=ANY),
     Webhooks(ANY, ()).routes,
 )

@@ -13,6 +13,8 @@ from penstock.domain.ids import WorkerId
 from penstock.domain.serving.report import Load
 from penstock.domain.serving.request import Prepared
 from penstock.domain.serving.request_record import Choice
+from penstock.domain.tenancy.tenant import Plan, Priority
+from penstock.gateway.calls.demand import Demand
 from penstock.gateway.dispatch.breaker import Breakers
 from penstock.gateway.dispatch.circuit import CircuitSettings
 from penstock.gateway.dispatch.records import FailureEvidence, ProbeResult
@@ -25,6 +27,7 @@ from penstock.gateway.routing.selection import RouterSettings
 from penstock.telemetry.metrics import Metrics
 from tests.support.clock import ManualClock
 from tests.support.gateways.breakers import origin
+from tests.support.samples import calls
 from tests.support.samples.calls import VERSION
 
 W0, W1, W2 = (WorkerId(f"w{n}") for n in range(3))
@@ -79,6 +82,31 @@ def test_only_ready_workers_get_work() -> None:
     others = [worker(WorkerId(s), s) for s in WorkerState if s is not WorkerState.READY]
     house = House(worker(W0), *others)
     assert {house.pick() for _ in range(20)} == {W0}
+
+
+def test_pools_leave_workers_out() -> None:
+    """One in none of the wished pools is never asked, tried others or not; without any there, the refusal names it."""
+    pools_of = {W0: ("spot", "a"), W1: ("b",), W2: ()}
+    house = House(*(replace(worker(name), pools=pools) for name, pools in pools_of.items()))
+
+    def pick(*pools: str, tried: frozenset[WorkerId] = NOBODY) -> WorkerId:
+        demand = Demand(pools=frozenset(pools))
+        return house.router.pick(house.version, SHORT, house.choices.append, tried, demand).id
+
+    assert {pick("spot") for _ in range(20)} == {W0}
+    assert {pick("a", "b") for _ in range(50)} == {W0, W1}
+    assert pick("a", "b", tried=frozenset({W0})) == W1
+    with pytest.raises(NoCapacity) as lost:
+        pick("spot", tried=frozenset({W0}))
+    with pytest.raises(NoCapacity, match="for batch work: nights") as outside:
+        pick("nights")
+    assert (lost.value.reason, outside.value.reason) == (None, "pool")
+
+
+@pytest.mark.parametrize(("of", "expected"), [(Priority.BATCH, {"spot"}), (Priority.STANDARD, set())])
+def test_pools_bind_class_batch_alone(of: Priority, expected: set[str]) -> None:
+    """The same tenant's live traffic goes wherever there is room."""
+    assert calls.call(plan=Plan(priority=of, batch_pools="spot")).demand.pools == expected
 
 
 def test_table_in_force_decides() -> None:

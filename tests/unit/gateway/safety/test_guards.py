@@ -126,6 +126,24 @@ async def test_a_masked_match_is_masked_alone(cuts: Sequence[int]) -> None:
     assert Answered(Api.CHAT).stream(chat(cut(text, cuts))).said() == masked
 
 
+@settings(max_examples=150, deadline=None)
+@given(cuts=CUTS, size=st.integers(2, 9), secret=st.sampled_from(["", f" {SECRET} "]))
+async def test_events_that_come_together_leave_as_if_they_came_alone(
+    cuts: Sequence[int], size: int, secret: str
+) -> None:
+    """Reasoning and two choices too: each text keeps its order, its masks and its matches, and a secret leaves not."""
+    said = cut(f'write to "jane.doe@example.com", \\n4111 1111 1111 1111{secret} ok', cuts)
+    events = [event({"reasoning": part}) for part in ("to ", "jane@exam", "ple.com")] + chat(said)[:-1] + chat(said, 1)
+    together = [b"".join(events[at : at + size]) for at in range(0, len(events), size)]
+    alone, joined = (Answered(Api.CHAT, n=2).stream(each) for each in (events, together))
+    for at, name in ((0, "reasoning"), (0, "content"), (1, "content")):
+        assert secret or joined.said(at, name) == alone.said(at, name)
+    assert secret or joined.matches == alone.matches
+    assert "AKIA" not in joined.reply.body.decode()
+    assert (joined.error is None) == (alone.error is None) == (not secret)
+    assert joined.reply.body.endswith(b"data: [DONE]\n\n")
+
+
 @settings(max_examples=100, deadline=None)
 @given(cuts=CUTS)
 async def test_a_classifier_ends_an_answer_before_its_sentence(cuts: Sequence[int]) -> None:

@@ -6,10 +6,14 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.domain.models.tensors import joined
 from penstock.domain.serving.request import Api
-from penstock.gateway.safety import tensors
+from penstock.gateway.answers import sse
+from penstock.gateway.safety import tensors, texts
+from penstock.gateway.safety.forms import Forms
 from tests.unit.gateway.safety.test_guards import SECRET, Answered, event
 
 ENGINES = {
@@ -257,3 +261,44 @@ def test_tensors_in_another_form_are_refused(data: bytes) -> None:
     """What can't be read as tensors is a fault, not a pass."""
     with pytest.raises(ValueError):  # noqa: PT011 - any
         list(tensors.texts(data))
+
+
+def running(api: Api, field: str, text: str) -> dict[str, Any]:
+    """Return an event with one running text."""
+    delta = {field: text}
+    if api is Api.MESSAGES:
+        return {"type": "content_block_delta", "index": 0, "delta": delta}
+    if api is Api.RESPONSES:
+        return {"type": f"response.{field}.delta", "output_index": 0, "delta": text, "logprobs": []}
+    if field == "arguments":
+        delta = {"tool_calls": [{"index": 1, "function": delta}]}  # type: ignore[dict-item]
+    choice = {"index": 1, **(delta if api is Api.COMPLETIONS else {"delta": delta}), "finish_reason": None}
+    return {"id": "a:", "model": text if len(text) > 2 else "m", "choices": [choice]}
+
+
+@pytest.mark.parametrize(
+    ("api", "field"),
+    [
+        *((Api.CHAT, field) for field in ("content", "reasoning", "arguments", "refusal")),
+        (Api.COMPLETIONS, "text"),
+        (Api.RESPONSES, "output_text"),
+        (Api.MESSAGES, "thinking"),
+    ],
+)
+@given(said=st.lists(st.text(max_size=4), min_size=2, max_size=12), is_ascii=st.booleans())
+def test_an_event_of_a_known_form_reads_as_if_it_were_parsed(
+    api: Api, field: str, said: list[str], is_ascii: bool
+) -> None:
+    """Whatever its text is and however it is escaped; what is more or less than such an event is no known form."""
+    forms, known = Forms(api, ()), 0
+    for text in said:
+        data = json.dumps(running(api, field, text), ensure_ascii=is_ascii, separators=(",", ":")).encode()
+        whole, wanted = b"data: " + data + sse.END, texts.in_event(api, data)
+        if (found := forms.known(whole)) is not None:
+            assert (found.texts, [*found.choices], [*found.ended]) == (wanted.texts, [*wanted.choices], [])
+            known += 1
+        assert forms.read(whole, data) == wanted
+        for other in (whole + whole, whole[:-3] + sse.END, whole.replace(b'":', b'":"", "x":'), b": x\n" + whole):
+            assert forms.known(other) is None
+    short = [text for text in said if 0 < len(text) <= 2]
+    assert known >= len(short) - 1

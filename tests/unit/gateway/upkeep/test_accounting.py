@@ -22,10 +22,13 @@ from penstock.gateway.admission.expectation import OutputExpectation
 from penstock.gateway.admission.outage import POLICY, WhenAway, when_away
 from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.billing.closing import ForgivenEnds
+from penstock.gateway.safety.interventions import KeptTexts
 from penstock.gateway.upkeep import accounting as gateway_accounting
 from penstock.gateway.upkeep.accounting import Accounting, AccountingParts
 from penstock.telemetry.metrics import Metrics
 from tests.support.patience import patient
+
+TEXTS = KeptTexts(lambda _: None, asyncio.ensure_future)
 
 
 def test_what_is_not_said_stays() -> None:
@@ -89,6 +92,7 @@ async def test_what_ended_is_settled_before_the_past_is_counted(
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
     parts = AccountingParts(
+        texts=TEXTS,
         reservations=reservations,
         spool=spool,
         meters=store,
@@ -119,6 +123,7 @@ async def test_what_a_budget_is_to_forgive_outlives_a_database_that_is_away(tmp_
         store=store, journal=spool, expectation=OutputExpectation(), clock=clock, spawn=asyncio.ensure_future
     )
     parts = AccountingParts(
+        texts=TEXTS,
         reservations=reservations,
         spool=spool,
         meters=store,
@@ -145,6 +150,7 @@ async def test_a_database_that_hangs_lets_no_hold_lapse(tmp_path: Path, monkeypa
     )
     dsn = "postgresql://nobody@/none?host=/nonexistent"
     parts = AccountingParts(
+        texts=TEXTS,
         reservations=reservations,
         spool=spool,
         meters=store,

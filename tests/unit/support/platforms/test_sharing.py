@@ -1,4 +1,4 @@
-"""Shared fixtures end with the last folder that asks for them, and after a failed test, in a real pytest."""
+"""Shared fixtures end with the last file that asks for them, and after a failed test, in a real pytest."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 CONFTEST = """
 import pytest
-from tests.support.platforms.sharing import end, last_uses, running
+from tests.support.platforms.sharing import adjacent, end, last_uses, running
 
 said = []
 
@@ -31,6 +31,9 @@ def made_of_first(first):
 def _told(request):
     yield
     said.append(request.node.name)
+
+def pytest_collection_modifyitems(config, items):
+    adjacent(items, config.rootpath / "a", ("first",), ("test_z.py",))
 
 def pytest_collection_finish(session):
     session.last = last_uses(session.items, ("first", "never"))
@@ -74,9 +77,10 @@ def said(folder: Path, *options: str, code: int = 0) -> str:
     return next(line for line in done.stdout.splitlines() if line.startswith("said: ")).partition("said: ")[2]
 
 
-def test_it_ends_with_the_folder_and_what_was_made_of_it_before(folder: Path) -> None:
-    """The folder's other tests still find it, the next folder's do not, and what nobody asked for is not made."""
-    told = "first is made, test_1, test_2, test_3, made of first ends, first ends, test_4"
+def test_it_ends_with_the_file_and_what_was_made_of_it_before(folder: Path) -> None:
+    """Files without it come first, but for the folder's last one, and what nobody asked for is not made."""
+    (folder / "a/test_z.py").write_text("def test_5(): pass\n")
+    told = "test_3, first is made, test_1, test_2, made of first ends, first ends, test_5, test_4"
     assert said(folder) == told
 
 
@@ -91,7 +95,7 @@ def test_a_failed_test_leaves_its_neighbour_a_new_one(folder: Path) -> None:
         "def test_1(made_of_first, kept): assert False\ndef test_2(made_of_first, kept): pass\n"
     )
     told = (
-        "first is made, kept is made, test_1, made of first ends, first ends, "
-        "first is made, test_2, test_3, made of first ends, first ends, test_4, kept ends"
+        "test_3, first is made, kept is made, test_1, made of first ends, first ends, "
+        "first is made, test_2, made of first ends, first ends, test_4, kept ends"
     )
     assert said(folder, code=1) == told

@@ -51,7 +51,9 @@ def test_only_a_spot_machine_has_a_notice(tmp_path: Path, bought: str | None, ex
     file = tmp_path / "capacity"
     if bought:
         file.write_text(bought)
-    assert Settings(drain_grace_s=600, notice_s=120, capacity_file=str(file)).grace_s == expected
+    settings = Settings(drain_grace_s=600, notice_s=120, capacity_file=str(file), node_pool="nights")
+    assert (settings.grace_s, settings.pools) == (expected, ((bought or "spot").strip(), "nights"))
+    assert Settings(capacity_file=str(file)).pools == ((bought or "on-demand").strip(),)
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,12 @@ select distinct output_object from job where batch = $1 and output_object <> ''
 -- name: cleared
 update batch set is_cleared = true where id = $1
 
+-- name: forget
+delete from batch where id in (
+    select id from batch
+    where ended_at > 0 and is_cleared and ended_at <= $1::double precision - greatest($2::double precision, output_keep_s)
+    order by ended_at limit $3 for update skip locked)
+
 -- name: add_file
 insert into file (id, tenant, key, name, purpose, bytes, created_at, expires_at, object, state)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)

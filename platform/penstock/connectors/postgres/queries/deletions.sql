@@ -96,6 +96,17 @@ set state = case state when 'queued' then 'cancelled' else state end,
 from open where job.id = open.id
 returning 1
 
+-- name: forget_texts
+-- Of a named user all texts of the tenant go: they name none.
+with gone as (
+    delete from intervention_text
+    where tenant = $1 and at < $3
+      and ($2::text[] is null or $4 or request = any($2) or regexp_replace(request, '-[0-9]+$', '') = any($2))
+    returning 1
+)
+update privacy_deletion set texts = texts + (select count(*) from gone)
+where id = $5 and (select count(*) from gone) > 0
+
 -- name: forget_pauses
 delete from job_pause where scope in (select 'batch:' || id from erased_batches($1, $2, $3))
 

@@ -13,3 +13,9 @@ select name from job where name = any($1::text[])
 
 -- name: known_batches
 select id from batch where id = any($1::text[]) and not is_cleared
+
+-- name: expired_texts
+select distinct request from intervention_text where keep_until <= $1 limit $2
+
+-- name: forget_texts
+delete from intervention_text where request = any($1::text[]) and keep_until <= $2

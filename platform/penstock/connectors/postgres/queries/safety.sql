@@ -71,3 +71,24 @@ group by tenant
 
 -- name: forget
 select forget_interventions($1)
+
+-- name: keep
+-- A spool may come after a deletion of what is in it.
+insert into intervention_text (request, number, tenant, sealed, at, keep_until)
+select * from unnest($1::text[], $2::int[], $3::text[], $4::bytea[], $5::double precision[], $6::double precision[])
+    as new (request, number, tenant, sealed, at, keep_until)
+where not exists (
+    select from privacy_deletion as asked
+    where asked.tenant = new.tenant and new.at < asked.until
+      and (asked.request = '' or asked.request in (new.request, regexp_replace(new.request, '-[0-9]+$', '')))
+)
+on conflict (request, number) do nothing
+
+-- name: texts
+select event.request, event.number, event.tenant, version, pack, digest, rule, stage, action, wanted, position, event.at,
+       sealed, keep_until
+from intervention as event join intervention_text as kept using (request, number)
+where event.at >= $1 and ($2::double precision = 0 or event.at < $2) and ($3 = '' or kept.tenant = $3)
+  and ($4 = '' or pack = $4 or split_part(pack, '@', 1) = $4) and ($5 = '' or rule = $5) and ($6 = '' or request = $6)
+order by event.at desc, request, number
+limit $7

@@ -51,7 +51,11 @@ select * from changed
 
 -- name: delete
 with gone as (delete from webhook_endpoint where tenant = $1 and id = $2 returning id, tenant),
-     deliveries as (delete from webhook_delivery where endpoint in (select id from gone)),
+     deliveries as (delete from webhook_delivery where endpoint in (select id from gone) returning event),
+     events as (
+    delete from webhook_event e where id in (select event from deliveries) and not exists (
+        select from webhook_delivery d where d.event = e.id and d.endpoint <> $2)
+     ),
      noted as (
     insert into audit_event (at, who, what, target, detail, tenant)
     select extract(epoch from clock_timestamp()), $3, 'webhook.delete', id, '', tenant from gone
@@ -179,14 +183,28 @@ where d.id = held.id and d.epoch = held.epoch and d.state = 'sending'
 select tell($1, 'webhook.disabled', $2, '')
 
 -- name: forget
-with old as (
-    delete from webhook_delivery where id in (
-        select id from webhook_delivery where ended_at > 0 and ended_at < extract(epoch from clock_timestamp()) - $1
-        order by ended_at limit $2
-    ) returning event
+with chosen as materialized (
+    (select id from webhook_delivery where ended_at > 0 and ended_at < extract(epoch from clock_timestamp()) - $1
+     order by ended_at limit $2)
+    union
+    select beyond.id from webhook_endpoint e cross join lateral (
+        select id, ended_at from webhook_delivery where endpoint = e.id order by id desc offset $3 limit $2) as beyond
+    where beyond.ended_at > 0
+), old as (
+    delete from webhook_delivery where id in (select id from chosen) and ended_at > 0 returning event
 ), unused as (
-    delete from webhook_event e where created_at < extract(epoch from clock_timestamp()) - $1 and e.id in (
+    delete from webhook_event e where (id in (select event from old) or id in (
         select id from webhook_event where created_at < extract(epoch from clock_timestamp()) - $1 limit $2
-    ) and not exists (select from webhook_delivery d where d.event = e.id)
+    )) and not exists (select from webhook_delivery d where d.event = e.id and d.id not in (select id from chosen))
 )
 select count(*) as gone from old
+
+-- name: overfull
+-- An endpoint with more due deliveries than it may have is off: its receiver does not follow.
+update webhook_endpoint set is_on = false, off_reason = 'backlog'
+where id in (
+    select id from webhook_endpoint e
+    where is_on and exists (
+        select from webhook_delivery where endpoint = e.id and state = 'due' order by next_at, id offset $1 limit 1)
+    order by id for update)
+returning id, tenant, off_reason
