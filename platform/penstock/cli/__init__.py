@@ -4,6 +4,7 @@ A command imports what it needs when it runs: `penstock --help` does not wait fo
 `penstock ask` for no other command.
 """
 
+import gc
 import resource
 import sys
 from functools import cache
@@ -56,6 +57,10 @@ COMMANDS = {
     "version": "status.version",
 }
 """The module and the name in it of each command, or of each group of commands."""
+GARBAGE_AT = 10_000
+"""New objects after which the garbage collector runs: with Python's 700 that is every third request, and a start is a
+tenth longer.
+"""
 _HELP = """A multi-tenant GPU inference platform.
 
 **penstock up** starts everything here and asks a first question; the other commands work beside it.
@@ -100,6 +105,7 @@ def _common(
 
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # children inherit it: no prompt of a crashed process on a disk
+    gc.set_threshold(GARBAGE_AT)
     terminal.prepare()
     named = sys.argv[1:2]
     sys.exit(terminal.run(application(tuple(named)) if COMMANDS.keys() & named else application()))
