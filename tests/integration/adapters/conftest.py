@@ -53,7 +53,7 @@ def start_worker(site: Site, shared_settings: dict[str, str]) -> Iterator[Worker
 
         def start(version: str = "", **settings: str) -> WorkerProcess:
             assert site.base is not None
-            merged = {**shared_settings, **QUICK, "probe_timeout_s": "20", **settings}
+            merged = {**shared_settings, **QUICK, "probe_timeout_s": "20", "probe_every_s": "5", **settings}
             return running.enter_context(
                 WorkerProcess(
                     home=site.settings.home,
@@ -66,10 +66,15 @@ def start_worker(site: Site, shared_settings: dict[str, str]) -> Iterator[Worker
         yield start
 
 
-@pytest.fixture(scope="module")
-def worker(site: Site, shared_settings: dict[str, str]) -> Iterator[WorkerProcess]:
-    """Yield a ready worker of the base that several tests use."""
+@pytest.fixture(scope="session")
+def _worker(site: Site, shared_settings: dict[str, str]) -> Iterator[WorkerProcess]:
     assert site.base is not None
-    settings = {**shared_settings, **QUICK, "probe_timeout_s": "20"}
+    settings = {**shared_settings, **QUICK, "probe_timeout_s": "20", "probe_every_s": "5"}
     with WorkerProcess(home=site.settings.home, version=site.base.id, id="shared", settings=settings) as running:
         yield running.ready()
+
+
+@pytest.fixture
+def worker(_worker: WorkerProcess) -> WorkerProcess:
+    """Return the ready worker of the base that all tests ask; the last one kills it."""
+    return _worker

@@ -20,7 +20,7 @@ from tests.support.platforms.local import Platform
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
-EXAMPLES = 30
+EXAMPLES = 15
 MODELS = ("smollm2", "minilm", "0")
 FAULTS = {500, 502}
 """503 and 504 are answers: no capacity, no time."""

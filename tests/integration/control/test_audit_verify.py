@@ -3,8 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +16,7 @@ from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.domain.errors import PenstockError
 from penstock.settings.stores import with_user
 from tests.support.audit_chains import TABLES, Chained
+from tests.support.platforms import commands
 from tests.support.samples.interventions import intervention
 
 pytestmark = pytest.mark.integration
@@ -35,17 +34,9 @@ class Command:
     async def run(self, *arguments: str, **more: str) -> tuple[int, str]:
         """Return its exit code and all that it says."""
         told = {"PENSTOCK_HOME": str(self.home), "PENSTOCK_DATABASE_URL": self.dsn, "PENSTOCK_REGION": "eu"}
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "penstock.cli", "audit", "verify", *arguments],
-            env={**os.environ, **told, **more},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return done.returncode, done.stdout
+        words = ["audit", "verify", *arguments]
+        done = await asyncio.to_thread(commands.run, words, {**os.environ, **told, **more})
+        return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture

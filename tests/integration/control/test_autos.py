@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
 from tests.support.controllers.process import ControlledHome, controlled_home
 from tests.support.patience import patient, until
+from tests.support.platforms import commands
 from tests.support.samples import control_plane as things
 
 pytestmark = pytest.mark.integration
@@ -36,8 +36,7 @@ class Desk:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         told = {"PENSTOCK_HOME": str(self.home.root), "PENSTOCK_KEY": self.key, "PENSTOCK_URL": self.home.address()}
-        command = [sys.executable, "-m", "penstock.cli", "aliases", *words]
-        done = subprocess.run(command, env={**os.environ, **told}, capture_output=True, text=True, check=False)
+        done = commands.run(["aliases", *words], {**os.environ, **told})
         done.stdout, done.stderr = (re.sub(r"\s+", " ", text) for text in (done.stdout, done.stderr))
         return done
 

@@ -147,16 +147,23 @@ ENDS: dict[str, Callable[[httpx.Client], object]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def tidy(tmp_path_factory: pytest.TempPathFactory, engine: str) -> Iterator[GatewayProcess]:
+    """Yield a gateway that tells of its litter."""
+    with started(prepare(tmp_path_factory.mktemp("tidy"), engine), program="tests.support.gateways.tidy") as running:
+        yield running
+
+
 @pytest.mark.parametrize("end", ENDS)
-def test_a_request_leaves_nothing_to_the_garbage_collector(tmp_path: Path, engine: str, end: str) -> None:
+def test_a_request_leaves_nothing_to_the_garbage_collector(tidy: GatewayProcess, end: str) -> None:
     """A collection holds up every stream of the process for milliseconds: what ended must go without one."""
-    with started(prepare(tmp_path, engine), program="tests.support.gateways.tidy") as gateway, gateway.http() as http:
+    with tidy.http() as http:
         ENDS[end](http)  # what is made once is not meant
-        litter(gateway)
+        litter(tidy)
         for _ in range(5):
             ENDS[end](http)
         time.sleep(0.1)
-        assert litter(gateway) == {}
+        assert litter(tidy) == {}
 
 
 def test_the_signal_lets_a_stream_end_and_the_process_ends_well(gateway: GatewayProcess) -> None:

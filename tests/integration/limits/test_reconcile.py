@@ -25,6 +25,7 @@ from penstock.domain.tenancy.tenant import OPERATORS, Plan, Role, Tenant
 from tests.support.gateways.process import PLATFORM_KEY
 from tests.support.histories.site import Customer, Site, comes_true, site
 from tests.support.patience import until
+from tests.support.platforms import commands
 
 pytestmark = pytest.mark.integration
 
@@ -81,8 +82,7 @@ def controller(town: Site) -> Iterator[None]:
 
 def reconcile(town: Site, *arguments: str) -> tuple[int, str]:
     """Run the operators' command; return its exit code and what it printed."""
-    command = [sys.executable, "-m", "penstock.cli", "usage", "reconcile", *arguments]
-    done = subprocess.run(command, env=environment(town), capture_output=True, text=True, timeout=60, check=False)
+    done = commands.run(["usage", "reconcile", *arguments], environment(town))
     return done.returncode, done.stdout + done.stderr
 
 

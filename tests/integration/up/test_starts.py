@@ -1,9 +1,8 @@
-"""Starts that can't succeed and platforms beside one another."""
+"""Starts that can't succeed, or are ended at once."""
 
 import signal
 import socket
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -80,19 +79,3 @@ def test_a_second_signal_ends_a_start_at_once(homes: Path, shared_settings: dict
         raise AssertionError(f"{error}\n{platform.logs()}") from error
     finally:
         platform.kill_all()
-
-
-@pytest.mark.slow
-def test_two_platforms_side_by_side(start_platform: Callable[..., Platform]) -> None:
-    """Another home and another port make another platform: its own keys, its own processes."""
-    left = start_platform("left", models="minilm")
-    right = start_platform("right", models="minilm")
-    assert left.url != right.url
-    for own, other in ((left, right), (right, left)):
-        with own.http() as http:
-            assert http.post("/v1/embeddings", json={"model": "minilm", "input": "Hi"}).status_code == 200
-        with own.http(other.demo_key) as http:
-            assert http.get("/v1/models").status_code == 401
-    assert left.stop() == 0
-    with right.http() as http:
-        assert http.get("/v1/models").status_code == 200

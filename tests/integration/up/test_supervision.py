@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from penstock.telemetry.log_files import LogBounds
-from tests.integration.conftest import HomeMaker
+from tests.integration.conftest import HomeMaker, PlatformMaker
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
 
@@ -66,6 +66,19 @@ def test_a_grown_log_of_a_gateway_is_cut_while_it_serves(own: Platform) -> None:
     answered = ask(own).headers["x-request-id"]
     until("it is written", lambda: answered in log.read_text(), within_s=10)
     log.with_name(f"{log.name}.1").unlink()
+
+
+@pytest.mark.slow
+def test_another_home_is_another_platform(own: Platform, start_platform: PlatformMaker) -> None:
+    """Another home and port make another platform: its own keys, its own processes."""
+    other = start_platform("other", workers=0)
+    assert other.url != own.url
+    assert ask(own).status_code == 200
+    for one, stranger in ((own, other), (other, own)):
+        with one.http() as http, one.http(stranger.demo_key) as strange:
+            assert [http.get("/v1/models").status_code, strange.get("/v1/models").status_code] == [200, 401]
+    assert other.stop() == 0
+    assert ask(own).status_code == 200
 
 
 @pytest.mark.drill
@@ -139,6 +152,4 @@ def test_ctrl_c_drains(own: Platform) -> None:
     assert own.process is not None
     assert own.process.wait(60) == 0
     assert own.survivors() == []
-    own.start()
     assert own.demo_key == key
-    assert ask(own).status_code == 200

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.support.patience import until
+from tests.support.variants import drilled
 from tests.support.workers.process import WorkerMaker, WorkerProcess, group
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
@@ -17,7 +18,7 @@ def refused_as_draining(worker: WorkerProcess) -> bool:
     return bool(worker.complete().headers.get("x-penstock-refused") == "draining")
 
 
-@pytest.mark.parametrize("is_ordered", [False, True], ids=["alone", "after the controller's order"])
+@pytest.mark.parametrize("is_ordered", [*drilled([False]), True])
 def test_a_first_signal_drains(start_worker: WorkerMaker, versions: dict[str, str], is_ordered: bool) -> None:
     """After SIGTERM it reports draining at once, refuses new work, lets a running stream end, and exits with 0."""
     worker = start_worker(versions["smollm2"]).ready()

@@ -13,7 +13,7 @@ from tests.support.workers.process import TicketMaker, WorkerProcess
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 
 EMBEDDINGS = "/v1/embeddings"
-TEXT = "a few words of a text that is not short " * 10
+TEXT = "a few words of a text that is not short " * 5
 
 
 def embed(encoder: WorkerProcess, name: str, inputs: int, *, timeout: float = 300.0) -> httpx.Response:

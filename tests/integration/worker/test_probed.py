@@ -86,14 +86,14 @@ def test_a_full_engine_is_not_blamed(unhurried: WorkerProcess) -> None:
     with ExitStack() as streams:
         for _ in range(SEATS):
             streams.enter_context(unhurried.stream(150))
-        found = {probed(unhurried, timeout_s=0.5) for _ in range(4)}
+        found = {probed(unhurried, timeout_s=0.5) for _ in range(2)}
     assert found <= {"passed", "busy"}
     until("all have left", lambda: unhurried.load()["running"] == 0, within_s=30)
 
 
 def test_a_long_prompt_beside_probes_is_not_blamed(unhurried: WorkerProcess) -> None:
-    """Finding 2: while one prompt of 1900 tokens with log probabilities is worked on, no probe ever fails."""
-    prompt = [10 + i % 500 for i in range(1900)]
+    """Finding 2: while one prompt of 1100 tokens with log probabilities is worked on, no probe ever fails."""
+    prompt = [10 + i % 500 for i in range(1100)]
     body = {"model": unhurried.version, "prompt": prompt, "max_tokens": 1, "prompt_logprobs": 1}
     with ThreadPoolExecutor(1) as callers:
         answer = callers.submit(unhurried.post, "/v1/completions", body)

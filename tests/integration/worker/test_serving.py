@@ -178,11 +178,11 @@ def test_a_client_that_leaves_while_it_waits_frees_the_engine(worker: WorkerProc
 
 
 def test_a_busy_engine_is_not_taken_for_a_hung_one(worker: WorkerProcess) -> None:
-    """Work for thrice the watchdog's patience, by this engine's own pace, does not restart it, however slow it is."""
+    """Work beyond the watchdog's patience, by this engine's own pace, does not restart it, however slow it is."""
     restarts, pid = worker.report["restarts"], worker.engine_pid
     prompts = [[10 + (i * 7 + j) % 500 for i in range(1900)] for j in range(16)]
     alone_s = timed(worker, prompt=prompts[0], max_tokens=1)
-    many = min(len(prompts), 2 + math.ceil(3 * float(worker.settings["probe_timeout_s"]) / alone_s))
+    many = min(len(prompts), 2 + math.ceil(1.5 * float(worker.settings["probe_timeout_s"]) / alone_s))
     answer = worker.post(
         "/v1/completions", {"model": worker.version, "prompt": prompts[1:many], "max_tokens": 8}, timeout=120
     )

@@ -29,15 +29,13 @@ def answer(worker: WorkerProcess) -> str:
 def test_it_gives_its_memory_back_and_answers_as_before(worker: WorkerProcess) -> None:
     """Asleep it has no engine and says what a wake takes; woken it has passed its golden prompts and answers alike."""
     said, engine, restarts = answer(worker), worker.engine_pid, worker.report["restarts"]
-    for _ in range(2):
-        told_to_sleep(worker)
-        assert group(engine) == []
-        assert worker.report["restart_s"] > 0
-        worker.controller.desired = "serve"
-        worker.ready()
-        assert answer(worker) == said
-        assert [one["phase"] for one in worker.report["phases"]] == ["waking", "warming"]
-        engine = worker.engine_pid
+    told_to_sleep(worker)
+    assert group(engine) == []
+    assert worker.report["restart_s"] > 0
+    worker.controller.desired = "serve"
+    worker.ready()
+    assert answer(worker) == said
+    assert [one["phase"] for one in worker.report["phases"]] == ["waking", "warming"]
     assert worker.report["restarts"] == restarts
 
 
@@ -58,7 +56,7 @@ def test_an_order_to_sleep_never_ends_a_stream(worker: WorkerProcess) -> None:
 def test_new_demand_reopens_a_gate_whose_streams_still_run(worker: WorkerProcess) -> None:
     """Told to serve before it slept, the same engine serves on, and its stream never noticed."""
     engine = worker.engine_pid
-    with worker.stream(max_tokens=400) as lines:
+    with worker.stream(max_tokens=120) as lines:
         next(lines)
         worker.controller.desired = "sleep"
         until("it says that it sleeps", lambda: worker.state == "sleeping", within_s=5)

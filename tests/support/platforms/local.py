@@ -1,7 +1,5 @@
 """A whole real platform for integration tests: ``penstock up`` in a folder of its own, on a free port."""
 
-import csv
-import io
 import json
 import os
 import signal
@@ -17,7 +15,10 @@ from typing import Any, Self
 import httpx
 import psutil
 
+from penstock.cli.usage import rows_of
+from penstock.clients.operator import Operator
 from tests.support.patience import until
+from tests.support.platforms import commands
 
 READY_WITHIN_S = 240.0
 STOP_WITHIN_S = 60.0
@@ -181,22 +182,15 @@ class Platform:
 
     def run(self, *arguments: str, check: bool = True, within_s: float = 60.0) -> subprocess.CompletedProcess[str]:
         """Run a ``penstock`` command beside the platform."""
-        done = subprocess.run(
-            [*self.penstock, *arguments],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=within_s,
-            check=False,
-        )
+        done = commands.run(arguments, self.environment, within_s=within_s)
         if check and done.returncode != 0:
             raise AssertionError(f"penstock {' '.join(arguments)}: code {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
     def usage(self, tenant: str) -> list[dict[str, str]]:
-        """Return what the ledger holds of a tenant by now, as its export says it."""
-        exported = self.run("usage", "export", "--tenant", tenant, "--format", "csv").stdout
-        return list(csv.DictReader(io.StringIO(exported)))
+        """Return what the ledger holds of a tenant by now, in the words of its export."""
+        rows = rows_of(Operator(self.controller_url, self.admin_key), tenant, 0.0, 0.0)
+        return [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
 
     # -- its processes -----------------------------------------------------------------------------------
 

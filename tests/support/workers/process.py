@@ -25,7 +25,7 @@ from penstock.domain.tenancy.standing import Standing
 from tests.support.patience import until
 
 READY_WITHIN_S = 60.0
-QUICK = {"probe_timeout_s": "2", "probe_every_s": "0.5", "heartbeat_s": "0.2", "drain_grace_s": "60"}
+QUICK = {"probe_timeout_s": "2", "probe_every_s": "1", "heartbeat_s": "0.2", "drain_grace_s": "60"}
 """Settings of a worker whose watchdog is impatient."""
 
 WorkerMaker = Callable[..., "WorkerProcess"]

@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -185,12 +185,12 @@ class AdapterLoader:
         Raises ``AdapterRefused``.
         """
         asked = self.client.of(adapter)
-        if fault := await _fault(manifest, asked):
+        if fault := await golden.check(manifest, asked.ask):
             raise AdapterRefused(fault)
         company = asyncio.ensure_future(asked.ask(Api.COMPLETIONS, _company(), golden.TIMEOUT_S))
         numbered = asyncio.ensure_future(_fault_of_numbers(base, asked))
         try:
-            fault, own = await _fault(base, self.client), await numbered
+            fault, own = await golden.check(base, self.client.ask), await numbered
         finally:
             company.cancel()
             numbered.cancel()
@@ -202,7 +202,7 @@ class AdapterLoader:
 
     async def _fault_of_base(self, base: Manifest) -> str:
         with suppress(OSError, EngineError):
-            return await _fault(base, self.client) or await golden.overflow(base, self.client.ask)
+            return await golden.check(base, self.client.ask) or await golden.overflow(base, self.client.ask)
         return ""
 
     async def _settle(self, adapter: VersionId, outcome: str, *, reason: str = "", for_s: float = 0.0) -> None:
@@ -236,11 +236,6 @@ class AdapterLoader:
         hold = self._holds.pop(adapter, None)
         if hold is not None:
             hold.release()
-
-
-async def _fault(manifest: Manifest, client: GateClient) -> str:
-    each = (golden.check(replace(manifest, golden=(one,)), client.ask) for one in manifest.golden)
-    return next((fault for fault in await asyncio.gather(*each) if fault), "")
 
 
 def _fault_of_weights(folder: Path, dtype: str) -> str:

@@ -6,6 +6,7 @@ lost chat template. An overflow, of which callers would get an empty answer with
 that are not finite.
 """
 
+import asyncio
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -14,7 +15,7 @@ from penstock.domain.errors import EngineError
 from penstock.domain.models.model import GoldenPrompt, Manifest, Task
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import PLATFORM
-from penstock.worker.agent.warmup.warm import Ask
+from penstock.worker.agent.warmup.warm import BATCH, Ask
 
 TIMEOUT_S = 60.0
 _SHOWN_CHARS = 120
@@ -27,11 +28,12 @@ _NO_JSON = "JSON compliant"
 
 async def check(manifest: Manifest, ask: Ask) -> str:
     """The first wrong answer's fault, empty if all are right."""
-    judge = _JUDGES[manifest.task]
-    for number, golden in enumerate(manifest.golden, 1):
-        fault = await judge(golden, manifest, ask)
-        if fault:
-            return f"golden prompt {number} of {len(manifest.golden)}: {fault}"
+    judge, prompts = _JUDGES[manifest.task], manifest.golden
+    for first in range(0, len(prompts), BATCH):
+        faults = await asyncio.gather(*(judge(one, manifest, ask) for one in prompts[first : first + BATCH]))
+        for number, fault in enumerate(faults, first + 1):
+            if fault:
+                return f"golden prompt {number} of {len(prompts)}: {fault}"
     return ""
 
 

@@ -18,7 +18,7 @@ from penstock.domain.tenancy.tenant import PLATFORM
 
 BATCH = 4
 SHORT_TOKENS = 8
-OUTPUT_TOKENS = 8
+OUTPUT_TOKENS = 4
 _FIRST_TOKEN, _TOKENS = 10, 500
 """Ids of ordinary tokens that every vocabulary has."""
 

@@ -1,5 +1,6 @@
 """Warm-up shapes and golden prompts."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -115,6 +116,22 @@ async def test_a_wrong_answer_is_named(text: str | None) -> None:
     """A wrong or missing answer is told with what was expected."""
     fault = await golden.check(QUESTION, chat(text))
     assert fault.startswith("golden prompt 1 of 1: expected 'Tokyo' in the answer, got ")
+
+
+async def test_several_are_asked_at_once_and_the_first_wrong_one_is_named() -> None:
+    """An engine answers them in one batch; the fault's number is that of the manifest."""
+    both = asyncio.Barrier(2)
+
+    async def ask(path: str, body: Mapping[str, object], timeout_s: float) -> Mapping[str, object]:
+        assert (path, timeout_s) == (Api.CHAT, golden.TIMEOUT_S)
+        await both.wait()
+        text = "Tokyo" if "Japan" in str(body) else "Rome"
+        return {"choices": [{"message": {"content": text}}]}
+
+    asked = (*QUESTION.golden, GoldenPrompt(prompt="Capital of Peru?", expect="Lima"))
+    async with asyncio.timeout(5):
+        fault = await golden.check(replace(QUESTION, golden=asked), ask)
+    assert fault.startswith("golden prompt 2 of 2: expected 'Lima'")
 
 
 async def test_a_model_without_a_template_is_asked_to_complete() -> None:
