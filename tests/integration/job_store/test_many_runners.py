@@ -160,6 +160,16 @@ async def test_a_claim_reads_no_backlog(database: Database) -> None:
     assert read["rows"] < 30
 
 
+async def test_functions_that_forbid_plans_are_not_compiled(database: Database) -> None:
+    """Before Postgres 18 a forbidden step counts as much as a day's work, and each claim was compiled for seconds."""
+    rows = await database.rows(
+        "select proname, 'jit=off' = any(proconfig) as is_plain from pg_proc where exists ("
+        " select from unnest(proconfig) as setting where setting like 'enable\\_%=off')"
+    )
+    assert {"job_claim", "job_mend", "job_take_over"} <= {row["proname"] for row in rows}
+    assert [row["proname"] for row in rows if not row["is_plain"]] == []
+
+
 async def test_a_claim_reads_few_of_many_tenants(database: Database) -> None:
     """The least served come first in an index: how many others wait is no part of what a claim costs."""
     world = PostgresWorld(database)

@@ -75,6 +75,13 @@ class Confirming:
         return frozenset(sentences if confirm.away is AtBound.BLOCK else ())
 
     async def _asked(self, confirm: Confirm, sentences: Sequence[str]) -> frozenset[str] | None:
+        """A guard model is asked by sentence: together they might be more sequences than one request may decode."""
+        questions = [sentences] if confirm.like else [[one] for one in sentences]
+        answers = await asyncio.gather(*(self._answer(confirm, one) for one in questions))
+        known = [answer for answer in answers if answer is not None]
+        return frozenset[str]().union(*known) if len(known) == len(questions) else None
+
+    async def _answer(self, confirm: Confirm, sentences: Sequence[str]) -> frozenset[str] | None:
         """Return None if the model does not answer in time, or not as it was asked."""
         body = confirming.body(confirm, sentences)
         number, tokens = len(confirm.like) + len(sentences), len(sentences) if confirm.prompt else 0
