@@ -1,5 +1,6 @@
 """What every test gets: a clean environment, virtual time, seeded chance, and no GPU tests without a GPU."""
 
+import gc
 import os
 import random
 from collections import defaultdict
@@ -16,6 +17,8 @@ from tests.support.tls import one_context
 # The infrastructure programs have an environment of their own; here their tests are not even collected.
 collect_ignore = [] if find_spec("pulumi") else ["infra"]
 
+gc.disable()  # until all is collected: it would walk the syntax trees of all tests again and again
+GARBAGE_AT = 20_000
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 one_context.keep()
@@ -32,6 +35,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "gpu" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of the garbage collector's walks."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_AT)
+    gc.enable()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

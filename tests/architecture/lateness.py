@@ -6,6 +6,7 @@ Each stands in ``lateness.yaml`` under how this process's own lag is left out th
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -32,6 +33,7 @@ def listed() -> dict[str, str]:
     return {place: group for group, told in groups.items() for place in told["places"]}
 
 
+@cache
 def found() -> dict[str, bool]:
     """Return the places in the code, as ``room/file.py::Class.function``, and whether each is limited by our room."""
     files = [path for room in ROOMS for path in sorted((PACKAGE / room).rglob("*.py"))]

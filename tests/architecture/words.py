@@ -9,6 +9,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,6 +86,7 @@ def _is_everyday(name: str) -> bool:
     return bool(words) and all(word in EVERYDAY or word.removesuffix("s") in EVERYDAY for word in words)
 
 
+@cache
 def counted() -> dict[str, Counter[str]]:
     """Return the counts of each room of the platform."""
     rooms = {path.name: Counter[str]() for path in sorted(PACKAGE.iterdir()) if path.is_dir() and path.name[0] != "_"}

@@ -146,7 +146,7 @@ def p99(seconds: list[float]) -> float:
     return seconds[int(0.99 * len(seconds))]
 
 
-@pytest.mark.parametrize(("callers", "flood"), [(16, LONG), (16, SHORT), *drilled([(4, LONG), (8, LONG), (4, SHORT)])])
+@pytest.mark.parametrize(("callers", "flood"), [(16, LONG), *drilled([(4, LONG), (8, LONG), (4, SHORT), (16, SHORT)])])
 def test_a_victim_waits_for_what_has_begun_alone(callers: int, flood: Key, record_property: Note) -> None:
     """Beside lists of long texts a short one's p99 is its lone one, one long text and a small batch, however many."""
     alone, beside = waits(0, flood), waits(callers, flood)

@@ -15,10 +15,10 @@ TEN_MINUTES_S = 600
 @pytest.mark.parametrize(("per_s", "share"), [(20.0, 0.05), *drilled([(20.0, 0.25)])])
 def test_an_equal_candidate_is_promoted_and_not_aborted(per_s: float, share: float) -> None:
     """Also with sticky tenants of long prompts: nine of ten of its own, and a third of the incumbent's."""
-    worlds = [World(seed=i, per_s=per_s, share=share, long_ratio=0.9) for i in range(6)]
+    worlds = [World(seed=i, per_s=per_s, share=share, long_ratio=0.9) for i in range(4)]
     ran = [play(Ours(), world.seconds(TEN_MINUTES_S)) for world in worlds]
-    assert [one.aborted_at for one in ran] == [None] * 6
-    assert sum(one.promoted_at is not None for one in ran) >= 5
+    assert [one.aborted_at for one in ran] == [None] * 4
+    assert sum(one.promoted_at is not None for one in ran) >= 3
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_worse_candidate_is_found_in_time(regression: Regression, within_s: in
 
 def test_what_the_parts_are_for() -> None:
     """On the same equal traffic, without cells, test after test and mSPRT abort what the judge lets go on."""
-    worlds = [World(seed=i, per_s=20.0, share=0.25, long_ratio=0.9) for i in range(3)]
+    worlds = [World(seed=i, per_s=20.0, share=0.25, long_ratio=0.9) for i in range(2)]
     assert all(play(MannWhitney(), world.seconds(TEN_MINUTES_S)).aborted_at for world in worlds)
     assert all(play(MixtureRatio(), world.seconds(TEN_MINUTES_S)).aborted_at for world in worlds)
     assert all(play(Ours(seen=one_cell), world.seconds(TEN_MINUTES_S)).aborted_at for world in worlds)

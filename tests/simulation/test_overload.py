@@ -19,7 +19,7 @@ def capacity() -> float:
     return overload.capacity()
 
 
-@pytest.mark.parametrize("load", [1.0, 2.5, *drilled([1.5])])
+@pytest.mark.parametrize("load", [2.5, *drilled([1.0, 1.5])])
 def test_goodput_stays_at_nine_tenths_of_capacity(
     capacity: float, load: float, record_property: Callable[[str, object], None]
 ) -> None:

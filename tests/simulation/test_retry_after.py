@@ -22,8 +22,8 @@ from tests.support.variants import drilled
 
 LOAD, WATCHED_FROM_S, WATCHED_TO_S, SPAN_S = 2.5, 30.0, 60.0, 120.0
 BURST_S = 15.0
-LOOK_EVERY_S = 0.1
-SEEDS = range(1, 9)
+LOOK_EVERY_S = 0.2
+SEEDS = range(1, 6)
 """One run follows about eighty callers, too few to tell nine of ten from eight."""
 
 
@@ -107,7 +107,7 @@ def test_what_refused_callers_are_told_is_about_what_it_takes(record_property: C
     told, really = statistics.mean(one.told_s for one in met), statistics.mean(one.really_s for one in met)
     right = statistics.mean(one.right for one in met)
     record_property("mean_s", {"told": told, "really": really, "right_ratio": right})
-    assert len(met) > 1000
+    assert len(met) > 600
     assert right >= 0.9
     assert told <= 1.5 * max(really, SHORTEST_WAIT_S)
 
@@ -116,7 +116,7 @@ def test_who_comes_back_after_the_overload_is_taken(record_property: Callable[[s
     """Without further arrivals, nine of ten find room at the time they were told."""
     after = [one for one in refused(WATCHED_TO_S) if one.at + one.told_s > WATCHED_TO_S]
     record_property("right_ratio", statistics.mean(one.right for one in after))
-    assert len(after) > 100
+    assert len(after) > 60
     assert round(statistics.mean(one.right for one in after), 1) >= 0.9
 
 

@@ -14,8 +14,9 @@ from loadtests.yielding_in_time import BATCH, BY_HAND, PROMISE, FixedSlots, Scen
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.standing import Standing
 from penstock.worker.gate.queueing.constants import STANDING_PART
+from tests.support.variants import drilled
 
-CASES = [(1, math.inf), (8, math.inf), (8, 20.0)]
+CASES = [(1, math.inf), (8, 20.0), *drilled([(8, math.inf)])]
 
 
 class ColdEngine(EngineModel):
@@ -44,7 +45,7 @@ def test_the_learned_slots_keep_the_promise_and_nearly_the_best_throughput(
     assert service >= 0.9 * best
 
 
-@pytest.mark.parametrize(("readers", "q"), [(1, 0.95), (8, 0.99)])
+@pytest.mark.parametrize(("readers", "q"), [(8, 0.99), *drilled([(1, 0.95)])])
 def test_strict_batch_work_is_hardly_noticed(readers: int, q: float) -> None:
     """First tokens are at most a quarter later than without batch work, which has the calm; of one reader's two dozen
     questions in a burst the first waits for a step that runs, so its p95 is judged.

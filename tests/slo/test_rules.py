@@ -44,7 +44,7 @@ def test_each_rule_is_on_trial() -> None:
 @pytest.mark.timeout(900)  # a minute of computing, which stands back for everything else
 def test_one_rule_of_each_shape_does_what_it_says(tmp_path: Path) -> None:
     """In Prometheus itself: it tells its value, fires and is silent when due; others differ in names or numbers."""
-    assert failures(tmp_path, trials.of_each_shape()) == {}
+    assert failures(tmp_path, [*trials.of_each_shape(), *trials.of_each_wording()]) == {}
 
 
 def failures(folder: Path, found: Sequence[trials.Trial]) -> dict[str, str]:

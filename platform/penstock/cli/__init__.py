@@ -4,9 +4,9 @@ A command imports what it needs when it runs: `penstock --help` does not wait fo
 `penstock ask` for no other command.
 """
 
+import gc
 import resource
 import sys
-from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from typing import Annotated
@@ -57,6 +57,10 @@ COMMANDS = {
     "version": "status.version",
 }
 """The module and the name in it of each command, or of each group of commands."""
+GARBAGE_AT = 10_000
+"""New objects after which the garbage collector runs: with Python's 700 that is every third request, and a start is a
+tenth longer.
+"""
 _HELP = """A multi-tenant GPU inference platform.
 
 **penstock up** starts everything here and asks a first question; the other commands work beside it.
@@ -68,7 +72,7 @@ Settings come from `PENSTOCK_*` variables and from `settings.yaml` in `PENSTOCK_
 
 
 @cache
-def application(names: Iterable[str] = tuple(COMMANDS)) -> typer.Typer:
+def application(names: tuple[str, ...] = tuple(COMMANDS)) -> typer.Typer:
     made = typer.Typer(
         name="penstock",
         cls=terminal.Commands,
@@ -101,6 +105,7 @@ def _common(
 
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # children inherit it: no prompt of a crashed process on a disk
+    gc.set_threshold(GARBAGE_AT)
     terminal.prepare()
     named = sys.argv[1:2]
     sys.exit(terminal.run(application(tuple(named)) if COMMANDS.keys() & named else application()))

@@ -82,32 +82,14 @@ def auto_alias(
     hours: Annotated[float, typer.Option(min=0.1, max=168, help="The report covers these last hours.")] = 24.0,
     as_json: AsJson = False,
 ) -> None:
-    """Make a name choose the model by rules: the first rule that fits the request answers it.
-
-    Write the smallest model first. A rule also needs a model that is able to answer: context length, task, tool calls,
-    chat template, and the caller's `x-penstock-price-cap` are checked in any case. So a file may be as short as this:
-
-    * `rules: [{name: small, to: smollm2}, {name: rest, to: big}]`
+    """Make a name choose the model by rules: the first that fits decides, if its model can answer.
 
     Conditions narrow a rule: `prompt_tokens` at most, `apis` as paths, `tools` and `json` (true: only with, false:
     only without), `images` (true: this model sees them), `callers` (batch, free, paid, interactive), `price` in
-    dollars for a million tokens at most, `deadline_s` at least.
-
-    * `rules: [{name: short, to: smollm2, prompt_tokens: 1000, tools: false}, {name: rest, to: big@0123456789ab}]`
-
-    Answers name the version in `x-penstock-version` and the rule in `x-penstock-auto`. A caller that sends that header
-    back with the next request of a conversation stays at that rule or moves on to a later one.
-
-    Would the small model have done? `compare` names another rule: its model gets copies of some requests of this rule,
-    unseen by callers and at the platform's cost, at most `compare_per_s` (0.2, up to 10) a second in each gateway.
-    A rule below one that fits everything gets no requests, but can be compared with: try a model before its first
-    caller.
+    dollars for a million tokens at most, `deadline_s` at least. `compare` names another rule: its model gets copies
+    of some requests, and `--report` shows how often it would have agreed. See docs/how-to/auto-alias.md.
 
     * `rules: [{name: short, to: smollm2, prompt_tokens: 1000}, {name: rest, to: big, compare: short}]`
-
-    * `rules: [{name: all, to: big, compare: small}, {name: small, to: smollm2}]`
-
-    `--report` shows how often the other model would have agreed, and its price.
 
     For example: `penstock aliases auto auto --file rules.yaml`, then `penstock aliases auto auto`
     """
@@ -134,9 +116,6 @@ def compare_versions(
 
     Each line is one metric: a candidate is proven no worse (promote), clearly worse (hold, abort), or the evidence is
     too small (wait). A strength of 1 decides. Requests are compared with others of similar prompts and load.
-
-    For example: `penstock aliases set chat old@0123456789ab=90 new@ba9876543210=10`, and a while later
-    `penstock aliases compare chat`
     """
     found = operator(load()).get(f"/aliases/{alias}/comparison")
     screen.tell(found, lambda: comparison.shown(found), as_json=as_json)

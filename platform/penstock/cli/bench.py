@@ -33,9 +33,8 @@ def engine(
 ) -> None:
     """Measure the steps of a running engine, fit its curve, and store it beside the version.
 
-    The worker computes made-up prompts of many lengths, alone and in batches, for some minutes; take it out of service
-    or choose a quiet hour, since tenants' requests wait beside them. Run it on the platform's own machine: the worker
-    answers only to a holder of the platform's key.
+    The worker computes made-up prompts of many lengths, alone and in batches, for some minutes, beside which tenants'
+    requests wait: choose a quiet hour. It needs the platform's key, so run it on the platform's own machine.
 
     For example: penstock bench engine smollm2-135m-instruct@0123456789ab
     """

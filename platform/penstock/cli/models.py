@@ -156,8 +156,8 @@ def own_model(
 ) -> None:
     """Restrict a version to some tenants, or open it to everybody; to other tenants the name does not exist.
 
-    An alias that leads to it stays for the tenants that may use one of its versions. An adapter is for tenants that may
-    use its base as well. Running requests end normally. Refused while the version takes part in a rollout.
+    An alias stays for the tenants that may use one of its versions. An adapter is for tenants that may use its base as
+    well. Running requests end normally. Refused while the version takes part in a rollout.
 
     For example: `penstock models tenants my-lora@0123456789ab acme,beta`, or `… --everybody`
     """
@@ -176,10 +176,8 @@ def own_model(
 def pin_model(version: Annotated[str, typer.Argument(help="A deployed version as name@digest.")]) -> None:
     """Keep a version's workers awake whichever versions need their memory, and wake those that sleep.
 
-    An adapter is served by its base's workers: they stay awake too, load the adapter first and never unload it.
-
-    Refused if the machine lacks memory for all pinned versions (PENSTOCK_POOL_BYTES), or if the base's engine would
-    have no adapter slot left for other adapters (adapter_slots).
+    An adapter's base stays awake, too, and never unloads it. Refused without memory for all pinned versions
+    (PENSTOCK_POOL_BYTES), or if the base's engine would have no slot left for other adapters (adapter_slots).
     """
     operator(load()).put(f"/deployments/{version}/pin", {})
     out.print(f"{version} is pinned: its workers never sleep, and an adapter stays loaded", highlight=False)

@@ -54,10 +54,9 @@ def show_status(
 ) -> None:
     """Show each error budget: what is left, its burn rate, the forecast, and the pace of rollouts that follows.
 
-    A burn of 1 spends a budget exactly within its period, and 10 within a tenth of it. `-` is unknown. Fewer events
-    than an alert waits for give no verdict: they are counted, and called too few. Without a Prometheus the processes'
-    own pages are read, since their start: without burn and forecast. Rollouts always check availability, by the ledger,
-    and the other promises if the controller has a Prometheus: that of `penstock up --observe`, or PENSTOCK_BUDGETS_URL.
+    A burn of 1 spends a budget exactly within its period. `-` is unknown; fewer events than an alert waits for are too
+    few for a verdict. Without a Prometheus the processes' own pages are read: no burn and no forecast. Rollouts check
+    availability by the ledger, and the other promises by the controller's Prometheus (PENSTOCK_BUDGETS_URL).
 
     For example:
 

@@ -79,10 +79,9 @@ def start(  # noqa: PLR0913  one for each option
 ) -> None:
     """Give a candidate a small share of an alias, and more as the evidence proves it no worse.
 
-    It is held or aborted automatically if the evidence is against it; an abort gives the incumbent its whole share
-    back. A caller keeps its version while a share grows: by its `x-penstock-session` header, else by the request's
-    `user`, else by tenant. So one per cent of the callers may send any part of the tokens; --most-tokens bounds that
-    part.
+    It is held or aborted automatically if the evidence is against it; then the incumbent has its whole share back.
+    A caller keeps its version while a share grows: by its `x-penstock-session` header, else by the request's `user`,
+    else by tenant. --most-tokens bounds the part of the tokens.
 
     For example:
 
@@ -179,8 +178,7 @@ def promote(alias: Alias, *, reason: Reason, override_budget: Override = False) 
     """Give the candidate its next share whatever the evidence says: you have checked it yourself.
 
     Automation then undoes nothing at that share, unless the rollout was started with --guard: it only proposes. At 100
-    % the next stage is the watch: the share stays, and the incumbent is released at its end. A promotion during the
-    watch ends it at once: the rollout is done.
+    % the watch follows; at its end, or with another promotion, the incumbent is released.
     """
     _move(alias, "promote", reason, override_budget=override_budget)
 

@@ -18,8 +18,8 @@ from penstock.filters.pack import Applied, Confirm, Found, Policy, Rule, Where
 from penstock.filters.sentences import Sentences
 from penstock.filters.trie import Trie, start
 
-_MOST_STEPS, _STEP_BYTES = 16_384, 16
-"""Steps that a policy remembers, and the bytes of one: 3 MB, and most tokens of an answer come again."""
+_MOST_STEPS, _STEP_BYTES = 4_096, 16
+"""Steps that a policy remembers, and the bytes of one: 1 MB, and most tokens of an answer come again."""
 
 
 class Run(NamedTuple):

@@ -5,8 +5,7 @@ before another caller's next token. So a request waits if this iteration of the 
 starts waiting requests, one per tenant in rotation, until its time is used up. A refusal costs a third of a
 millisecond: beyond a burst, refusals are sent at a fixed rate.
 
-Trade-off: requests of one burst start some iterations later than possible. The first neighbour after a quiet time may
-wait for a longer iteration.
+Trade-off: requests of one burst start some iterations later than possible.
 """
 
 import asyncio

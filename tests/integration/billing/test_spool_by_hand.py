@@ -10,6 +10,7 @@ import pytest
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.domain.tenancy.ledger import Span
+from tests.support.platforms import commands
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,13 +48,8 @@ def ended(folder: Path) -> None:
 
 
 def command(folder: Path, dsn: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "penstock.cli", "--home", str(folder.parent), "spool", "deliver", str(folder)],
-        env={**os.environ, "PENSTOCK_DATABASE_URL": dsn, "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["--home", str(folder.parent), "spool", "deliver", str(folder)]
+    return commands.run(words, {**os.environ, "PENSTOCK_DATABASE_URL": dsn, "COLUMNS": "200"})
 
 
 async def requests(dsn: str) -> dict[str, tuple[str, int]]:

@@ -152,6 +152,7 @@ def test_a_completion_of_many_byte_characters_reads_like_an_unbroken_one(pair: F
     until_whole_again(pair, lost)
 
 
+@pytest.mark.drill
 def test_what_another_worker_could_not_know_ends_in_band(pair: Fleet) -> None:
     """Log probabilities are not continued: one error of its own code, no false end, and the bill of what came."""
     refused = pair.counted(names.CONTINUATIONS, outcome="refused")

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(300
 
 KILLED, FROZEN = "`kill -9` of the engine", "engine frozen with SIGSTOP"
 DEATHS = [
-    pytest.param(engine_dies, KILLED, False, id="engine"),
+    pytest.param(engine_dies, KILLED, False, id="engine", marks=pytest.mark.drill),
     pytest.param(core_dies, "the engine's core killed as for want of memory", False, id="oom", marks=pytest.mark.drill),
     pytest.param(agent_dies, "`kill -9` of the worker's agent", False, id="agent", marks=pytest.mark.drill),
     pytest.param(engine_freezes, FROZEN, False, id="sigstop"),
@@ -95,7 +95,7 @@ def test_while_one_engine_is_frozen_the_other_serves(pair: Fleet, faults: FaultT
 
 
 def test_who_loses_two_workers_in_a_row_may_come_back(pair: Fleet, faults: FaultTable) -> None:
-    """A request that loses its second worker too hears a wait and not "never again"; sent again it is answered."""
+    """A request that loses an engine, then an agent, hears a wait and not "never again"; sent again it is answered."""
     platform = pair.platform
     body = long_prompt(time.monotonic_ns())
     with Wire(platform.url) as wire:
@@ -103,20 +103,21 @@ def test_who_loses_two_workers_in_a_row_may_come_back(pair: Fleet, faults: Fault
         first = the_busy_one(pair)
         engine_dies(first)
         until("the other one has it", lambda: the_busy_one(pair).worker != first.worker, within_s=10, every_s=0.005)
-        engine_dies(the_busy_one(pair))
+        agent_dies(the_busy_one(pair))
         told = wire.whole()
     began = time.monotonic()
     assert (told.status, told.json()["error"]["code"]) == (502, "worker_lost"), told.body
     wait_s = _wait_told(told.json()["error"], dict(told.headers.items()))
     refused = sum(map(len, _until_served(platform, body).values()))
     faults.add(
-        "`kill -9` of both engines that a request was sent to",
+        "`kill -9` of the engine and then of the agent that a request was sent to",
         f"502 `worker_lost`, retryable, Retry-After {wait_s} s; the same request {refused} times refused, then 200",
         time.monotonic() - began,
     )
     pair.until_ready(2)
 
 
+@pytest.mark.drill
 def test_with_all_workers_gone_the_wait_is_computed(pair: Fleet, faults: FaultTable) -> None:
     """Without any worker each answer is a wait that comes true; a request may also be held until one is back."""
     platform = pair.platform
@@ -125,8 +126,6 @@ def test_with_all_workers_gone_the_wait_is_computed(pair: Fleet, faults: FaultTa
     began = time.monotonic()
     waits = _until_served(platform, chat("Hi"))
     back_s = time.monotonic() - began
-    told = [wait_s for some in waits.values() for wait_s in some]
-    assert all(1 <= wait_s < 60 for wait_s in told)
     pair.until_ready(2)
     shown = ", ".join(f"`{code}` {min(some)} to {max(some)} s" for code, some in waits.items()) or "held"
     faults.add("all workers gone", f"Retry-After: {shown}; served again after the seconds here", back_s)
@@ -158,5 +157,6 @@ def _wait_told(error: Mapping[str, object], headers: Mapping[str, str]) -> int:
     wait_s = int(headers["retry-after"])
     assert error["retryable"] is True
     assert headers["x-should-retry"] == "true"
-    assert error["retry_after"] == wait_s >= 1
+    assert error["retry_after"] == wait_s
+    assert 1 <= wait_s <= BACK_WITHIN_S
     return wait_s

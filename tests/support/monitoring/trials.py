@@ -3,8 +3,8 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,23 @@ class Trial:
 
     @property
     def shape(self) -> str:
-        """The accused rules without their promise's names and numbers: rules of one shape stand or fall together.
+        """What the accused compute, without their promise's names and numbers: they stand or fall together.
 
         ``test_sloth.py`` holds the thresholds of any objective against Sloth's.
         """
-        text = json.dumps([[self.made(pace)[place] for place in self.accused] for pace in self.paces], default=str)
+        return self._nameless([{name: rule.get(name) for name in ("record", "expr", "for")} for rule in self._judged])
+
+    @property
+    def words(self) -> str:
+        """The accused as they stand, without their promise's names and numbers."""
+        return self._nameless(self._judged)
+
+    @property
+    def _judged(self) -> list[Rule]:
+        return [self.made(pace)[place] for pace in self.paces for place in self.accused]
+
+    def _nameless(self, rules: Sequence[Rule]) -> str:
+        text = json.dumps(rules, default=str)
         for name in self.names:
             text = re.sub(rf"(?<![a-z_]){re.escape(name)}(?![a-z_])", "NAME", text)
         return _NUMBER.sub("N", text)
@@ -78,6 +90,7 @@ def write_rules(folder: Path, rules: Mapping[int, Sequence[Rule]]) -> None:
         promtool.write(folder / rules_at(pace), {"groups": [{"name": "trial", "rules": list(found)}]})
 
 
+@cache
 def all_trials() -> list[Trial]:
     """Return the trials of every rule that the platform's own promises make."""
     return [_unwatched(), *_of_promises(_promised())]
@@ -86,6 +99,12 @@ def all_trials() -> list[Trial]:
 def of_each_shape() -> list[Trial]:
     """Return one trial of each shape."""
     return list({trial.shape: trial for trial in reversed(all_trials())}.values())
+
+
+def of_each_wording() -> list[Trial]:
+    """Return the first case of one trial of each wording: of an alert, that it fires and all that it says then."""
+    found = {trial.words: trial for trial in reversed(all_trials())}
+    return [replace(trial, cases=trial.cases[:1]) for trial in found.values()]
 
 
 def of_one(name: str) -> list[Trial]:

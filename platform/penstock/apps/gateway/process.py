@@ -32,8 +32,6 @@ from penstock.telemetry import logs
 TABLE_PATIENCE_S = 2.0
 """Seconds that a start waits for table and keys before serving without them."""
 STEP_S = 0.02
-GARBAGE_AT = 10_000
-"""New objects after which the garbage collector runs: the default of 700 would be every third request."""
 
 
 def main(settings: GatewaySettings, fd: int | None = None) -> None:
@@ -111,7 +109,6 @@ def _end(server: EdgeServer) -> None:
 def _freeze_heap() -> None:
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GARBAGE_AT)
 
 
 async def _announce(server: EdgeServer, ready: Path) -> None:

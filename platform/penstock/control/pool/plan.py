@@ -6,7 +6,7 @@ count as existing: they are neither replaced nor started twice, and surplus ones
 The autoscaler decides a scaled version's number of workers: the ones that it wakes are claims, and a busy worker does
 not claim a second one.
 
-Trade-off: only workers with a process on this host are in the pool; one that only reports is on another machine.
+Trade-off: only workers with a process on this host are in the pool.
 """
 
 import math

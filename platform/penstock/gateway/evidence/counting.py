@@ -6,8 +6,7 @@ second; outcomes that callers caused, and requests that name a version, not at a
 candidate's answer, without tokens, unless it was shed. A request that ended at a store of all versions (limits, ledger,
 disk) counts for none.
 
-Trade-off: a refusal to a caller counts only if the other version takes longer prompts. Callers can provoke all other
-refusals.
+Trade-off: a refusal counts only if the other version takes longer prompts; callers can provoke all others.
 """
 
 import asyncio

@@ -31,7 +31,7 @@ TYPED = {
     for method, operation in methods.items()
     if path.startswith(ADMIN) and "requestBody" in operation
 }
-EXAMPLES = 6
+EXAMPLES = 3
 WRONG = "mispelt"
 Step = str | int
 
