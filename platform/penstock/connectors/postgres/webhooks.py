@@ -83,7 +83,7 @@ class PostgresEndpoints:
         return None if row is None else _endpoint(row)
 
     async def delete(self, tenant: TenantId, by: KeyId, endpoint: EndpointId) -> bool:
-        return await self._database.row(_SQL["delete"], tenant, endpoint, by) is not None
+        return await self._database.row(_SQL["delete"], tenant, endpoint, by, TESTS_S) is not None
 
     async def test(self, tenant: TenantId, endpoint: EndpointId) -> bool:
         """Tell the endpoint alone of a test event; False if there is none, or it is off.

@@ -53,8 +53,10 @@ select * from changed
 with gone as (delete from webhook_endpoint where tenant = $1 and id = $2 returning id, tenant),
      deliveries as (delete from webhook_delivery where endpoint in (select id from gone) returning event),
      events as (
+    -- Tests of the last minute still count.
     delete from webhook_event e where id in (select event from deliveries) and not exists (
         select from webhook_delivery d where d.event = e.id and d.endpoint <> $2)
+      and (type <> 'webhook.test' or created_at <= extract(epoch from clock_timestamp()) - $4)
      ),
      noted as (
     insert into audit_event (at, who, what, target, detail, tenant)
