@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +20,7 @@ from penstock.connectors.postgres.tenancy import PostgresTenancy
 from penstock.domain.fleet.versions import Deployment
 from penstock.domain.tenancy.keys import Purpose, derive, mint
 from penstock.domain.tenancy.tenant import OPERATORS, Role, Tenant
+from tests.integration.conftest import FAILED
 from tests.support.audit_chains import Chained
 from tests.support.controllers.process import ControlledHome, controlled_home
 from tests.support.failures.stopped import stopped
@@ -33,11 +35,13 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-async def home(tmp_path: Path, database_dsn: str) -> AsyncIterator[ControlledHome]:
-    """Yield a home with a migrated database and a registered version."""
+async def home(request: pytest.FixtureRequest, tmp_path: Path, database_dsn: str) -> AsyncIterator[ControlledHome]:
+    """Yield a home with a migrated database and a registered version; print the log of a test that failed."""
     with controlled_home(tmp_path / "home", database_dsn, lease_s="1.0", drain_grace_s="1.0") as found:
         await ask(found, lambda registry, _: registry.add_version(VERSION, "sig", things.act()))
         yield found
+        if request.node.stash.get(FAILED, False):
+            sys.stdout.write(found.log())
 
 
 async def ask(home: ControlledHome, work: Callable[[PostgresRegistry, PostgresTables], Awaitable[T]]) -> T:
