@@ -33,8 +33,7 @@ LOOKUPS_OF_TENANT: Final = 2
 class Resolver:
     """Names to addresses: a name server that hangs delays deliveries of its own tenant.
 
-    Trade-off: the system's resolver blocks a thread for each lookup, which can't be ended. 128 tenants with servers
-    that hang would be needed to delay another's.
+    Trade-off: a lookup blocks a thread and can't be ended; 128 tenants with servers that hang would delay another's.
     """
 
     def __init__(self) -> None:

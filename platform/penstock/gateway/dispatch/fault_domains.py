@@ -6,8 +6,7 @@
 
 A worker is down only by the platform's own evidence, so no caller can shut a version.
 
-Trade-off: a model that is down everywhere must not look like a lost zone, so zones are judged by models that serve in
-several.
+Trade-off: zones are judged by models that serve in several: one that is down everywhere is no lost zone.
 """
 
 from collections import Counter, defaultdict

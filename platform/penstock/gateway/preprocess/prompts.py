@@ -20,7 +20,7 @@ def outline(body: Body, variables: Mapping[str, object], template: ChatTemplate)
     """Return a text at least as long as a prompt that only the engine can render; empty if it gives no bound.
 
     It has all of the caller's text as JSON, the tools if the template shows them, and the template's own text once per
-    message. Trade-off: two to five times the true count for plain text, until the engine has counted.
+    message. Plain text counts two to five times, until the engine has counted.
     """
     said = json.dumps({name: value for name, value in body.items() if name != "tools"}, ensure_ascii=False)
     if _MEDIA.search(said):

@@ -102,8 +102,8 @@ def long_prefill(manifest: Manifest) -> int:
 
 
 def threads_for(cores: int) -> int:
-    """Half of the cores: gateway, server and the next engine need the rest. Measured on two cores: one thread gave 24
-    tokens/s, two that sleep while waiting 18 (two that spin: 32, and 7 as soon as anything else ran).
+    """Half of the cores: gateway, server and the next engine need the rest. On two cores one thread gave 24
+    tokens/s, two that sleep while waiting 18 (two that spin: 32, and 7 beside anything else).
     """
     return max(1, cores // 2)
 
