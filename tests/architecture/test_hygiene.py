@@ -136,3 +136,28 @@ def test_no_http_client_reads_the_authorities_of_the_machine_unasked() -> None:
         if "verify" not in {one.arg for one in node.keywords}
     ]
     assert found == []
+
+
+def test_programs_that_tests_hold_as_text_import_what_there_is() -> None:
+    """A renamed class is found in them, too: neither types nor the quick tests read a drill's child process."""
+    found = [
+        f"{tree.place(path, node.lineno)}: {module}.{name}"
+        for path in tree.python_files("tests")
+        for node in ast.walk(ast.parse(read(path)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for module, names in re.findall(r"(?m)^from (penstock[\w.]*) import ([\w, ]+)$", node.value)
+        for name in re.split(r", *", names)
+        if not is_there(module, name.partition(" as ")[0].strip())
+    ]
+    assert found == []
+
+
+def is_there(module: str, name: str) -> bool:
+    """Tell whether a module has a name at its top, or a module of that name in it."""
+    place = tree.ROOT / "platform" / module.replace(".", "/")
+    file = one if (one := place.with_suffix(".py")).exists() else place / "__init__.py"
+    if (place / f"{name}.py").exists() or (place / name).is_dir():
+        return True
+    return file.exists() and bool(
+        re.search(rf"(?m)^(?:(?:async )?def|class) {name}\b|^{name}\b|^from .*\b{name}\b", read(file))
+    )

@@ -21,7 +21,7 @@ import json, random, sys
 from vllm import SamplingParams
 from vllm.engine.arg_utils import EngineArgs
 from vllm.v1.engine.llm_engine import LLMEngine
-from penstock.steps.rounds import Room, rounds
+from penstock.steps.rounds import EngineBounds, rounds
 from penstock.worker.engines import step_log
 engine = LLMEngine.from_engine_args(EngineArgs(
     model=sys.argv[1], load_format="dummy", skip_tokenizer_init=True, enforce_eager=True, dtype="bfloat16",
@@ -41,7 +41,7 @@ def run():
 ask(600, 4)
 run()
 before = core.penstock_steps(False)
-for one in rounds(Room(max_seqs=32, max_model_len=2048, kv_tokens=11_648)):
+for one in rounds(EngineBounds(max_seqs=32, max_model_len=2048, kv_tokens=11_648)):
     for _ in range(one.sequences):
         ask(one.prompt, one.output)
     for prompt in one.beside:
