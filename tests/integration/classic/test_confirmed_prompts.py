@@ -1,7 +1,6 @@
 """A real encoder confirms what a safety rule suspects in prompts, through the official SDK; its going away is said."""
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from penstock.telemetry import names
 from tests.support.patience import patient, until
 from tests.support.platforms.local import Platform
 from tests.support.platforms.readings import Fleet
+from tests.support.platforms.tenants import key_of
 
 pytestmark = pytest.mark.integration
 
@@ -40,13 +40,11 @@ def openai(classic_platform: Platform, tmp_path_factory: pytest.TempPathFactory)
     file: Path = tmp_path_factory.mktemp("packs") / "own.yaml"
     file.write_text(json.dumps({"id": "threats", "version": 1, "rules": rules}))
     classic_platform.run("safety", "push", str(file))
-    classic_platform.run("tenants", "create", TENANT)
+    key = key_of(classic_platform, TENANT)
     classic_platform.run("safety", "assign", "threats", "--tenant", TENANT)
-    found = re.search(r"psk_\w+", classic_platform.run("keys", "create", TENANT).stdout)
-    assert found is not None
     url = f"{classic_platform.url}/v1"
-    with OpenAI(base_url=url, api_key=found[0], max_retries=0, timeout=patient(60)) as sdk:
-        with classic_platform.http(found[0]) as http:
+    with OpenAI(base_url=url, api_key=key, max_retries=0, timeout=patient(60)) as sdk:
+        with classic_platform.http(key) as http:
             asked = {"model": ENCODER, "input": "a bluebird"}
             until("the pack holds", lambda: http.post("/v1/embeddings", json=asked).status_code == BAD_REQUEST)
         yield sdk

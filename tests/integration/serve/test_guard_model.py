@@ -14,6 +14,7 @@ from penstock.telemetry import names
 from tests.support.patience import patient, until
 from tests.support.platforms.local import Platform
 from tests.support.platforms.readings import Fleet
+from tests.support.platforms.tenants import key_of
 
 pytestmark = pytest.mark.integration
 
@@ -44,14 +45,12 @@ def openai(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Iter
     file: Path = tmp_path_factory.mktemp("packs") / "guard.yaml"
     file.write_text(json.dumps({"id": "guard", "version": 1, "rules": rules}))
     platform.run("safety", "push", str(file))
-    platform.run("tenants", "create", TENANT)
+    key = key_of(platform, TENANT)
     platform.run("safety", "assign", "guard", "--tenant", TENANT)
-    found = re.search(r"psk_\w+", platform.run("keys", "create", TENANT).stdout)
-    assert found is not None
     asked = {"model": MODEL, "prompt": "Go.", "max_tokens": 2, "return_token_ids": True}
-    with platform.http(found[0]) as http:  # token ids are a 400 under a pack that acts
+    with platform.http(key) as http:  # token ids are a 400 under a pack that acts
         until("the pack holds", lambda: http.post("/v1/completions", json=asked).status_code == BAD_REQUEST)
-    with OpenAI(base_url=f"{platform.url}/v1", api_key=found[0], max_retries=0, timeout=patient(60)) as sdk:
+    with OpenAI(base_url=f"{platform.url}/v1", api_key=key, max_retries=0, timeout=patient(60)) as sdk:
         yield sdk
 
 

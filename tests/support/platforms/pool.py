@@ -80,10 +80,7 @@ class PoolSite:
         return {"ready", "sleeping"} >= set(self.states.values()) and len(self.states) == len(self.versions)
 
     def admin(self, path: str) -> Any:  # noqa: ANN401  JSON
-        headers = {"authorization": f"Bearer {self.platform.admin_key}"}
-        return httpx.get(
-            f"{self.platform.controller_url}/admin/v1{path}", headers=headers, timeout=30, trust_env=False
-        ).json()
+        return self.platform.act("GET", path)
 
     @property
     def states(self) -> dict[str, str]:

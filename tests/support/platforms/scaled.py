@@ -45,11 +45,7 @@ class ScaledSite:
     version: str = ""
 
     def admin(self, path: str, body: Mapping[str, object] | None = None) -> Any:  # noqa: ANN401  JSON
-        headers = {"authorization": f"Bearer {self.platform.admin_key}"}
-        url = f"{self.platform.controller_url}/admin/v1{path}"
-        with httpx.Client(headers=headers, timeout=30, trust_env=False) as http:
-            answer = http.get(url) if body is None else http.put(url, json=body)
-        return answer.raise_for_status().json()
+        return self.platform.act("GET" if body is None else "PUT", path, body)
 
     @property
     def states(self) -> list[str]:

@@ -18,11 +18,8 @@ FORGED = "psk_000000000000_" + "0" * 49
 
 def key_of(platform: Platform, tenant: str, **plan: object) -> str:
     """Make a tenant; return a key of it that the gateway knows."""
-    headers = {"authorization": f"Bearer {platform.admin_key}"}
-    with httpx.Client(base_url=platform.controller_url + ADMIN, headers=headers, trust_env=False) as http:
-        http.post("/tenants", json={"id": tenant, "plan": plan}).raise_for_status()
-        minted = http.post("/keys", json={"tenant": tenant, "role": "infer"}).raise_for_status()
-    key = str(minted.json()["secret"])
+    platform.act("POST", "/tenants", {"id": tenant, "plan": plan})
+    key = str(platform.act("POST", "/keys", {"tenant": tenant, "role": "infer"})["secret"])
 
     def is_known() -> bool:
         with platform.http(key) as asked:

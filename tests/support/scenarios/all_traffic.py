@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 
 from tests.support.platforms.local import Platform
-from tests.support.platforms.tenants import ADMIN
 
 CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
 LONG = "The river runs to the sea, and the mill stands by the river. " * 12
@@ -65,12 +64,10 @@ class Caller:
 
 def keys(platform: Platform) -> dict[str, str]:
     """Make the tenants, and return a key of each."""
-    headers = {"authorization": f"Bearer {platform.admin_key}"}
-    with httpx.Client(base_url=platform.controller_url + ADMIN, headers=headers, trust_env=False) as http:
-        for tenant, plan in PLANS.items():
-            http.post("/tenants", json={"id": tenant, "plan": plan}).raise_for_status()
-        minted = {tenant: http.post("/keys", json={"tenant": tenant, "role": "infer"}) for tenant in PLANS}
-    return {tenant: str(answer.raise_for_status().json()["secret"]) for tenant, answer in minted.items()}
+    for tenant, plan in PLANS.items():
+        platform.act("POST", "/tenants", {"id": tenant, "plan": plan})
+    minted = {tenant: platform.act("POST", "/keys", {"tenant": tenant, "role": "infer"}) for tenant in PLANS}
+    return {tenant: str(answer["secret"]) for tenant, answer in minted.items()}
 
 
 async def run(platform: Platform, secrets: dict[str, str], *, seconds: float) -> None:
