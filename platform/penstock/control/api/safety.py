@@ -208,7 +208,7 @@ async def matches(control: Controlled, caller: Manager, body: Sent[MatchesAsked]
 
 async def _opened(one: SealedText, keys: Keys) -> str | None:
     try:
-        return evidence.opened(one, await keys.opening(one.tenant, evidence.header(one)))
+        return evidence.opened(one, await keys.opening(one.tenant, evidence.header(one))).text
     except Unreadable:
         return None
 

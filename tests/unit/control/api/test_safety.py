@@ -8,6 +8,7 @@ import pytest
 from penstock.domain.models.model import Task
 from penstock.domain.tenancy.tenant import Role
 from penstock.filters import evidence
+from penstock.filters.evidence import MatchText
 from tests.support.controllers.in_memory import Room, new_model, registered
 from tests.support.samples import control_plane as things
 from tests.support.samples.interventions import intervention
@@ -122,7 +123,7 @@ async def test_kept_texts_are_shown_to_their_tenant_and_each_look_is_an_act(room
     room.packs.interventions += [mine, others]
     keys = room.control.sealing.content()
     for one in (mine, others):
-        room.packs.kept.append(evidence.sealed(one, "my secret", await keys.newest(one.tenant), 9.0))
+        room.packs.kept.append(evidence.sealed(one, MatchText("my secret"), await keys.newest(one.tenant), 9.0))
     path = f"{SAFETY}/matches"
     async with room.client(await room.key(Role.ADMIN, tenant="acme")) as own:
         (shown,) = (await own.post(path, json={})).json()["matches"]
