@@ -215,7 +215,7 @@ async def test_of_a_user_that_users_texts_go(stored: Stored, clock: ManualClock)
 
 
 @pytest.mark.parametrize(
-    ("named", "request"),
+    ("named", "goes"),
     [
         ("chatcmpl-r1", "r1"),
         ("resp_acme1", "acme1"),
@@ -223,10 +223,10 @@ async def test_of_a_user_that_users_texts_go(stored: Stored, clock: ManualClock)
         ("file-inacme1", "batch_acme1-1-3"),
     ],
 )
-async def test_with_one_thing_go_its_texts(stored: Stored, clock: ManualClock, named: str, request: str) -> None:
+async def test_with_one_thing_go_its_texts(stored: Stored, clock: ManualClock, named: str, goes: str) -> None:
     """Of a request by the id that its caller saw, of a batch by its lines."""
     await stored.batch(ACME, 1, "u")
-    for one in (request, "another"):
+    for one in (goes, "another"):
         await stored.match(ACME, one)
     clock.advance(1)
     assert (await swept(stored, await stored.ask(Scope(ACME, request=named)))).texts == 1

@@ -77,17 +77,17 @@ select forget_interventions($1)
 with new as (
     select *, row_number() over (partition by tenant order by at, request, number) as place
     from unnest($1::text[], $2::int[], $3::text[], $4::bytea[], $5::double precision[], $6::double precision[])
-        as text (request, number, tenant, sealed, at, keep_until)
-    where not exists (select from intervention_text as kept where (kept.request, kept.number) = (text.request, text.number))
+        as told (request, number, tenant, sealed, at, keep_until)
+    where not exists (select from intervention_text as kept where (kept.request, kept.number) = (told.request, told.number))
       and not exists (
         select from privacy_deletion as asked
-        where asked.tenant = text.tenant and text.at < asked.until
-          and (asked.request = '' or text.request = any(asked.found)
-               or regexp_replace(text.request, '-[0-9]+$', '') = any(asked.found))
+        where asked.tenant = told.tenant and told.at < asked.until
+          and (asked.request = '' or told.request = any(asked.found)
+               or regexp_replace(told.request, '-[0-9]+$', '') = any(asked.found))
     )
 ), room as (
     select tenant, $7 - (select count(*) from (select from intervention_text as kept where kept.tenant = one.tenant
-                                               limit $7) as some) as places
+                                               limit $7) as held) as places
     from (select distinct tenant from new) as one
 ), added as (
     insert into intervention_text (request, number, tenant, sealed, at, keep_until)
