@@ -187,7 +187,7 @@ async def idle(bench: Bench, dsn: str) -> float:
 
 
 async def flat(bench: Bench, lines: int, batches: int) -> float:
-    """Return by how much the largest size of all tables and indexes grew from the earlier half of batches to the later."""
+    """Return the growth of the largest size of tables and indexes from the earlier half of batches to the later."""
     totals = []
     for number in range(batches):
         name = f"batch{number}"
