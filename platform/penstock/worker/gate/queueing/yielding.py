@@ -46,6 +46,9 @@ class LearnedSlots:
             self.slots = max(1.0, min(self.slots, batch.slots + 1) * factor)
 
 
+_AT_LEAST = {least: tuple(one for one in Standing if one >= least) for least in Standing}
+
+
 class Yielding:
     """One engine's batch work beside promised work. Times are monotonic seconds."""
 
@@ -71,10 +74,12 @@ class Yielding:
         """Return the second until which requests of this standing or a better one are about: infinite while one is
         here.
         """
-        rungs = [one for one in Standing if one >= least]
-        if any(self._here[one] for one in rungs):
-            return math.inf
-        return max(self._left_at[one] for one in rungs) + MOST_ANTICIPATION_S
+        until = -math.inf
+        for standing in _AT_LEAST[least]:
+            if self._here[standing]:
+                return math.inf
+            until = max(until, self._left_at[standing])
+        return until + MOST_ANTICIPATION_S
 
     def bounds(self, now: float) -> dict[str, float]:
         """Return the bound on the slots of batch work by its reason: infinite if nothing is known, and all while no
