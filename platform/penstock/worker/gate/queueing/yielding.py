@@ -8,6 +8,7 @@ Trade-off: late events are needed to find the limit, and slots return only as ba
 """
 
 import math
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from penstock.domain.serving.slo import TimedPromise
@@ -100,7 +101,7 @@ class Yielding:
         if promise.first_s and (not promise.each_s or now - took_s > self._stalled_at):
             self.first.learn(batch, promise.late_ratio, is_late=took_s > promise.first_s)
 
-    def step(self, promise: TimedPromise, took_s: float, at: float, batch: BatchHeld) -> None:
+    def step(self, promise: TimedPromise, took_s: float, at: float, batch: Callable[[], BatchHeld]) -> None:
         """Take the step that ended at ``at`` and gave a request a further token; a promised one counts once a step.
 
         A step longer than the promised time to first token is a compile or a stopped process.
@@ -111,4 +112,4 @@ class Yielding:
             self._stalled_at = at
         elif promise.each_s and at > self._step_at:
             self._step_at = at
-            self.each.learn(batch, promise.late_ratio, is_late=took_s > promise.each_s)
+            self.each.learn(batch(), promise.late_ratio, is_late=took_s > promise.each_s)
