@@ -10,7 +10,6 @@ from anthropic._constants import ANTHROPIC_API_VERSION
 from penstock.domain.fleet.table import RoutingTable
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.openapi import document
-
 from penstock.gateway.openai.parse import COUNTS
 from penstock.gateway.openai.services import Facts
 from penstock.intake.limits import Limits
