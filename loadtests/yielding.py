@@ -6,7 +6,7 @@ vLLM with everything open, and vLLM's own priority queue. "By hand" is the other
 batch's open requests: the best that holds the promise is what the default is compared with.
 Rounds alternate between the columns, so that a busy machine hits all alike; only ratios within a run mean anything.
 
-    python -m loadtests.yielding [--seconds 60] [--rounds 1] [--settle 60] [--tenants 1 8] [--before TREE] [--by-hand 4 8]
+    python -m loadtests.yielding [--seconds 60] [--rounds 1] [--settle 60] [--tenants 1 8] [--before TREE] [--by-hand 4]
 """
 
 import argparse
