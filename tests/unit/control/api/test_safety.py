@@ -139,7 +139,8 @@ async def test_a_model_that_a_pack_in_force_asks_is_not_taken_away(room: Room) -
     """Not its alias, its workers, its owners or its task; of a pack that nobody names it may be."""
     async with room.client(await room.key(Role.ADMIN)) as operator:
         guard, encoder = await _guarded(room, operator)
-        led, deployed = {"shares": [{"version": encoder, "weight": 10_000}]}, f"/deployments/{guard}"
+        led: dict[str, object] = {"shares": [{"version": encoder, "weight": 10_000}]}
+        deployed = f"/deployments/{guard}"
         number = (await room.tables.latest()).number
         takes: list[tuple[str, str, dict[str, object] | None, str]] = [
             ("PUT", "/aliases/guard", led, "is no guard model"),
