@@ -36,7 +36,6 @@ class TextDropped(StrEnum):
 
 
 def dropping(metrics: Metrics) -> Callable[[TextDropped, int], None]:
-    """Return what counts dropped texts."""
     counted = metrics.counter(names.MATCH_TEXTS_DROPPED)
     begin_at_zero(counted, TextDropped)
     return lambda why, number: counted.labels(why).inc(number)
