@@ -49,7 +49,8 @@ serve: setup ## Start the whole platform here and ask it a first question
 observability: setup ## Fetch Prometheus, Alertmanager and their checkers where the machine has none (once)
 	@requirements/observability
 
-test: models observability $(if $(wildcard infra/infra.mk),.venv-infra/READY) ## Each kind of test that needs no GPU, real engines included (20 minutes); `make check` adds faults, single workers, measurements
+test: ## Each kind of test that needs no GPU, real engines included (20 minutes); `make check` adds faults, single workers, measurements
+	@$(MAKE) -j2 models observability $(if $(wildcard infra/infra.mk),.venv-infra/READY)
 	@$(BIN)/python -m tests.lanes -m "not gpu and not drill and not observe" --session-timeout=3600 --durations=15 $(PYTEST_ARGS)
 
 dashboards: setup ## Build Grafana's boards from the catalogue of metrics: build/dashboards/*.json
@@ -107,7 +108,8 @@ imports: setup ## The rooms: import contracts
 # The infrastructure programs bring targets and an environment of their own.
 -include infra/infra.mk
 
-check: lint models observability grafana-types $(if $(wildcard infra/infra.mk),infra-setup) ## All gates, in lanes beside one another (40 minutes)
+check: ## All gates, in lanes beside one another (40 minutes)
+	@$(MAKE) -j2 lint models observability grafana-types $(if $(wildcard infra/infra.mk),infra-setup)
 	@$(BIN)/python -m tests.lanes --gate --session-timeout=3600 --durations=15 $(PYTEST_ARGS)
 
 bench-gateway: setup ## The gateway's CPU per request and per token, against a stub engine

@@ -7,6 +7,7 @@ the same traffic. As a program it prints the table: ``python -m loadtests.overlo
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from loadtests import orders
 from loadtests.orders import QueueOrder
@@ -70,6 +71,7 @@ def play(order: QueueOrder, arrivals: Iterable[Arrival], span_s: float = SPAN_S)
     return run(arrivals, orders.make(order, SIZE), EngineModel(SMOLLM2_TWO_CORES, max_seqs=SLOTS), span_s)
 
 
+@cache
 def capacity() -> float:
     """Return the tokens of service per second of an engine with full slots and patient callers."""
     crowd = list(traffic(60.0, random.Random(0), patience_s=0.0, span_s=SPAN_S))

@@ -6,7 +6,7 @@ vLLM with everything open, and vLLM's own priority queue. "By hand" is the other
 batch's open requests: the best that holds the promise is what the default is compared with.
 Rounds alternate between the columns, so that a busy machine hits all alike; only ratios within a run mean anything.
 
-    python -m loadtests.yielding [--seconds 60] [--rounds 1] [--tenants 1 8] [--before CHECKOUT] [--by-hand 4 8 16]
+    python -m loadtests.yielding [--seconds 60] [--rounds 1] [--settle 60] [--tenants 1 8] [--before TREE] [--by-hand 4]
 """
 
 import argparse
@@ -242,6 +242,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each cell")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--settle", type=float, default=60.0, help="seconds in which the default learns first")
     parser.add_argument("--tenants", type=int, nargs="+", default=[1, 8])
     parser.add_argument("--before", type=Path, help="a checkout with another door")
     parser.add_argument("--by-hand", type=int, nargs="*", default=[4, 8, 16], help="open batch requests at that door")
@@ -250,6 +251,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     console, found = Console(width=140), dict[tuple[int, str], Seen]()
     with ExitStack() as stack:
         all_of = list(columns(options, stack))
+        for column in [one for one in all_of if options.settle and one.name == "default"]:
+            console.print(f"the default learns for {options.settle:.0f} s ...")
+            asyncio.run(cell(column, max(options.tenants), options.settle))
         for number in range(options.rounds):
             for tenants in options.tenants:
                 for column in all_of:

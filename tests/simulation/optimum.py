@@ -15,11 +15,14 @@ from penstock.worker.batching.items import Key
 def fewest_missed(arrivals: Sequence[Arrival], most_items: int, seconds: Callable[[int], float]) -> int:
     """Return the least number of missed deadlines."""
     items = tuple(sorted(arrivals, key=lambda one: one.item.deadline_at))
-    whole = (1 << len(items)) - 1
+    whole, least_s = (1 << len(items)) - 1, seconds(1)
 
     @cache
     def missed(now: float, left: int) -> int:
         """Return the misses among the remaining items on a device free from ``now``."""
+        hopeless = sum(1 << i for i in range(len(items)) if left >> i & 1 and items[i].item.deadline_at < now + least_s)
+        if hopeless:
+            return hopeless.bit_count() + missed(now, left & ~hopeless)
         here = [i for i in range(len(items)) if left >> i & 1 and items[i].at <= now]
         coming = [items[i].at for i in range(len(items)) if left >> i & 1 and items[i].at > now]
         best = missed(min(coming), left) if coming else left.bit_count()

@@ -6,6 +6,7 @@ All policies see the same rules and the same arrivals; they differ in the value 
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from penstock.capacity import uses
 from penstock.control.pool.packing import Packed, PlaceClaim, PoolPolicy, Rank, Resident, Stay, pack
@@ -98,6 +99,13 @@ class Outcome:
         return waits[min(len(waits) - 1, int(quantile * len(waits)))] if waits else 0.0
 
 
+@cache
+def _report(name: WorkerId, stay: Stay, running: int) -> WorkerReport:
+    states = {Stay.HERE: WorkerState.READY, Stay.COMING: WorkerState.WAKING}
+    state = states.get(stay, WorkerState.SLEEPING)
+    return WorkerReport(worker=name, version=VersionId(name), state=state, url="", load=Load(running=running))
+
+
 class World:
     def __init__(
         self, asked: Sequence[Asked], sizes: Sequence[int], policy: PoolPolicy, worth: Worth, *, wake_s: float = 2.5
@@ -106,6 +114,7 @@ class World:
         self._asked, self._policy, self._worth, self._wake_s = list(asked), policy, worth, wake_s
         self.sleepers = [Sleeper(version=number, size_bytes=size) for number, size in enumerate(sizes)]
         self._by_name = {one.name: one for one in self.sleepers}
+        self._awake: list[Sleeper] = []
         self._coming: list[list[float]] = [[] for _ in sizes]
         for one in reversed(self._asked):
             self._coming[one.version].append(one.at)
@@ -120,8 +129,7 @@ class World:
         while now < end:
             while waiting and waiting[-1].at <= now:
                 self._ask(waiting.pop())
-            for one in self.sleepers:
-                self._live(one, now)
+            self._awake = [one for one in self._awake if self._live(one, now)]
             self._obey(self._decide(now), now)
             now += STEP_S
         return Outcome(
@@ -149,9 +157,8 @@ class World:
         coming = self._coming[one.version]
         one.next_use = coming[-1] if coming else float("inf")
 
-    def _live(self, one: Sleeper, now: float) -> None:
-        if one.stay is Stay.AWAY and (one.seen is None or one.seen.report.state is WorkerState.SLEEPING):
-            return
+    def _live(self, one: Sleeper, now: float) -> bool:
+        """Return whether it is still awake, or was by the report before."""
         one.runs = [end for end in one.runs if end > now]
         if one.stay is Stay.COMING and now >= one.until:
             one.stay, one.since = Stay.HERE, now
@@ -161,15 +168,8 @@ class World:
             one.held = []
         if one.stay is Stay.FALLING_ASLEEP and not one.runs and now >= one.until:
             one.stay = Stay.AWAY
-        if one.stay is not Stay.AWAY or (one.seen and one.seen.report.state is not WorkerState.SLEEPING):
-            one.seen = uses.follow(one.seen, self._report(one), now)
-
-    @staticmethod
-    def _report(one: Sleeper) -> WorkerReport:
-        states = {Stay.HERE: WorkerState.READY, Stay.COMING: WorkerState.WAKING}
-        state = states.get(one.stay, WorkerState.SLEEPING)
-        load = Load(running=len(one.runs))
-        return WorkerReport(worker=one.name, version=VersionId(one.name), state=state, url="", load=load)
+        one.seen = uses.follow(one.seen, _report(one.name, one.stay, len(one.runs)), now)
+        return one.stay is not Stay.AWAY
 
     def _decide(self, now: float) -> Packed:
         claims = [
@@ -214,6 +214,8 @@ class World:
             one.stay, one.until = Stay.FALLING_ASLEEP, now + STEP_S
         for name in done.wake:
             one = self._by_name[name]
+            if one.stay is Stay.AWAY:
+                self._awake.append(one)
             one.stay, one.until = Stay.COMING, now + self._wake_s
         held = sum(one.size_bytes for one in self.sleepers if one.stay is not Stay.AWAY)
         self._overfull += held > self._policy.limit_bytes

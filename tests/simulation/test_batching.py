@@ -156,7 +156,7 @@ def test_shares_by_weight_hold_through_the_batcher(record_property: Note) -> Non
     settings = replace(SMALL, max_items=16)
     behind, computes = Behind(weights, 16), Computes(SMALL.prior, 16)
     bench = Bench(Policy(settings, computes), settings, DEVICE, computes, after=behind.after)
-    bench.play(behind.begin(64), until=60.0)
+    bench.play(behind.begin(64), until=30.0)
     shares = {tenant: done / behind.done.total() for tenant, done in behind.done.items()}
     record_property("shares", shares)
     full = sum(len(batch.taken) for batch in bench.played.batches) / len(bench.played.batches)

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 TENANTS = 4
 EACH = 16
-TOKENS = 16
+TOKENS = 8
 HANDFUL = 4
 """The most requests that may wait inside the engine: those that came in while it computed a step."""
 WAITING = "vllm:num_requests_waiting"
@@ -39,7 +39,7 @@ class Sampler:
 
     def run(self) -> None:
         with httpx.Client(base_url=self.gate.url, trust_env=False, timeout=10) as http:
-            while not self._over.wait(0.02):
+            while not self._over.wait(0.1):
                 engine, gate = http.get("/metrics").text, http.get("/penstock/metrics").text
                 self.waiting.append(number(engine, WAITING))
                 self.running.append(number(engine, RUNNING))

@@ -52,7 +52,7 @@ def until_full(gate: Gate, streams: list[Stream], running: int) -> None:
 @pytest.mark.parametrize(
     ("prompt", "callers", "full"),
     [
-        pytest.param("Hi", 2 * SEATS, SEATS, id="slots"),
+        pytest.param("Hi", SEATS + 8, SEATS, id="slots"),
         pytest.param(LONG, 10, 3, id="kv", marks=pytest.mark.drill),  # prompts take minutes on a machine that is shared
     ],
 )

@@ -15,7 +15,7 @@ from tests.support.samples.chat_bodies import CHAT, chat, long_answer
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(400)]
 
-READERS = 4
+READERS = 2
 BUFFER_BYTES = 128 << 10
 """Well below what is streamed, and above the loopback's segments: with less, windows open by slow probes alone."""
 MOST_GROWTH_BYTES = 24 << 20
@@ -75,14 +75,14 @@ def test_a_reader_that_pauses_and_goes_on_loses_nothing(pair: Fleet) -> None:
     """A pause shorter than the stall time costs nothing: the stream is whole and every token is there."""
     platform = pair.platform
     with Wire(platform.url, receive_buffer_bytes=BUFFER_BYTES) as wire:
-        body = {**long_answer(200, **WORDY), "stream": True, "stream_options": {"include_usage": True}}
+        body = {**long_answer(120, **WORDY), "stream": True, "stream_options": {"include_usage": True}}
         wire.post(CHAT, body, key=platform.demo_key)
         events = wire.events()
         next(events)
         time.sleep(2)  # half the stall time: the pause is the test
         rest = list(events)
     assert rest[-1] == "[DONE]"
-    assert sum(tokens(event) for event in rest[:-1]) >= 199, "an event may carry several tokens after a pause"
+    assert sum(tokens(event) for event in rest[:-1]) >= 119, "an event may carry several tokens after a pause"
 
 
 def tokens(event: str) -> int:

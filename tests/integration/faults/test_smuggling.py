@@ -1,6 +1,5 @@
 """What a client claims about itself has no effect: identity, class and cache come from the credential alone."""
 
-import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from tests.support.failures.table import CANARY, FaultTable
 from tests.support.patience import until
 from tests.support.platforms.local import Platform
 from tests.support.platforms.readings import Fleet
+from tests.support.platforms.tenants import key_id, key_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -31,20 +31,10 @@ def chat(text: str, **fields: object) -> dict[str, object]:
     return {"model": "smollm2", "messages": [turn], "max_tokens": 2, "temperature": 0, **fields}
 
 
-def new_key(platform: Platform, tenant: str) -> str:
-    platform.run("tenants", "create", tenant, check=False)
-    found = re.search(r"psk_\w+", platform.run("keys", "create", tenant).stdout)
-    assert found is not None
-    key = found.group()
-    with platform.http(key) as http:
-        until("the new key works", lambda: http.get("/v1/models").status_code == 200, within_s=10)
-    return key
-
-
 @pytest.fixture(scope="module")
 def other_key(platform: Platform) -> str:
     """Return a key of a tenant besides the demo tenant."""
-    return new_key(platform, "rival")
+    return key_of(platform, "rival")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,9 +195,9 @@ def until_refused(http: httpx.Client) -> None:
 def test_keys_that_ended_let_nobody_in(solo: Fleet, faults: FaultTable) -> None:
     """A revoked key is refused within seconds, and so is one that has expired, each with 401 and its code."""
     platform = solo.platform
-    revoked, expiring = new_key(platform, "rival"), new_key(platform, "rival")
-    platform.run("keys", "revoke", revoked.split("_")[1])
-    platform.run("keys", "rotate", expiring.split("_")[1], "--overlap", "1")
+    revoked, expiring = key_of(platform, "revoked"), key_of(platform, "expiring")
+    platform.act("POST", f"/keys/{key_id(revoked)}/revoke")
+    platform.act("POST", f"/keys/{key_id(expiring)}/rotate", {"overlap_s": 1})
     for key in (revoked, expiring):
         with platform.http(key) as http:
             until_refused(http)

@@ -1,5 +1,6 @@
 """Query parameters: each path reads the ones that the document lists, and refuses all others."""
 
+from functools import cache
 from typing import Any
 
 import httpx
@@ -7,6 +8,7 @@ import pytest
 from anthropic._constants import ANTHROPIC_API_VERSION
 
 from penstock.domain.fleet.table import RoutingTable
+from penstock.gateway.app.asgi import Edge
 from penstock.gateway.app.openapi import document
 from penstock.gateway.openai.parse import COUNTS
 from penstock.gateway.openai.services import Facts
@@ -20,6 +22,12 @@ ANTHROPIC = {"anthropic-version": "2023-06-01"}
 MODELS = RoutingTable(number=1, made_at=1.0, versions=(VERSION,), routes=())
 
 
+@cache
+def gateway() -> Edge:
+    told: Any = {"table": lambda: MODELS, "missing": lambda: ""}
+    return edge(Toy(hello), Limits(), Facts(**told))
+
+
 async def ask(
     method: str,
     path: str,
@@ -27,10 +35,8 @@ async def ask(
     headers: dict[str, str],
     body: Any = None,  # noqa: ANN401
 ) -> httpx.Response:
-    told: Any = {"table": lambda: MODELS, "missing": lambda: ""}
-    app = edge(Toy(hello), Limits(), Facts(**told))
     at = path.replace("{model}", VERSION.id).replace("{version}", "v").replace("{request_id}", "req-1")
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://g") as http:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gateway()), base_url="http://g") as http:
         own = {"authorization": f"Bearer {SECRET}", **headers}
         return await http.request(method, at, params=query, headers=own, json=body)
 
@@ -42,8 +48,13 @@ NAMES = {
 """The query parameters of all paths."""
 
 
+@cache
+def paths() -> Any:  # noqa: ANN401
+    return document()["paths"]
+
+
 def listed(method: str, path: str) -> set[str]:
-    operation: Any = document()["paths"]
+    operation: Any = paths()
     return {one["name"] for one in operation[path][method.lower()].get("parameters", ()) if one["in"] == "query"}
 
 

@@ -183,14 +183,13 @@ class AdmissionQueue:
 
     def first_token(self, promise: TimedPromise, took_s: float, now: float) -> None:
         """Evidence about batch work beside a promised request."""
-        self.yielding.first_token(promise, took_s, now, self._batch)
+        self.yielding.first_token(promise, took_s, now, self._held_by_batch())
 
     def stepped(self, promise: TimedPromise, took_s: float, at: float) -> None:
         """Count a further token of a request; batch work has no promise."""
-        self.yielding.step(promise, took_s, at, self._batch)
+        self.yielding.step(promise, took_s, at, self._held_by_batch)
 
-    @property
-    def _batch(self) -> BatchHeld:
+    def _held_by_batch(self) -> BatchHeld:
         return BatchHeld(self.slots.held_up_to(Standing.BATCH).slots - self._stops, self.slots.whole.slots)
 
     def counted(self, request: RequestId, prompt_tokens: int) -> None:

@@ -8,6 +8,7 @@ Trade-off: late events are needed to find the limit, and slots return only as ba
 """
 
 import math
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from penstock.domain.serving.slo import TimedPromise
@@ -46,6 +47,9 @@ class LearnedSlots:
             self.slots = max(1.0, min(self.slots, batch.slots + 1) * factor)
 
 
+_AT_LEAST = {least: tuple(one for one in Standing if one >= least) for least in Standing}
+
+
 class Yielding:
     """One engine's batch work beside promised work. Times are monotonic seconds."""
 
@@ -71,10 +75,12 @@ class Yielding:
         """Return the second until which requests of this standing or a better one are about: infinite while one is
         here.
         """
-        rungs = [one for one in Standing if one >= least]
-        if any(self._here[one] for one in rungs):
-            return math.inf
-        return max(self._left_at[one] for one in rungs) + MOST_ANTICIPATION_S
+        until = -math.inf
+        for standing in _AT_LEAST[least]:
+            if self._here[standing]:
+                return math.inf
+            until = max(until, self._left_at[standing])
+        return until + MOST_ANTICIPATION_S
 
     def bounds(self, now: float) -> dict[str, float]:
         """Return the bound on the slots of batch work by its reason: infinite if nothing is known, and all while no
@@ -95,7 +101,7 @@ class Yielding:
         if promise.first_s and (not promise.each_s or now - took_s > self._stalled_at):
             self.first.learn(batch, promise.late_ratio, is_late=took_s > promise.first_s)
 
-    def step(self, promise: TimedPromise, took_s: float, at: float, batch: BatchHeld) -> None:
+    def step(self, promise: TimedPromise, took_s: float, at: float, batch: Callable[[], BatchHeld]) -> None:
         """Take the step that ended at ``at`` and gave a request a further token; a promised one counts once a step.
 
         A step longer than the promised time to first token is a compile or a stopped process.
@@ -106,4 +112,4 @@ class Yielding:
             self._stalled_at = at
         elif promise.each_s and at > self._step_at:
             self._step_at = at
-            self.each.learn(batch, promise.late_ratio, is_late=took_s > promise.each_s)
+            self.each.learn(batch(), promise.late_ratio, is_late=took_s > promise.each_s)

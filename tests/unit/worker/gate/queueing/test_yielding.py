@@ -32,16 +32,16 @@ def busy() -> Yielding:
 def warm() -> Yielding:
     """Return the same once the engine has made a step."""
     made = busy()
-    made.step(NO_PROMISE, 0.01, 0.0, BatchHeld(8, MOST))
+    made.step(NO_PROMISE, 0.01, 0.0, lambda: BatchHeld(8, MOST))
     return made
 
 
 def stepped(yielding: Yielding, *seconds: float, held: float = 8, promise: TimedPromise = PROMISE) -> None:
     at = 0.0
-    yielding.step(NO_PROMISE, 0.0, at, BatchHeld(held, MOST))
+    yielding.step(NO_PROMISE, 0.0, at, lambda: BatchHeld(held, MOST))
     for one in seconds:
         at += one
-        yielding.step(promise, one, at, BatchHeld(held, MOST))
+        yielding.step(promise, one, at, lambda: BatchHeld(held, MOST))
 
 
 def test_nothing_known_is_no_bound() -> None:
@@ -160,7 +160,7 @@ def test_a_step_counts_once_however_many_it_served() -> None:
     """Eight streams are late together."""
     yielding = warm()
     for _ in range(8):
-        yielding.step(PROMISE, 0.2, 1.0, BatchHeld(9, MOST))
+        yielding.step(PROMISE, 0.2, 1.0, lambda: BatchHeld(9, MOST))
     assert yielding.each.slots == pytest.approx(10 * (1 - LEARNING) ** (1 - TOLERATED))
 
 
@@ -169,7 +169,7 @@ def test_requests_without_a_promise_teach_nothing() -> None:
     yielding = busy()
     stepped(yielding, 0.5, promise=NO_PROMISE)
     yielding.first_token(NO_PROMISE, 50.0, 50.0, BatchHeld(8, MOST))
-    yielding.step(TimedPromise(first_s=1.0, late_ratio=0.05), 0.5, 60.0, BatchHeld(8, MOST))
+    yielding.step(TimedPromise(first_s=1.0, late_ratio=0.05), 0.5, 60.0, lambda: BatchHeld(8, MOST))
     assert yielding.slots(0.0) is None
 
 
@@ -177,8 +177,8 @@ def test_requests_without_a_promise_teach_nothing() -> None:
 def test_a_compile_is_no_evidence(seconds: float, *, is_stall: bool) -> None:
     """A step as long as the promised first token is none, nor are the first tokens that waited for it."""
     yielding = busy()
-    yielding.step(PROMISE, 0.01, 50.0, BatchHeld(8, MOST))
-    yielding.step(PROMISE, seconds, 100.0, BatchHeld(8, MOST))
+    yielding.step(PROMISE, 0.01, 50.0, lambda: BatchHeld(8, MOST))
+    yielding.step(PROMISE, seconds, 100.0, lambda: BatchHeld(8, MOST))
     assert (yielding.each.slots == math.inf) == is_stall
     yielding.first_token(PROMISE, 2.0, 102.0, BatchHeld(8, MOST))
     assert (yielding.first.slots == math.inf) == is_stall
@@ -191,7 +191,7 @@ def test_a_cold_engine_is_no_evidence() -> None:
     yielding = busy()
     yielding.first_token(PROMISE, 5.0, 10.0, BatchHeld(8, MOST))
     assert yielding.first.slots == math.inf
-    yielding.step(PROMISE, 0.2, 11.0, BatchHeld(8, MOST))
+    yielding.step(PROMISE, 0.2, 11.0, lambda: BatchHeld(8, MOST))
     assert yielding.each.slots == math.inf
     yielding.first_token(PROMISE, 5.0, 12.0, BatchHeld(8, MOST))
     assert yielding.first.slots == math.inf
@@ -205,8 +205,8 @@ def test_a_cold_engine_is_no_evidence() -> None:
 def test_batch_work_alone_sees_a_stall() -> None:
     """Its own steps tell, once the promise of others is known."""
     yielding = busy()
-    yielding.step(PROMISE, 0.01, 50.0, BatchHeld(8, MOST))
-    yielding.step(NO_PROMISE, 5.0, 100.0, BatchHeld(8, MOST))
+    yielding.step(PROMISE, 0.01, 50.0, lambda: BatchHeld(8, MOST))
+    yielding.step(NO_PROMISE, 5.0, 100.0, lambda: BatchHeld(8, MOST))
     yielding.first_token(PROMISE, 5.0, 101.0, BatchHeld(8, MOST))
     assert yielding.first.slots == math.inf
 
