@@ -11,7 +11,7 @@ _WHITE = b" \t\r\n"
 
 
 def start(judged: bytes, depth: int) -> int:
-    """Return from where a text ends in ``depth`` bytes, white space in a row as one; 0 if it may lie before it."""
+    """Return the index of the last ``depth`` bytes, white space in a row counted as one; 0 if more may precede."""
     at = len(judged)
     for _ in range(depth):
         if not at:
