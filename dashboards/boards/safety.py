@@ -65,6 +65,12 @@ COST = Row(
             "ops",
             query(rate(names.JUDGE_VERDICTS, "outcome"), "{{outcome}}"),
         ),
+        parts(
+            "Texts dropped",
+            "Wanted texts of matches that are not kept: full, its tenant's bound is met; no_key, none could be had.",
+            "ops",
+            query(rate(names.MATCH_TEXTS_DROPPED, "outcome"), "{{outcome}}"),
+        ),
         lines(
             "Judge latency",
             "Time until a rule's model had confirmed or cleared a suspicion, or was given up.",

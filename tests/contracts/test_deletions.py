@@ -196,6 +196,43 @@ async def test_with_a_users_response_go_those_that_continue_from_it(stored: Stor
     assert [row["id"] for row in await stored.database.rows("select id from stored_response")] == [other]
 
 
+async def test_of_a_user_that_users_texts_go(stored: Stored, clock: ManualClock) -> None:
+    """Also one that can't be read, and that of a request which continues from the user's; their jobs stay."""
+    john = await stored.job(ACME, 9, "john")
+    await stored.response(ACME, 1, "jane")
+    await stored.response(ACME, 2, None, f"resp_{ACME}{1:012d}")
+    for request, users in (("r1", ["jane"]), ("r2", ["john", "jane"]), ("r3", ["john"]), ("r4", []), (f"{john}-1", [])):
+        await stored.match(ACME, request, *users)
+    await stored.match(ACME, f"{ACME}{2:012d}")
+    await stored.match(SHOP, "r5", "jane")
+    await stored.database.rows("update intervention_text set sealed = 'text' where request = $1", f"{john}-1")
+    clock.advance(1)
+    counts = await swept(stored, await stored.ask(Scope(ACME, user_mark=user_mark(PLATFORM_KEY, ACME, "jane"))))
+    assert (counts.texts, counts.responses, counts.jobs) == (4, 2, 0)
+    assert await stored.matches() == ["r3", "r4", "r5"]
+    await stored.match(ACME, "r6", "john")
+    assert "r6" in await stored.matches()
+
+
+@pytest.mark.parametrize(
+    ("named", "goes"),
+    [
+        ("chatcmpl-r1", "r1"),
+        ("resp_acme1", "acme1"),
+        ("batch_acme1", "batch_acme1-2-7"),
+        ("file-inacme1", "batch_acme1-1-3"),
+    ],
+)
+async def test_with_one_thing_go_its_texts(stored: Stored, clock: ManualClock, named: str, goes: str) -> None:
+    """Of a request by the id that its caller saw, of a batch by its lines."""
+    await stored.batch(ACME, 1, "u")
+    for one in (goes, "another"):
+        await stored.match(ACME, one)
+    clock.advance(1)
+    assert (await swept(stored, await stored.ask(Scope(ACME, request=named)))).texts == 1
+    assert await stored.matches() == ["another"]
+
+
 async def test_what_is_younger_stays(stored: Stored, clock: ManualClock) -> None:
     """Things made at that second or later are no part of it."""
     wanted = await stored.everything(ACME, 1)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from penstock.connectors.postgres import safety
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.deletions import PostgresDeletions, PostgresErasing
 from penstock.connectors.postgres.ledger import PostgresLedger
@@ -15,6 +16,7 @@ from penstock.domain.ids import TenantId
 from penstock.domain.jobs.deletion import Deletion, DeletionId, Scope
 from penstock.domain.tenancy.audit import Act
 from penstock.filters import evidence, shipped
+from penstock.filters.evidence import MatchText
 from penstock.filters.intervention import Events
 from penstock.filters.pack import Action, Mode, Pack, Where
 from penstock.sealing.segments import TenantKey
@@ -153,7 +155,7 @@ async def test_texts_end_with_their_time_and_with_a_deletion(database: Database)
     """Stored once, shown with their interventions; swept when their time is over; none comes after a deletion."""
     ledger, store, expiring = PostgresLedger(database), PostgresPacks(database), PostgresExpiringTexts(database)
     told = [intervention("r1"), intervention("r2", tenant="beta", at=9.0), intervention("job_3-1", at=6.0)]
-    texts = [evidence.sealed(one, "x", TenantKey(b"i" * 16, b"k" * 32), 60.0) for one in told]
+    texts = [evidence.sealed(one, MatchText("x"), TenantKey(b"i" * 16, b"k" * 32), 60.0) for one in told]
     await ledger.record(told)
     for _ in range(2):
         await ledger.keep(texts)
@@ -165,9 +167,9 @@ async def test_texts_end_with_their_time_and_with_a_deletion(database: Database)
     deletions = PostgresDeletions(database)
     for tenant, scope, left in (
         ("acme", Scope(TenantId("acme"), request="job_3"), ["r2"]),
-        ("beta", Scope(TenantId("beta"), user_mark="m"), []),
+        ("beta", Scope(TenantId("beta"), before=50.0), []),
     ):
-        new = Deletion(DeletionId(0), scope, 50.0, "k1", 10.0, (scope.request,) if scope.request else ("other",))
+        new = Deletion(DeletionId(0), scope, 50.0, "k1", 10.0, (scope.request,) if scope.request else None)
         deletion = await deletions.begin(new, Act(who="k1", what="privacy.delete", target=tenant, at=10.0))
         await PostgresErasing(database).stop(deletion, 60.0, 10)
         await ledger.keep(texts)
@@ -175,3 +177,20 @@ async def test_texts_end_with_their_time_and_with_a_deletion(database: Database)
         found = await deletions.find(deletion.id)
         assert found is not None
         assert found.counts.texts == 1
+
+
+@pytest.mark.integration
+async def test_texts_above_their_tenants_bound_are_dropped_and_counted(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first are kept, whatever comes in one delivery or twice; another tenant's have a bound of their own."""
+    monkeypatch.setattr(safety, "MOST_KEPT", 3)
+    dropped = list[int]()
+    ledger, key = PostgresLedger(database, dropped.append), TenantKey(b"i" * 16, b"k" * 32)
+    mine = [evidence.sealed(intervention("r", at), MatchText("x"), key, 60.0) for at in range(5)]
+    other = evidence.sealed(intervention("s", tenant="beta"), MatchText("x"), key, 60.0)
+    for texts in (mine[:2], [*mine[1:4], other], mine[4:]):
+        await ledger.keep(texts)
+    rows = await database.rows("select tenant, number from intervention_text order by tenant, number")
+    assert [tuple(row) for row in rows] == [("acme", 0), ("acme", 1), ("acme", 2), ("beta", 0)]
+    assert dropped == [0, 1, 1]

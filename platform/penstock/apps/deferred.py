@@ -7,6 +7,7 @@ from penstock.apps.gateway import reading
 from penstock.apps.gateway.offered import networks
 from penstock.apps.gateway.parts import Parts
 from penstock.apps.gateway.shared import Shared
+from penstock.apps.stores import StoreKeys
 from penstock.connectors.postgres.batches import PostgresBatchWork
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.deletions import PostgresErasing
@@ -43,19 +44,19 @@ def upkeep(
     parts: Parts,
     database: Database,
     payloads: PayloadStore,
-    secrets: Keys,
+    keys: StoreKeys,
     me: Callable[[], RunnerId | None],
 ) -> tuple[Upkeep, ...]:
-    sent = PostgresDeliveries(database, secrets)
+    sent = PostgresDeliveries(database, keys.webhooks)
     loops = (deliveries(settings, parts.shared, sent, me), *batches(parts, database, payloads, me))
-    return (*loops, retention(parts.shared, database, payloads), erasing(parts, database, payloads))
+    return (*loops, retention(parts.shared, database, payloads), erasing(parts, database, payloads, keys.payloads))
 
 
-def erasing(parts: Parts, database: Database, payloads: PayloadStore) -> Erasing:
+def erasing(parts: Parts, database: Database, payloads: PayloadStore, keys: Keys) -> Erasing:
     def marks(tenant: TenantId, user: str) -> tuple[str, ...]:
         return tuple(user_mark(key, tenant, user) for key in parts.shared.ticket_keys.platform)
 
-    return Erasing(PostgresErasing(database), payloads, marks)
+    return Erasing(PostgresErasing(database), payloads, keys, marks)
 
 
 def retention(shared: Shared, database: Database, payloads: PayloadStore) -> Retention:

@@ -11,7 +11,7 @@ import uvloop
 from penstock.apps import deferred, jobs, keys
 from penstock.apps.gateway.parts import Parts, compose
 from penstock.apps.gateway.process import running
-from penstock.apps.stores import database_dsn, open_keys, open_payloads
+from penstock.apps.stores import StoreKeys, database_dsn, open_keys, open_payloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.listening import Channel
 from penstock.connectors.postgres.tenant_keys import follow
@@ -22,7 +22,6 @@ from penstock.jobs import upkeep
 from penstock.jobs.bills import Bills
 from penstock.jobs.running import Runner
 from penstock.jobs.upkeep import Upkeep
-from penstock.sealing.keys import Keys
 from penstock.settings.processes import RunnerSettings
 from penstock.supervision import exposition
 from penstock.supervision.files import write_private
@@ -65,11 +64,11 @@ async def _main(settings: RunnerSettings) -> None:
         logs.logger().info("runner_ended")
 
 
-def _sealed(settings: RunnerSettings, parts: Parts, database: Database) -> tuple[PayloadStore, Keys]:
+def _sealed(settings: RunnerSettings, parts: Parts, database: Database) -> tuple[PayloadStore, StoreKeys]:
     keys = open_keys(settings, database, lambda: parts.shared.ticket_keys.platform, parts.shared.clock)
     parts.shared.accounting.texts.open(keys.payloads)
     parts.background.keep("tenant_keys", partial(follow, database_dsn(settings), keys.tenants))
-    return open_payloads(settings, keys.payloads), keys.webhooks
+    return open_payloads(settings, keys.payloads), keys
 
 
 def _asked_to_end() -> asyncio.Event:

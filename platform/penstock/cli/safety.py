@@ -14,6 +14,7 @@ from penstock.domain.command_error import CommandError
 from penstock.local.connections import operator
 from penstock.settings import load
 from penstock.views import safety as views
+from penstock.views.elements import Record
 
 app = typer.Typer(no_args_is_help=True, help="Safety packs: filters of prompts and answers.")
 MOST = 1000
@@ -57,7 +58,7 @@ def push(source: Source) -> None:
     For example: `penstock safety push own.yaml`
     """
     made = operator(load()).post("/safety/packs", {"pack": _text(source)})
-    out.print(f"{made['id']}@{made['version']} filters; {len(made['rules'])} rules, {made['mode']}.", highlight=False)
+    _tell(made, f"filters; {len(made['rules'])} rules, {made['mode']}.")
 
 
 @app.command("rollback")
@@ -71,7 +72,7 @@ def rollback(
     For example: `penstock safety rollback secrets`
     """
     made = operator(load()).post(f"/safety/packs/{pack}/rollback", {"version": to or None})
-    out.print(f"{made['id']}@{made['version']} filters again.", highlight=False)
+    _tell(made, "filters again.")
 
 
 @app.command("assign")
@@ -160,6 +161,10 @@ def stats(
     """
     found = operator(load()).get(f"/safety/stats?{urlencode(_asked(since, tenant, pack, rule))}")
     screen.tell(found, lambda: views.stats(found, since), as_json=as_json)
+
+
+def _tell(made: Record, says: str) -> None:
+    out.print("\n".join([f"{made['id']}@{made['version']} {says}", *views.away(made)]), highlight=False)
 
 
 def _tried(source: str, text: str) -> list[dict[str, object]]:

@@ -15,3 +15,5 @@ Alias = NewType("Alias", str)
 """What callers put into ``model``; the routing table maps it to versions."""
 
 NO_VERSION = VersionId("")
+KINDS = "(?:chatcmpl-|cmpl-|embd-|resp_|msg_)"
+"""A regex of what engines' answers put before the id of their request."""

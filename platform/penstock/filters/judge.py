@@ -28,7 +28,7 @@ def options() -> re2.Options:
 class Judge:
     """Compiled rules: milliseconds for hundreds, a second for ``MOST_PHRASES``."""
 
-    __slots__ = ("_rules", "_set", "_singles", "_suspects", "classifiers")
+    __slots__ = ("_rules", "_set", "_singles", "classifiers", "suspects")
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = [(at, rule.check) for at, rule in enumerate(rules) if not rule.judge]
@@ -38,13 +38,12 @@ class Judge:
         for one in each:
             self._set.Add(one)
         self._set.Compile()
-        self._suspects = self._set._set.Match  # noqa: SLF001 - its wrapper costs half a pass
+        self.suspects: Callable[[bytes], Sequence[int]] = self._set._set.Match  # noqa: SLF001 - its wrapper costs half a pass
         self.classifiers = classifiers(rules)
 
     def find(self, text: bytes) -> Sequence[Found]:
         """Return the matches: at each start the longest. Their union holds every text that a rule matches."""
-        suspects = self._suspects(text)
-        return [found for one in suspects for found in self._of(one, text)] if suspects else ()
+        return [found for one in self.suspects(text) for found in self._of(one, text)]
 
     def _of(self, suspect: int, text: bytes) -> Iterator[Found]:
         single, (rule, spans) = self._singles[suspect], self._rules[suspect]

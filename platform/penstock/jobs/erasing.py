@@ -1,22 +1,26 @@
 """Deletions that operators asked for: what is open is stopped, bytes go, then rows, and the receipt may be signed.
 
-A user's requests are found by reading them: no index of users is kept. Responses that continue from one have its text
-and go, too. A file with a line of the user goes as a whole, and with it the batches that read it. Each step may be
-repeated, cut off anywhere, and run by several runners at once.
+A user's requests and texts of matches are found by reading them, without an index. Responses that continue from one
+have its text and go, too; a file with a line of the user goes with the batches that read it. Each step may be repeated,
+cut off anywhere, and run by several runners at once.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from penstock.domain.errors import PenstockError
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.deletion import Deletion, Owned
+from penstock.domain.jobs.deletion import Deletion, Owned, ids_of, users
 from penstock.domain.jobs.errors import PayloadGone, PayloadUnreadable
 from penstock.domain.jobs.ids import ObjectId
 from penstock.domain.jobs.payload import Extent, PayloadStore
+from penstock.filters import evidence
+from penstock.filters.evidence import SealedText
 from penstock.jobs.lines import LineReader
+from penstock.sealing.keys import Keys
+from penstock.sealing.segments import Unreadable
 
 EVERY_S = 2.0
 AT_ONCE = 16
@@ -35,6 +39,12 @@ class ErasingRows(Protocol):
     async def inputs(self, of: Deletion, after: str, limit: int) -> Sequence[tuple[str, Extent]]: ...
 
     async def batch_files(self, of: Deletion, after: str, limit: int) -> Sequence[tuple[str, ObjectId]]: ...
+
+    async def texts(self, of: Deletion, after: str, limit: int) -> Sequence[SealedText]:
+        """Return the first text of each request behind ``after``."""
+        ...
+
+    async def forget_texts(self, of: Deletion, requests: Sequence[str]) -> None: ...
 
     async def found(self, of: Deletion, names: Sequence[str]) -> None: ...
 
@@ -55,8 +65,8 @@ class Erasing:
     name = "erasing"
     every_s = EVERY_S
 
-    def __init__(self, rows: ErasingRows, payloads: PayloadStore, marks: Marks) -> None:
-        self._rows, self._payloads, self._marks = rows, payloads, marks
+    def __init__(self, rows: ErasingRows, payloads: PayloadStore, keys: Keys, marks: Marks) -> None:
+        self._rows, self._payloads, self._keys, self._marks = rows, payloads, keys, marks
 
     async def step(self, now: float) -> None:
         """Raises the last error of a store, after every deletion was tried."""
@@ -98,7 +108,22 @@ class Erasing:
         while files := await self._rows.batch_files(one, after, GROUP):
             names |= {file for file, name in files if await self._has_line(one, name)}
             after = files[-1][0]
-        await self._rows.found(one, sorted(names))
+        await self._forget_texts(one)
+        await self._rows.found(one, ids_of(names))
+
+    async def _forget_texts(self, one: Deletion) -> None:
+        """Forget those of the user, and those that may be."""
+        after = ""
+        while texts := await self._rows.texts(one, after, GROUP):
+            await self._rows.forget_texts(one, [text.request for text in texts if await self._may_be_of(one, text)])
+            after = texts[-1].request
+
+    async def _may_be_of(self, one: Deletion, text: SealedText) -> bool:
+        try:
+            named = evidence.opened(text, await self._keys.opening(text.tenant, evidence.header(text))).users
+        except Unreadable:
+            return True
+        return named is None or self._is_of(one, named)
 
     async def _told(self, one: Deletion, place: Extent) -> "_Request | None":
         try:
@@ -117,8 +142,8 @@ class Erasing:
             return False
         return any(self._is_of(one, _of_line(line.raw)) for line in reader.end())
 
-    def _is_of(self, one: Deletion, users: Iterator[str]) -> bool:
-        return any(one.scope.user_mark in self._marks(one.scope.tenant, user) for user in users)
+    def _is_of(self, one: Deletion, named: Iterable[str]) -> bool:
+        return any(one.scope.user_mark in self._marks(one.scope.tenant, user) for user in named)
 
 
 class _Request(msgspec.Struct):
@@ -141,12 +166,10 @@ def _read(body: bytes, kind: type[T]) -> T | None:
         return None
 
 
-def _of_line(raw: bytes) -> Iterator[str]:
+def _of_line(raw: bytes) -> frozenset[str]:
     line = _read(raw, _BatchLine) if raw else None
     return _users(line.body if line else None)
 
 
-def _users(told: _Request | None) -> Iterator[str]:
-    if told is not None:
-        of_anthropic = told.metadata.get("user_id") if isinstance(told.metadata, dict) else None
-        yield from {one for one in (told.user, told.safety_identifier, of_anthropic) if isinstance(one, str) and one}
+def _users(told: _Request | None) -> frozenset[str]:
+    return users(told.user, told.safety_identifier, told.metadata) if told is not None else frozenset()

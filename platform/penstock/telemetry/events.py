@@ -61,7 +61,7 @@ EVENTS: dict[str, str] = {
     "admin_call_failed": "A fault of the platform's own ended a call of an operator.",
     "rollout_changed": "A rollout has another share or state, and why.",
     "budget_threshold": "A budget has passed a threshold.",
-    "webhook_turned_off": "The platform turned a webhook endpoint off: its receiver is gone, or failed for days.",
+    "webhook_turned_off": "The platform turned a webhook endpoint off: its receiver is gone, failed for days, or slow.",
     "budgets_not_seen": "Budgets could not be read.",
     "evidence_not_seen": "Evidence on versions that share an alias can't be read; said once until it can be.",
     "database_is_away": "The database does not answer at the start; it is tried again.",

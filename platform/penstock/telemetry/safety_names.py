@@ -7,6 +7,11 @@ INTERVENTIONS = counter(
     "Matches of safety packs, by rule (the first hundred; all others are `other`), stage and the action taken.",
     (Label.RULE, Label.STAGE, Label.OUTCOME),
 )
+MATCH_TEXTS_DROPPED = counter(
+    "penstock_safety_match_texts_dropped",
+    "Texts of matches that a tenant wants and that are not kept: its bound is met, or no key could be had.",
+    (Label.OUTCOME,),
+)
 HOLD_SECONDS = histogram(
     "penstock_safety_hold_seconds",
     "Longest time that a stream's event was held back until its text was judged.",

@@ -7,7 +7,7 @@ from penstock.views.elements import Cell, Listing, Record, Shown, of, prose, tab
 from penstock.views.words import when
 
 
-def packs(found: Record) -> Listing:
+def packs(found: Record) -> tuple[Shown, ...]:
     floor = ", ".join(found["floor"]) or "none"
     columns: dict[str, Cell] = {
         "pack": lambda pack: f"{pack['id']}@{pack['version']}",
@@ -17,7 +17,13 @@ def packs(found: Record) -> Listing:
         "digest": of(itemgetter(slice(12)), "digest"),
         "pushed": of(when, "created_at"),
     }
-    return table(f"Packs; the floor of the platform: {floor}", found["packs"], columns)
+    listed = table(f"Packs; the floor of the platform: {floor}", found["packs"], columns)
+    return (listed, *(prose(says) for pack in found["packs"] for says in away(pack)))
+
+
+def away(pack: Record) -> list[str]:
+    """Return a sentence for each rule with a model that can't be asked."""
+    return [f"{pack['id']}@{pack['version']}: confirm.model of {rule} {why}." for rule, why in pack["away"].items()]
 
 
 def events(found: Sequence[Record]) -> Listing:

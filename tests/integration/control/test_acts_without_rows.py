@@ -3,6 +3,9 @@
 Writes are walked with their rows in `test_acts.py`, cut off before each statement: a row is never without its act.
 """
 
+import inspect
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ from penstock.settings import Settings
 from tests.support.clock import ManualClock
 from tests.support.controllers.in_memory import Room
 from tests.support.controllers.on_postgres import StoredRoom
+from tests.support.samples.routes import GATEWAY
 
 app = application()
 
@@ -42,14 +46,48 @@ _BY_KIND = {
     "jobs-runner",
     DIRECT: "init up controller spool",
 }
+_OVER_AN_API = (ASKS, TENANTS, ENDPOINTS)
 COMMANDS = {name: kind for kind, names in _BY_KIND.items() for name in names.split()}
 """Every command by what it does to a platform's stores."""
+REACHING = {
+    "audit": "reads what it verifies",
+    "models": "writes artifacts, which the operators' API registers",
+    "usage": "counts rows of a spool",
+}
+"""Commands over an API with a module that may reach a store itself, and what for."""
+_STORES = re.compile(r"(?:from|import) penstock\.(?:apps|connectors|packaging)|database_dsn")
+_ENDPOINT, _DELIVERIES = "/v1/webhooks/{webhook}", "/v1/webhooks/{webhook}/deliveries/{delivery}/replay"
+ENDPOINT_ACTS = {("POST", "/v1/webhooks"), ("POST", _ENDPOINT), ("DELETE", _ENDPOINT), ("POST", f"{_ENDPOINT}/rotate")}
+ENDPOINT_WORK = {("POST", f"{_ENDPOINT}/test"), ("POST", f"{_ENDPOINT}/replay"), ("POST", _DELIVERIES)}
 
 
 def test_every_command_is_known() -> None:
     """A new command can't appear without a word on its acts."""
     command: Any = get_command(app)
     assert set(command.commands) == set(COMMANDS)
+
+
+def leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401  click's own
+    """Yield each command that runs, with its whole name."""
+    if not hasattr(command, "commands"):
+        yield name, command.callback
+        return
+    for word, one in command.commands.items():
+        yield from leaves(one, f"{name} {word}".strip())
+
+
+def test_a_command_over_an_api_reaches_no_store_itself() -> None:
+    """Whichever is added to a group: what it changes, it changes over routes that are walked."""
+    of_api = [(name, run) for name, run in leaves(get_command(app)) if COMMANDS[name.split()[0]] in _OVER_AN_API]
+    assert {"safety events", "scale status", "webhooks rotate", "tenants plan"} <= {name for name, _ in of_api}
+    modules = {(name.split()[0], sys.modules[inspect.unwrap(run).__module__]) for name, run in of_api}
+    assert {group for group, module in modules if _STORES.search(inspect.getsource(module))} == set(REACHING)
+
+
+def test_each_change_of_an_endpoint_is_known() -> None:
+    """An act with a row, or a tenant's own work."""
+    changes = {route for route in GATEWAY if route[1].startswith("/v1/webhooks") and route[0] != "GET"}
+    assert changes == ENDPOINT_ACTS | ENDPOINT_WORK
 
 
 async def acts(database: Database) -> list[str]:

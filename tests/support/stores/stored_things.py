@@ -10,20 +10,24 @@ from penstock.connectors.postgres.audit import PostgresAudit
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.deletions import PostgresDeletions, PostgresErasing
 from penstock.connectors.postgres.jobs import PostgresJobs
+from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.connectors.postgres.tenant_keys import PostgresTenantKeys
 from penstock.connectors.signing.heads import KeyPairHeads
 from penstock.control.receipts import Receipts
 from penstock.domain.clock import Clock
 from penstock.domain.ids import Alias, KeyId, TenantId, VersionId
-from penstock.domain.jobs.deletion import Counts, Deletion, DeletionId, Scope, user_mark
+from penstock.domain.jobs.deletion import Counts, Deletion, DeletionId, Scope, ids_of, user_mark
 from penstock.domain.jobs.ids import JobName, ObjectId
 from penstock.domain.jobs.job import EnqueueLimits, JobKind, NewJob
 from penstock.domain.jobs.payload import Extent, object_id
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.audit import Act
+from penstock.filters import evidence
+from penstock.filters.evidence import MatchText
 from penstock.jobs.erasing import Erasing
 from penstock.sealing.keys import KeyPurpose, PurposeKeys, TenantKeys
 from penstock.sealing.local import LocalEncryption
+from tests.support.samples.interventions import intervention
 
 PLATFORM_KEY = b"p" * 32
 SAID = "the patient's diagnosis"
@@ -46,17 +50,20 @@ class Stored:
         self.payloads = self.process()
         self.deletions = PostgresDeletions(self.database)
 
-    def process(self) -> SealedPayloads:
-        """Return another process's store: it has read no key yet."""
+    def keys(self) -> PurposeKeys:
         encryption = LocalEncryption(lambda: [PLATFORM_KEY])
         keys = TenantKeys(PostgresTenantKeys(self.database), encryption, self.clock.monotonic, "eu")
-        return SealedPayloads(FolderObjects(self.folder / "payloads"), PurposeKeys(keys, KeyPurpose.CONTENT, tuple))
+        return PurposeKeys(keys, KeyPurpose.CONTENT, tuple)
+
+    def process(self) -> SealedPayloads:
+        """Return another process's store: it has read no key yet."""
+        return SealedPayloads(FolderObjects(self.folder / "payloads"), self.keys())
 
     def erasing(self) -> Erasing:
         def marks(tenant: TenantId, user: str) -> tuple[str, ...]:
             return (user_mark(PLATFORM_KEY, tenant, user),)
 
-        return Erasing(PostgresErasing(self.database), self.payloads, marks)
+        return Erasing(PostgresErasing(self.database), self.payloads, self.keys(), marks)
 
     def receipts(self) -> Receipts:
         return Receipts(
@@ -151,11 +158,22 @@ class Stored:
         )  # fmt: skip
         return Counts(jobs=1, lines=2, batches=1, files=2, responses=1, bytes=int(rows[0]["bytes"]))
 
+    async def match(self, tenant: TenantId, request: str, *users: str, number: int = 0) -> None:
+        """Keep the text of a match in a request that names these users."""
+        of = intervention(request, number, tenant=tenant, at=self.clock.now())
+        text = evidence.sealed(of, MatchText(SAID, users), await self.keys().newest(tenant), 60.0)
+        await PostgresLedger(self.database).keep([text])
+
+    async def matches(self) -> list[str]:
+        """Return requests of which texts are kept."""
+        rows = await self.database.rows("select request from intervention_text order by request, number")
+        return [row["request"] for row in rows]
+
     async def ask(self, scope: Scope, found: tuple[str, ...] | None = None, until: float = 0.0) -> DeletionId:
         now = self.clock.now()
         new = Deletion(
             id=DeletionId(0), scope=scope, until=until or now, asked_by="k", asked_at=now,
-            found=(scope.request,) if scope.request else found,
+            found=ids_of([scope.request]) if scope.request else found,
         )  # fmt: skip
         act = Act(who="k", what="privacy.delete", target=scope.tenant, at=now, tenant=scope.tenant)
         return (await self.deletions.begin(new, act)).id

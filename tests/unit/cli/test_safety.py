@@ -12,7 +12,7 @@ from penstock.cli import application, safety
 from penstock.domain.command_error import CommandError
 from penstock.filters.reading import parse
 from penstock.views import safety as views
-from penstock.views.elements import Listing
+from penstock.views.elements import Listing, prose
 
 app = application()
 
@@ -115,3 +115,13 @@ def test_stats_tell_the_part_of_a_tenants_requests() -> None:
         ("key", "refused the prompt", "1", "1", "0.50%"),
     ]
     assert "Enforced, own@1 would have ended the answer in 6 of 200 requests of shop (3.00%)" in str(decision)
+
+
+def test_packs_are_told_with_models_that_are_away() -> None:
+    """In the list, and behind what was pushed."""
+    pack = {"id": "own", "version": 2, "is_current": True, "mode": "enforce", "rules": ["threat"], "digest": "d" * 64}
+    shown = {**pack, "created_at": 5.0, "away": {"threat": "has no worker: guard@1"}}
+    says = "own@2: confirm.model of threat has no worker: guard@1."
+    assert views.away(shown) == [says]
+    assert views.packs({"packs": [shown], "floor": []})[1:] == (prose(says),)
+    assert len(views.packs({"packs": [{**shown, "away": {}}], "floor": []})) == 1

@@ -17,7 +17,7 @@ from penstock.gateway.admission.guarded import Alone, GuardedLimits
 from penstock.gateway.admission.outage import when_away
 from penstock.gateway.admission.reservations import Journal, Reservations, Spawn
 from penstock.gateway.billing.closing import ForgivenEnds
-from penstock.gateway.safety.interventions import KeptTexts
+from penstock.gateway.safety.interventions import KeptTexts, TextDropped, dropping
 from penstock.gateway.upkeep.accounting import AccountingParts
 from penstock.settings.pipeline import PipelineSettings
 from penstock.telemetry import logs, names
@@ -59,17 +59,18 @@ def accounting_parts(
     overdue = metrics.gauge(names.RESERVATIONS_OVERDUE)
     overdue.set_function(lambda: reservations.overdue(OVERDUE_S))
     metrics.gauge(names.SPOOL_FULL).set_function(lambda: float(spool.is_full))
+    drop = dropping(metrics)
     metrics.gauge(names.DISK_USED_RATIO).set_function(spool.used_ratio)
     return AccountingParts(
         reservations=reservations,
         spool=spool,
-        texts=KeptTexts(spool.filtered, spawn),
+        texts=KeptTexts(spool.filtered, spawn, drop),
         meters=meters,
         forgiven=ForgivenEnds(clock),
         shared=shared,
         clock=clock,
         metrics=metrics,
-        ledger=partial(lone, dsn, PostgresLedger),
+        ledger=partial(lone, dsn, partial(PostgresLedger, drop=partial(drop, TextDropped.FULL))),
     )
 
 

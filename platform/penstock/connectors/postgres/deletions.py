@@ -6,6 +6,7 @@ Each row leaves in the statement that counts it, so that counts are right if a p
 from collections.abc import Awaitable, Callable, Sequence
 
 import asyncpg
+import msgspec
 from asyncpg import Record
 
 from penstock.connectors.postgres.audit import note
@@ -17,6 +18,7 @@ from penstock.domain.jobs.deletion import Counts, Deletion, DeletionId, Owned, S
 from penstock.domain.jobs.ids import ObjectId
 from penstock.domain.jobs.payload import Extent
 from penstock.domain.tenancy.audit import Act
+from penstock.filters.evidence import SealedText
 from penstock.telemetry.logs import logger
 
 LINES_AT_ONCE = 5_000
@@ -80,6 +82,13 @@ class PostgresErasing:
         rows = await self._database.rows(_SQL["batch_files"], of.scope.tenant, of.until, after, limit)
         return [(row["id"], ObjectId(row["object"])) for row in rows]
 
+    async def texts(self, of: Deletion, after: str, limit: int) -> Sequence[SealedText]:
+        rows = await self._database.rows(_SQL["texts"], of.scope.tenant, of.until, after, limit)
+        return [msgspec.convert(dict(row), SealedText) for row in rows]
+
+    async def forget_texts(self, of: Deletion, requests: Sequence[str]) -> None:
+        await self._database.rows(_SQL["forget_texts"], of.scope.tenant, list(requests), of.until, of.id)
+
     async def found(self, of: Deletion, names: Sequence[str]) -> None:
         (row,) = await self._database.rows(_SQL["unattributed"], of.scope.tenant, of.until)
         await self._database.rows(_SQL["found"], of.id, list(names), row["files"])
@@ -90,7 +99,7 @@ class PostgresErasing:
         """Cancel what is open, so that nothing is added to it; queued ends at once, running within seconds."""
         await self._database.rows(_SQL["stop_batches"], *_scope(of), now)
         await self._database.rows(_SQL["forget_pauses"], *_scope(of))
-        await self._database.rows(_SQL["forget_texts"], *_scope(of), bool(of.scope.user_mark), of.id)
+        await self._database.rows(_SQL["forget_texts"], *_scope(of), of.id)
         for statement in _STOPS:
             while len(await self._database.rows(statement, *_scope(of), now, limit)) == limit:
                 pass

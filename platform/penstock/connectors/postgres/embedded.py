@@ -35,6 +35,7 @@ unix_socket_directories = '{socket}'
 unix_socket_permissions = 0700
 max_connections = 100
 shared_buffers = 64MB
+autovacuum_naptime = 5s
 log_min_messages = warning
 """
 

@@ -1,6 +1,6 @@
 """The usage ledger in Postgres."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -25,8 +25,8 @@ async def append(database: Database | Session, rows: Sequence[LedgerRow]) -> Non
 
 
 class PostgresLedger:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, drop: Callable[[int], None] = lambda _: None) -> None:
+        self._database, self._drop = database, drop
 
     async def append(self, rows: Sequence[LedgerRow]) -> None:
         await append(self._database, rows)
@@ -35,7 +35,7 @@ class PostgresLedger:
         await safety.append(self._database, interventions)
 
     async def keep(self, texts: Sequence[SealedText]) -> None:
-        await safety.keep(self._database, texts)
+        self._drop(await safety.keep(self._database, texts))
 
     async def page(
         self, span: Span, *, tenant: TenantId | None = None, after: Cursor | None = None, limit: int = 1000

@@ -12,7 +12,7 @@ from penstock.domain.errors import Conflict
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.audit import Act
 from penstock.filters.book import StoredPack
-from penstock.filters.evidence import SealedText
+from penstock.filters.evidence import MOST_KEPT, SealedText
 from penstock.filters.intervention import Events, Intervention, RuleCount
 from penstock.filters.pack import Pack
 
@@ -96,9 +96,10 @@ async def append(database: Database | Session, interventions: Sequence[Intervent
         await database.rows(_SQL["append"], *columns)
 
 
-async def keep(database: Database, texts: Sequence[SealedText]) -> None:
+async def keep(database: Database, texts: Sequence[SealedText]) -> int:
+    """Return the number of texts for which their tenants have no room."""
     columns = [[getattr(one, column) for one in texts] for column in _KEPT]
-    await database.rows(_SQL["keep"], *columns)
+    return int((await database.rows(_SQL["keep"], *columns, MOST_KEPT))[0]["dropped"])
 
 
 def _filter(of: Events) -> tuple[object, ...]:

@@ -1,17 +1,18 @@
 """Operators: aliases, the versions behind them, and the evidence on versions that share one."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter
 
 from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import NewShares
 from penstock.control.api.deps import Control, Controlled, Operator, Overseer
+from penstock.control.api.safety import check_asked
 from penstock.control.api.wire import Sent
 from penstock.domain.errors import InvalidField
 from penstock.domain.fleet.table import Override, Route
-from penstock.domain.fleet.versions import PastRoute
+from penstock.domain.fleet.versions import Catalogue, PastRoute
 from penstock.domain.ids import Alias, TenantId, VersionId
 from penstock.domain.rollout.judgement import Judgement
 from penstock.domain.tenancy.tenant import KeyRing, Role
@@ -77,8 +78,9 @@ async def put_alias(control: Controlled, caller: Operator, alias: Alias, body: S
     """Set the versions of an alias and their weights."""
     act = control.act(caller, "alias.set", alias)
     await control.rollouts.check_free((alias,))
-    overrides = await _overrides(control, alias, body)
-    return await control.registry.put_alias(Route(alias=alias, shares=body.shares, overrides=overrides), act)
+    route = Route(alias=alias, shares=body.shares, overrides=await _overrides(control, alias, body))
+    await check_asked(control, lambda known: _with(known, alias, route))
+    return await control.registry.put_alias(route, act)
 
 
 @router.delete("/{alias}")
@@ -86,6 +88,7 @@ async def remove_alias(control: Controlled, caller: Operator, alias: Alias) -> A
     """Remove an alias."""
     act = control.act(caller, "alias.remove", alias)
     await control.rollouts.check_free((alias,))
+    await check_asked(control, lambda known: _with(known, alias))
     await control.registry.remove_alias(alias, act)
     return AliasRemoved(alias=alias)
 
@@ -98,6 +101,10 @@ async def comparison(control: Controlled, _: Overseer, alias: Alias) -> AliasCom
     judged = control.comparisons.judged(alias)
     pairs = tuple(PairJudged(incumbent=pair.incumbent, judgement=judgement) for pair, judgement in judged)
     return AliasCompared(alias=alias, pairs=pairs)
+
+
+def _with(known: Catalogue, alias: Alias, *routes: Route) -> Catalogue:
+    return replace(known, routes=(*(one for one in known.routes if one.alias != alias), *routes))
 
 
 async def _overrides(control: Control, alias: Alias, body: NewShares) -> tuple[Override, ...]:

@@ -11,6 +11,7 @@ from penstock.control.api.acts import ActRoute
 from penstock.control.api.batch_work import BatchWorkShown, work_of
 from penstock.control.api.bodies import RollBack
 from penstock.control.api.deps import Control, Controlled, Operator, Reader, Second
+from penstock.control.api.safety import check_asked
 from penstock.control.api.wire import Sent
 from penstock.domain.errors import Conflict, InvalidField
 from penstock.domain.fleet.decision import Decided
@@ -176,6 +177,7 @@ async def roll_back(control: Controlled, caller: Operator, body: Sent[RollBack])
         raise InvalidField(f"there is no table {body.number}", param="number")
     latest = await control.tables.latest()
     await control.rollouts.check_free({one.alias for one in {*old.routes} ^ {*latest.routes}})
+    await check_asked(control, lambda known: replace(known, routes=old.routes))
     await control.registry.restore_routes(old.routes, old.autos, replace(act, target=str(old.number)))
     return _table(await _published(control, old))
 

@@ -2,26 +2,26 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from fastapi import APIRouter, Response
 
 from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import NewCurve, NewModel, NewOwners, NewReplicas
 from penstock.control.api.deps import Control, Controlled, Operator
-from penstock.control.api.safety import check_packs
+from penstock.control.api.safety import check_asked, check_packs
 from penstock.control.api.wire import Sent
 from penstock.control.registry import adapters
 from penstock.control.registry.packs import check_judged
 from penstock.domain.errors import InvalidField
 from penstock.domain.fleet.table import Route
-from penstock.domain.fleet.versions import Deployment
+from penstock.domain.fleet.versions import Catalogue, Deployment
 from penstock.domain.ids import NO_VERSION, Alias, ModelName, TenantId, VersionId, WorkerId
 from penstock.domain.models.adapter import bases_of
 from penstock.domain.models.curves import Curve, best
 from penstock.domain.models.model import EngineSettings, ModelVersion, Task, Tier
 from penstock.domain.money import Price
-from penstock.domain.tenancy.owners import Owners
+from penstock.domain.tenancy.owners import Owned, Owners
 
 router = APIRouter(tags=["models"], route_class=ActRoute)
 
@@ -162,6 +162,9 @@ async def put_owners(control: Controlled, caller: Operator, version: VersionId, 
     await _check_known(control, body.tenants)
     for one in await control.registry.of_base(version):
         await control.rollouts.check_idle(one)
+    if body.tenants is not None:
+        mine = Owned(version=version, tenants=body.tenants)
+        await check_asked(control, lambda known: replace(known, owned=(*known.owned, mine)))
     tenants = await control.registry.put_owners(version, body.tenants, act)
     aliases = tuple(route.alias for route in await control.registry.store.routes() if _leads_to(route, version))
     return OwnersShown(version=version, tenants=tenants, aliases=aliases)
@@ -181,6 +184,7 @@ async def put_deployment(
     act = control.act(caller, "deployment.put", version)
     if not body.replicas:
         await control.rollouts.check_idle(version)
+        await check_asked(control, lambda known: _without(known, version))
     return await control.registry.put_replicas(version, body.replicas, act)
 
 
@@ -200,6 +204,10 @@ async def unpin(control: Controlled, caller: Operator, version: VersionId) -> De
 async def restart(control: Controlled, caller: Operator, version: VersionId) -> Deployment:
     """Replace every worker of a version, one at a time, each new one ready before an old one drains."""
     return await control.registry.renew_all(version, control.act(caller, "deployment.restart", version))
+
+
+def _without(known: Catalogue, version: VersionId) -> Catalogue:
+    return replace(known, deployments=tuple(one for one in known.deployments if one.version != version))
 
 
 async def _pin(control: Control, caller: Operator, version: VersionId, *, pinned: bool) -> Deployment:

@@ -15,7 +15,7 @@ from penstock.control.api.deps import Control, Controlled, Operator, Overseer
 from penstock.control.api.wire import Sent
 from penstock.domain.errors import InvalidField
 from penstock.domain.ids import TenantId
-from penstock.domain.jobs.deletion import HEARD_S, Deletion, DeletionId, Scope, user_mark
+from penstock.domain.jobs.deletion import HEARD_S, Deletion, DeletionId, Scope, ids_of, user_mark
 
 router = APIRouter(tags=["privacy"], route_class=ActRoute)
 MOST_CHARS = 128
@@ -152,7 +152,7 @@ def _asked(control: Control, caller: AdminCaller, tenant: TenantId, body: NewDel
         until=body.before or now + HEARD_S,
         asked_by=caller.key.id,
         asked_at=now,
-        found=(body.request,) if body.request else None,
+        found=ids_of([body.request]) if body.request else None,
     )
 
 

@@ -1,7 +1,7 @@
 """Operators: safety packs and the platform's floor. Tenants: what filters did to their requests."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -10,11 +10,13 @@ from fastapi import APIRouter, Depends, Query
 
 from penstock.control.api.acts import ActRoute
 from penstock.control.api.bodies import MatchesAsked, NewFloor, NewPack, PackChoice
-from penstock.control.api.deps import Controlled, Manager, Operator, Overseer, Reader, Second
+from penstock.control.api.deps import Control, Controlled, Manager, Operator, Overseer, Reader, Second
 from penstock.control.api.ports import PackStore
 from penstock.control.api.wire import Sent
-from penstock.control.registry.packs import check_judges
+from penstock.control.registry import packs as rules
 from penstock.domain.errors import Conflict, InvalidField
+from penstock.domain.fleet.versions import Catalogue
+from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import TenantId
 from penstock.domain.tenancy.audit import NO_TENANT
 from penstock.filters import evidence
@@ -28,6 +30,8 @@ from penstock.sealing.segments import Unreadable
 
 router = APIRouter(prefix="/safety", tags=["safety"], route_class=ActRoute)
 MOST_EVENTS = 1000
+_ASKED = frozenset({WorkerState.READY, WorkerState.SLEEPING, WorkerState.WAKING})
+"""States of workers that answer at once, or when they are asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,8 @@ class PackShown:
     rules: tuple[str, ...]
     is_current: bool
     created_at: float
+    away: Mapping[str, str]
+    """Of the current version, rules with a model that can't be asked now, and why: they decide as `away` says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,16 +118,16 @@ async def push(control: Controlled, caller: Operator, body: Sent[NewPack]) -> Pa
     A pack that is not valid is refused with its rule and the reason, and the present one stays.
     """
     pack = await asyncio.to_thread(parse, body.pack.encode())
-    check_judges(pack, await control.registry.store.catalogue())
+    rules.check_judges(pack, await control.registry.store.catalogue())
     await control.packs.push(pack, control.act(caller, "safety.push", pack.id))
-    return _shown(await _current(control.packs, pack.id))
+    return (await _showing(control))(await _current(control.packs, pack.id))
 
 
 @router.get("/packs")
 async def packs(control: Controlled, _: Overseer) -> PackList:
     """List all versions of all packs."""
     found = await control.packs.packs()
-    return PackList(packs=tuple(map(_shown, found)), floor=await control.packs.floor())
+    return PackList(packs=tuple(map(await _showing(control), found)), floor=await control.packs.floor())
 
 
 @router.get("/packs/{pack}")
@@ -140,7 +146,7 @@ async def rollback(control: Controlled, caller: Operator, pack: str, body: Sent[
         if body.version is None:
             raise Conflict(f"{present.pack.name} is the only version, or the lowest")
         raise InvalidField(f"there is no version {body.version} of {pack}", param="version")
-    return _shown(await _current(control.packs, pack))
+    return (await _showing(control))(await _current(control.packs, pack))
 
 
 @router.put("/floor")
@@ -208,7 +214,7 @@ async def matches(control: Controlled, caller: Manager, body: Sent[MatchesAsked]
 
 async def _opened(one: SealedText, keys: Keys) -> str | None:
     try:
-        return evidence.opened(one, await keys.opening(one.tenant, evidence.header(one)))
+        return evidence.opened(one, await keys.opening(one.tenant, evidence.header(one))).text
     except Unreadable:
         return None
 
@@ -229,6 +235,13 @@ async def check_packs(store: PackStore, packs: Iterable[str], param: str) -> Non
     _check_among(await store.packs(), packs, param)
 
 
+async def check_asked(control: Control, change: Callable[[Catalogue], Catalogue]) -> None:
+    """Raise ``Conflict`` if a change takes away a model that a pack in force asks."""
+    before, plans = await control.registry.store.catalogue(), [one.plan for one in await control.tenancy.tenants()]
+    packs = rules.in_force(await control.packs.packs(), await control.packs.floor(), plans, before)
+    rules.check_asked(packs, before, change(before))
+
+
 async def _current(store: PackStore, pack: str) -> StoredPack:
     every = await store.packs()
     _check_among(every, (pack,), "pack")
@@ -245,14 +258,21 @@ def _check_among(every: Iterable[StoredPack], packs: Iterable[str], param: str) 
             raise InvalidField(f"there is no safety pack {name}; there are: {', '.join(known) or 'none'}", param=param)
 
 
-def _shown(stored: StoredPack) -> PackShown:
-    pack = stored.pack
-    return PackShown(
-        id=pack.id,
-        version=pack.version,
-        digest=stored.digest,
-        mode=pack.mode,
-        rules=tuple(rule.name for rule in pack.rules),
-        is_current=stored.is_current,
-        created_at=stored.created_at,
-    )
+async def _showing(control: Control) -> Callable[[StoredPack], PackShown]:
+    known, table = await control.registry.store.catalogue(), await control.tables.latest()
+    staffed = {one.id for one in table.versions if any(worker.state in _ASKED for worker in one.workers)}
+
+    def shown(stored: StoredPack) -> PackShown:
+        pack = stored.pack
+        return PackShown(
+            id=pack.id,
+            version=pack.version,
+            digest=stored.digest,
+            mode=pack.mode,
+            rules=tuple(rule.name for rule in pack.rules),
+            is_current=stored.is_current,
+            created_at=stored.created_at,
+            away=rules.away(pack, known, staffed) if stored.is_current else {},
+        )
+
+    return shown

@@ -3,18 +3,19 @@ interventions. A later release never changes a pack that a platform has.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Protocol
 
 from penstock.control.registry.operators import PLATFORM
 from penstock.domain.clock import Clock
-from penstock.domain.errors import InvalidField, StoreUnavailable
+from penstock.domain.errors import Conflict, InvalidField, StoreUnavailable
 from penstock.domain.fleet.versions import Catalogue
 from penstock.domain.ids import VersionId
 from penstock.domain.models.model import Manifest, ModelVersion
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.audit import Act
+from penstock.domain.tenancy.tenant import Plan
 from penstock.filters import shipped
 from penstock.filters.book import StoredPack
 from penstock.filters.pack import Confirm, Pack
@@ -62,6 +63,33 @@ def check_judged(manifest: Manifest, packs: Iterable[StoredPack], known: Catalog
             if manifest.name in names:
                 says = f"{pack.id} asks this model itself: leave that pack out"
                 raise InvalidField(says, param="manifest.safety")
+
+
+def in_force(packs: Iterable[StoredPack], floor: Iterable[str], plans: Iterable[Plan], known: Catalogue) -> list[Pack]:
+    """Return the packs that the floor, a tenant or a model names."""
+    named = {*floor, *(name for plan in plans for name in plan.safety.split(","))}
+    named |= {name for version in known.versions for name in version.manifest.safety}
+    return [one.pack for one in packs if one.is_current and one.pack.id in named]
+
+
+def away(pack: Pack, known: Catalogue, staffed: Collection[VersionId]) -> dict[str, str]:
+    """Return, by rule, why a model can't be asked; only ``staffed`` versions have workers."""
+    asked = [(rule.name, rule.confirm) for rule in pack.rules if rule.confirm is not None]
+    return {rule: why for rule, of in asked if (why := _wrong(pack.id, of, known) or _unstaffed(of, known, staffed))}
+
+
+def check_asked(packs: Iterable[Pack], before: Catalogue, after: Catalogue) -> None:
+    """Raise ``Conflict`` for a change after which a rule's model can't be asked any more."""
+    for pack in packs:
+        was, now = (away(pack, one, {of.version for of in one.deployments if of.replicas}) for one in (before, after))
+        if lost := sorted(now.keys() - was.keys()):
+            says = f"the pack {pack.name} is in force, and confirm.model of its rule {lost[0]} then {now[lost[0]]}"
+            raise Conflict(f"{says}: push a version of the pack that asks another first (penstock safety packs)")
+
+
+def _unstaffed(confirm: Confirm, known: Catalogue, staffed: Collection[VersionId]) -> str:
+    led = [version.id for version in _led(confirm.model, known)]
+    return "" if any(one in staffed for one in led) else f"has no worker: {', '.join(led)}"
 
 
 def _wrong(pack: str, confirm: Confirm, known: Catalogue) -> str:

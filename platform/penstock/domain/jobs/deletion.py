@@ -4,14 +4,17 @@ A user is told apart by a keyed digest: no row, no audit entry and no receipt ha
 """
 
 import hmac
+import re
+from collections.abc import Iterable
 from typing import NamedTuple, NewType, Protocol
 
-from penstock.domain.ids import TenantId
+from penstock.domain.ids import KINDS, TenantId
 from penstock.domain.jobs.ids import ObjectId
 from penstock.domain.tenancy.audit import Act
 from penstock.domain.tenancy.keys import Purpose, derive
 
 DeletionId = NewType("DeletionId", int)
+_KIND = re.compile(f"^{KINDS}(?=.)")
 HEARD_S = 2.0
 """Seconds within which every process has heard of a deletion: what is stored meanwhile is deleted, too."""
 
@@ -91,6 +94,17 @@ class Owned(NamedTuple):
 
     owner: str
     objects: tuple[ObjectId, ...]
+
+
+def ids_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Return ids as callers saw them, and those of their requests."""
+    return tuple(sorted({one for name in names for one in (name, _KIND.sub("", name))}))
+
+
+def users(user: object, safety_identifier: object, metadata: object) -> frozenset[str]:
+    """Return the end users that these fields of a request name."""
+    of_anthropic = metadata.get("user_id") if isinstance(metadata, dict) else None
+    return frozenset(one for one in (user, safety_identifier, of_anthropic) if isinstance(one, str) and one)
 
 
 def user_mark(platform_key: bytes, tenant: TenantId, user: str) -> str:

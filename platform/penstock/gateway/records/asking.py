@@ -7,12 +7,11 @@ import re
 from typing import Protocol
 
 from penstock.domain.errors import OverLimit, UnknownRequest
-from penstock.domain.ids import KeyId
+from penstock.domain.ids import KINDS, KeyId
 from penstock.domain.serving.request_record import RequestRecord
 from penstock.domain.tenancy.tenant import OPERATORS, Principal, Role
 
-_ID = re.compile(r"(?:(?:chatcmpl-|cmpl-|embd-|resp_|msg_)(?=.))?([A-Za-z0-9_.-]{1,128})")
-"""A request's id, also in the form of engines' answers: prefixed by its kind."""
+_ID = re.compile(rf"(?:{KINDS}(?=.))?([A-Za-z0-9_.-]{{1,128}})")
 _DEFERRED = re.compile(r"(?:job|resp|batch_req)_[0-9a-f]{8,64}")
 """A job, background response or batch's line: its requests have its id with a number behind."""
 AGAIN_S = 1.0

@@ -2,11 +2,14 @@
 keep it with the sealed text.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from enum import StrEnum
 
 from penstock.domain.errors import StoreUnavailable
+from penstock.domain.jobs.deletion import users
+from penstock.domain.serving.request import Sealed
 from penstock.filters import evidence
-from penstock.filters.evidence import SealedText
+from penstock.filters.evidence import MatchText, SealedText
 from penstock.filters.intervention import MOST, Intervention
 from penstock.filters.pack import Action, AtBound, Where
 from penstock.gateway.calls.call import Admitted
@@ -21,32 +24,51 @@ from penstock.telemetry.tenants import OTHER
 
 MOST_RULES = 100
 """Rules with series of their own; a pack of phrases has one rule for many."""
+MOST_USER_CHARACTERS = 256
+"""Of a name that is kept with a text: Anthropic's bound of ``user_id``; OpenAI's is 64."""
+_NAMING = ("user", "safety_identifier", "metadata")
+
+
+class TextDropped(StrEnum):
+    FULL = "full"
+    """The tenant has as many as are kept."""
+    NO_KEY = "no_key"
+
+
+def dropping(metrics: Metrics) -> Callable[[TextDropped, int], None]:
+    counted = metrics.counter(names.MATCH_TEXTS_DROPPED)
+    begin_at_zero(counted, TextDropped)
+    return lambda why, number: counted.labels(why).inc(number)
 
 
 class KeptTexts:
     """Seals texts of matches beside their requests; if no key can be had, a text is dropped."""
 
     def __init__(
-        self, keep: Callable[[SealedText], object], spawn: Callable[[Coroutine[None, None, None]], object]
+        self,
+        keep: Callable[[SealedText], object],
+        spawn: Callable[[Coroutine[None, None, None]], object],
+        drop: Callable[[TextDropped, int], None],
     ) -> None:
-        self._keep, self._spawn = keep, spawn
+        self._keep, self._spawn, self._drop = keep, spawn, drop
         self._keys: Keys | None = None
 
     def open(self, keys: Keys) -> None:
         """Stores, and keys with them, are opened after the pipeline is made: until then no text is kept."""
         self._keys = keys
 
-    def take(self, of: Intervention, text: str, keep_s: float) -> None:
+    def take(self, of: Intervention, text: MatchText, keep_s: float) -> None:
         if self._keys is not None:
             self._spawn(self._seal(self._keys, of, text, keep_s))
 
-    async def _seal(self, keys: Keys, of: Intervention, text: str, keep_s: float) -> None:
+    async def _seal(self, keys: Keys, of: Intervention, text: MatchText, keep_s: float) -> None:
         try:
             key = await keys.newest(of.tenant)
         except (StoreUnavailable, Unreadable) as error:
             logger().warning(
                 "match_text_not_kept", tenant=of.tenant, request_id=of.request, error_type=type(error).__name__
             )
+            self._drop(TextDropped.NO_KEY, 1)
             return
         self._keep(evidence.sealed(of, text, key, keep_s))
 
@@ -79,7 +101,8 @@ class Interventions:
             made = _intervention(call, match, self._now())
             self._keep(made)
             if match.text:
-                self._texts.take(made, match.text, call.principal.plan.matches_kept_s)
+                text = MatchText(match.text, _users(call.request.body))
+                self._texts.take(made, text, call.principal.plan.matches_kept_s)
 
     def judged(self, verdict: Confirmation, seconds: float) -> None:
         self._verdicts.labels(verdict).inc()
@@ -90,6 +113,13 @@ class Interventions:
         self._events.observe(held.events)
         if held.bound is not None:
             self._bounds.labels(held.bound).inc()
+
+
+def _users(body: Mapping[str, object]) -> tuple[str, ...] | None:
+    given = [body.get(name) for name in _NAMING]
+    named = users(*given)
+    is_long = any(isinstance(one, Sealed) for one in given) or any(len(one) > MOST_USER_CHARACTERS for one in named)
+    return None if is_long else tuple(named)
 
 
 def _intervention(call: Admitted, match: Match, at: float) -> Intervention:

@@ -15,6 +15,7 @@ from penstock.domain.clock import SystemClock
 from penstock.domain.errors import Conflict, StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.filters import evidence
+from penstock.filters.evidence import MatchText
 from penstock.filters.intervention import Intervention
 from penstock.sealing.segments import TenantKey
 from tests.support.samples.interventions import intervention
@@ -53,7 +54,7 @@ def test_each_is_delivered_once_through_outages(tmp_path: Path) -> None:
 def test_kept_texts_come_through_the_spool(tmp_path: Path) -> None:
     """Sealed bytes of any value are delivered as they were, once."""
     spool, sink = Spool(tmp_path, SystemClock()), MemoryLedger()
-    text = evidence.sealed(intervention("r1", 3), "a\n\x00ü", TenantKey(b"i" * 16, b"k" * 32), 60.0)
+    text = evidence.sealed(intervention("r1", 3), MatchText("a\n\x00ü"), TenantKey(b"i" * 16, b"k" * 32), 60.0)
     spool.filtered(text)
     for _ in range(2):
         asyncio.run(spool.deliver(sink))

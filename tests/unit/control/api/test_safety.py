@@ -3,11 +3,14 @@
 import json
 from dataclasses import replace
 
+import httpx
 import pytest
 
+from penstock.domain.ids import VersionId
 from penstock.domain.models.model import Task
 from penstock.domain.tenancy.tenant import Role
 from penstock.filters import evidence
+from penstock.filters.evidence import MatchText
 from tests.support.controllers.in_memory import Room, new_model, registered
 from tests.support.samples import control_plane as things
 from tests.support.samples.interventions import intervention
@@ -116,13 +119,66 @@ async def test_a_model_that_a_rule_asks_has_to_be_one_of_the_platform(room: Room
         assert (refused.status_code, refused.json()["error"]["param"]) == (400, "manifest.safety")
 
 
+GUARD = {"model": "guard", "prompt": "{text}", "unsafe": "yes", "safe": "no", "threshold": 0.5}
+
+
+async def _guarded(room: Room, operator: httpx.AsyncClient) -> tuple[str, str]:
+    """Return a guard model behind an alias, which the floor's pack asks, and an encoder."""
+    guard = await registered(operator)
+    encodes = replace(things.manifest("encoder"), task=Task.EMBED)
+    encoder = (await operator.post("/admin/v1/models", json=new_model(encodes))).json()["id"]
+    await operator.put(f"/admin/v1/deployments/{guard}", json={"replicas": 1})
+    await room.loop.tick()
+    await operator.put("/admin/v1/aliases/guard", json={"shares": [{"version": guard, "weight": 10_000}]})
+    await operator.post(f"{SAFETY}/packs", json=asking(**GUARD))
+    await operator.put(f"{SAFETY}/floor", json={"packs": ["own"]})
+    return guard, encoder
+
+
+async def test_a_model_that_a_pack_in_force_asks_is_not_taken_away(room: Room) -> None:
+    """Not its alias, its workers, its owners or its task; of a pack that nobody names it may be."""
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        guard, encoder = await _guarded(room, operator)
+        led: dict[str, object] = {"shares": [{"version": encoder, "weight": 10_000}]}
+        deployed = f"/deployments/{guard}"
+        number = (await room.tables.latest()).number
+        takes: list[tuple[str, str, dict[str, object] | None, str]] = [
+            ("PUT", "/aliases/guard", led, "is no guard model"),
+            ("PUT", deployed, {"replicas": 0}, "has no worker"),
+            ("PUT", f"/models/{guard}/tenants", {"tenants": ["acme"]}, "belongs to some tenants alone"),
+            ("DELETE", "/aliases/guard", None, "names no model"),
+            ("POST", "/table/rollback", {"number": number}, "names no model"),
+        ]
+        for method, path, body, words in takes:
+            refused = await operator.request(method, f"/admin/v1{path}", json=body)
+            assert refused.status_code == 409, (path, refused.text)
+            said = refused.json()["error"]["message"]
+            assert "the pack own@1 is in force, and confirm.model of its rule threat then" in said
+            assert words in said
+        assert (await operator.put(f"/admin/v1{deployed}", json={"replicas": 2})).status_code == 200
+        await operator.put(f"{SAFETY}/floor", json={"packs": []})
+        for method, path, body, _ in takes:
+            assert (await operator.request(method, f"/admin/v1{path}", json=body)).status_code < 300, path
+
+
+async def test_packs_are_shown_with_models_that_are_away(room: Room) -> None:
+    """By rule, with the reason, as long as no worker answers for it."""
+    async with room.client(await room.key(Role.ADMIN)) as operator:
+        guard, _ = await _guarded(room, operator)
+        pack = (await operator.get(f"{SAFETY}/packs")).json()["packs"][0]
+        assert pack["away"] == {"threat": f"has no worker: {guard}"}
+        room.heartbeats.take(things.report("w1", VersionId(guard)))
+        await room.loop.tick()
+        assert (await operator.get(f"{SAFETY}/packs")).json()["packs"][0]["away"] == {}
+
+
 async def test_kept_texts_are_shown_to_their_tenant_and_each_look_is_an_act(room: Room) -> None:
     """An admin sees its own tenant's, an auditor none; what was shredded has no text."""
     mine, others = intervention("r1"), intervention("r2", tenant="beta")
     room.packs.interventions += [mine, others]
     keys = room.control.sealing.content()
     for one in (mine, others):
-        room.packs.kept.append(evidence.sealed(one, "my secret", await keys.newest(one.tenant), 9.0))
+        room.packs.kept.append(evidence.sealed(one, MatchText("my secret"), await keys.newest(one.tenant), 9.0))
     path = f"{SAFETY}/matches"
     async with room.client(await room.key(Role.ADMIN, tenant="acme")) as own:
         (shown,) = (await own.post(path, json={})).json()["matches"]

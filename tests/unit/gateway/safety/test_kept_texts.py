@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.domain.serving.request import Sealed
 from penstock.domain.tenancy.tenant import Plan
 from penstock.filters import evidence, shipped
 from penstock.filters.errors import PromptFiltered
-from penstock.filters.evidence import SealedText
+from penstock.filters.evidence import MatchText, SealedText
 from penstock.filters.intervention import Intervention
 from penstock.filters.pack import strictest
-from penstock.gateway.safety.interventions import Interventions, KeptTexts
+from penstock.gateway.safety.interventions import Interventions, KeptTexts, TextDropped, dropping
 from penstock.gateway.safety.stage import ScreenedRequests
 from penstock.sealing.segments import Unreadable
 from penstock.telemetry.metrics import Metrics
@@ -33,14 +34,16 @@ class House:
     def __init__(self, keys: FixedKeys | None = None) -> None:
         self.keys, self.told, self.kept = keys or FixedKeys(), list[Intervention](), list[SealedText]()
         self.tasks = list[asyncio.Task[None]]()
-        texts = KeptTexts(self.kept.append, lambda work: self.tasks.append(asyncio.ensure_future(work)))
+        self.metrics = Metrics()
+        drop = dropping(self.metrics)
+        texts = KeptTexts(self.kept.append, lambda work: self.tasks.append(asyncio.ensure_future(work)), drop)
         texts.open(self.keys)
-        seen = Interventions(Metrics(), self.told.append, lambda: 9.0, texts)
+        seen = Interventions(self.metrics, self.told.append, lambda: 9.0, texts)
         self._stage = ScreenedRequests(lambda _: POLICY, seen.record, UNASKED)
 
-    async def prompt(self, text: str, plan: Plan) -> None:
+    async def prompt(self, text: str, plan: Plan, **named: object) -> None:
         with pytest.raises(PromptFiltered):
-            await self._stage.screen(call(plan=plan, body={"prompt": text}), FakeReply())
+            await self._stage.screen(call(plan=plan, body={"prompt": text, **named}), FakeReply())
         await asyncio.gather(*self.tasks)
 
     async def answer(self, *parts: str, plan: Plan, stream: bool = True) -> None:
@@ -57,12 +60,10 @@ class House:
     async def texts(self) -> dict[str, str]:
         """Return rules and the texts that they matched."""
         rules = {(one.request, one.number): one.rule for one in self.told}
-        return {
-            rules[one.request, one.number]: evidence.opened(
-                one, await self.keys.opening(one.tenant, evidence.header(one))
-            )
-            for one in self.kept
-        }
+        return {rules[one.request, one.number]: (await self.opened(one)).text for one in self.kept}
+
+    async def opened(self, one: SealedText) -> MatchText:
+        return evidence.opened(one, await self.keys.opening(one.tenant, evidence.header(one)))
 
 
 async def test_a_tenant_that_keeps_none_has_none() -> None:
@@ -96,10 +97,33 @@ async def test_without_a_key_no_text_is_kept(caplog: pytest.LogCaptureFixture) -
     with caplog.at_level(logging.DEBUG):
         await house.prompt(f"what is {SECRET}?", KEEPS)
     assert (len(house.told), house.kept, SECRET in caplog.text) == (1, [], False)
+    (counted,) = [one for one in house.metrics.registry.collect() if one.name == "penstock_safety_match_texts_dropped"]
+    totals = {one.labels["outcome"]: one.value for one in counted.samples if one.name.endswith("_total")}
+    assert totals == {TextDropped.NO_KEY: 1.0, TextDropped.FULL: 0.0}
+
+
+@pytest.mark.parametrize(
+    ("named", "users"),
+    [
+        ({}, []),
+        ({"user": "jane", "safety_identifier": "j1"}, ["j1", "jane"]),
+        ({"metadata": {"user_id": "jane", "team": "x"}, "user": ""}, ["jane"]),
+        ({"user": "j" * 257}, None),
+        ({"metadata": Sealed(b"{}", items=1, is_text=False)}, None),
+    ],
+)
+async def test_with_a_text_its_users_are_sealed(named: dict[str, object], users: list[str] | None) -> None:
+    """Of each API; if a name is too long to be kept, anybody may be meant."""
+    house = House()
+    await house.prompt(f"what is {SECRET}?", KEEPS, **named)
+    (text,) = [await house.opened(one) for one in house.kept]
+    assert (text.users if text.users is None else sorted(text.users)) == users
+    assert b"jane" not in house.kept[0].sealed
 
 
 def test_of_a_long_match_the_beginning_is_kept() -> None:
     """A phrase with a thousand blanks fills no row."""
-    text = evidence.sealed(intervention(), "ü" * 5_000, fixed(b"k" * 32), 60.0)
+    users = ("🜁" * 256,) * 3
+    text = evidence.sealed(intervention(), MatchText("🜁" * 5_000, users), fixed(b"k" * 32), 60.0)
     assert len(text.sealed) < 8_192
-    assert evidence.opened(text, [b"k" * 32]) == "ü" * 1_024
+    assert evidence.opened(text, [b"k" * 32]) == MatchText("🜁" * 1_024, users)

@@ -28,7 +28,7 @@ from penstock.gateway.upkeep.accounting import Accounting, AccountingParts
 from penstock.telemetry.metrics import Metrics
 from tests.support.patience import patient
 
-TEXTS = KeptTexts(lambda _: None, asyncio.ensure_future)
+TEXTS = KeptTexts(lambda _: None, asyncio.ensure_future, lambda *_: None)
 
 
 def test_what_is_not_said_stays() -> None:

@@ -97,15 +97,22 @@ from open where job.id = open.id
 returning 1
 
 -- name: forget_texts
--- Of a named user all texts of the tenant go: they name none.
+-- Named by their requests, by a job with attempts, or by the batch of their line.
 with gone as (
     delete from intervention_text
     where tenant = $1 and at < $3
-      and ($2::text[] is null or $4 or request = any($2) or regexp_replace(request, '-[0-9]+$', '') = any($2))
+      and ($2::text[] is null or request = any($2) or regexp_replace(request, '-[0-9]+$', '') = any($2)
+           or regexp_replace(request, '-[0-9]+$', '') in
+              (select name from job where batch in (select id from erased_batches($1, $2, $3))))
     returning 1
 )
 update privacy_deletion set texts = texts + (select count(*) from gone)
-where id = $5 and (select count(*) from gone) > 0
+where id = $4 and (select count(*) from gone) > 0
+
+-- name: texts
+select distinct on (request) request, number, tenant, sealed, at, keep_until from intervention_text
+where tenant = $1 and at < $2 and request > $3
+order by request, number limit $4
 
 -- name: forget_pauses
 delete from job_pause where scope in (select 'batch:' || id from erased_batches($1, $2, $3))

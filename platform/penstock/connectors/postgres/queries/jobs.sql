@@ -72,7 +72,7 @@ with told as materialized (
         output_bytes = told.output_bytes, prompt_tokens = told.prompt_tokens, output_tokens = told.output_tokens,
         expires_at = case job.batch when '' then told.at + job.keep_s else 0 end
     from told join held on held.id = told.id
-    where job.id = held.id and job.id = any($1::bigint[])
+    where job.id = held.id
     returning job.id
 ), noted as (
     insert into job_attempt (job, attempt, runner, request, began_at, ended_at, error)
@@ -111,7 +111,7 @@ with told as materialized (
         expires_at = case when job.batch = '' and (held.is_cancelled or held.is_dead) then told.at + job.keep_s
                           else 0 end
     from told join held on held.id = told.id
-    where job.id = held.id and job.id = any($1::bigint[])
+    where job.id = held.id
     returning job.id, job.state
 ), noted as (
     insert into job_attempt (job, attempt, runner, request, began_at, ended_at, error)

@@ -38,9 +38,9 @@ grant execute on function add_agreements(jsonb) to penstock_gateway, penstock_ru
 grant execute on function add_forgiven(bigint[], text[], text[], bigint[]) to penstock_gateway, penstock_runner;
 grant select on safety_pack, safety_choice, safety_floor to penstock_gateway, penstock_runner;
 grant insert, select (request, number) on intervention to penstock_gateway, penstock_runner;
--- Of texts, deletions and the sweeper go by tenant, time and request; the sealed bytes are controllers' alone.
-grant insert, select (request, number) on intervention_text to penstock_gateway;
-grant insert, delete, select (request, number, tenant, at, keep_until) on intervention_text to penstock_runner;
+-- Gateways count texts; runners read them for the users that they name, and sweep them.
+grant insert, select (request, number, tenant) on intervention_text to penstock_gateway;
+grant select, insert, delete on intervention_text to penstock_runner;
 grant insert, select (id, what, target) on audit_event to penstock_gateway;
 grant select, insert, update, delete on webhook_endpoint to penstock_gateway;
 grant select, update, delete on webhook_delivery to penstock_gateway, penstock_runner;

@@ -73,16 +73,28 @@ group by tenant
 select forget_interventions($1)
 
 -- name: keep
--- A spool may come after a deletion of what is in it.
-insert into intervention_text (request, number, tenant, sealed, at, keep_until)
-select * from unnest($1::text[], $2::int[], $3::text[], $4::bytea[], $5::double precision[], $6::double precision[])
-    as new (request, number, tenant, sealed, at, keep_until)
-where not exists (
-    select from privacy_deletion as asked
-    where asked.tenant = new.tenant and new.at < asked.until
-      and (asked.request = '' or asked.request in (new.request, regexp_replace(new.request, '-[0-9]+$', '')))
+-- A spool may come after a deletion of what is in it. What its tenant has no room for is dropped, and counted.
+with new as (
+    select *, row_number() over (partition by tenant order by at, request, number) as place
+    from unnest($1::text[], $2::int[], $3::text[], $4::bytea[], $5::double precision[], $6::double precision[])
+        as told (request, number, tenant, sealed, at, keep_until)
+    where not exists (select from intervention_text as kept where (kept.request, kept.number) = (told.request, told.number))
+      and not exists (
+        select from privacy_deletion as asked
+        where asked.tenant = told.tenant and told.at < asked.until
+          and (asked.request = '' or told.request = any(asked.found)
+               or regexp_replace(told.request, '-[0-9]+$', '') = any(asked.found))
+    )
+), room as (
+    select tenant, $7 - (select count(*) from (select from intervention_text as kept where kept.tenant = one.tenant
+                                               limit $7) as held) as places
+    from (select distinct tenant from new) as one
+), added as (
+    insert into intervention_text (request, number, tenant, sealed, at, keep_until)
+    select request, number, tenant, sealed, at, keep_until from new join room using (tenant) where place <= places
+    on conflict (request, number) do nothing
 )
-on conflict (request, number) do nothing
+select count(*)::int as dropped from new join room using (tenant) where place > places
 
 -- name: texts
 select event.request, event.number, event.tenant, version, pack, digest, rule, stage, action, wanted, position, event.at,
