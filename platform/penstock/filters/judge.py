@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import re2
 
+from penstock.filters import shape
 from penstock.filters.normal import fold
 from penstock.filters.pack import Check, Found, Rule
 from penstock.filters.sentences import classifiers
@@ -63,7 +64,7 @@ _META = frozenset(r"\.+*?()[]{}|^$-")
 
 
 def expressions(rule: Rule) -> list[bytes]:
-    return [rule.regex.encode()] if rule.regex else [_phrase(phrase) for phrase in rule.phrases]
+    return [shape.of(rule.regex).regex.encode()] if rule.regex else [_phrase(phrase) for phrase in rule.phrases]
 
 
 def _phrase(phrase: str) -> bytes:

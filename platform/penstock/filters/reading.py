@@ -116,7 +116,8 @@ def _faults(pack: Pack) -> Iterator[tuple[str, str]]:
     for at, rule in enumerate(pack.rules):
         for field, fault in (*_in_rule(rule, pack.hold.characters), *_in_confirm(rule, pack.hold)):
             yield f"rules[{at}].{field}", fault
-    size = sum(re2.compile(rule.regex.encode(), options()).programsize for rule in pack.rules if rule.regex)
+    every = [shape.of(rule.regex).regex for rule in pack.rules if rule.regex]
+    size = sum(re2.compile(one.encode(), options()).programsize for one in every)
     if size > MOST_PROGRAM:
         yield "rules", f"compile to {size:,} instructions, more than {MOST_PROGRAM:,}: bound repetitions closer"
         return
@@ -227,7 +228,7 @@ def _in_regex(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
         yield "regex", "matches the empty text"
     yield from _in_span(rule, found, held)
     try:
-        re2.compile(rule.regex.encode(), options())
+        re2.compile(found.regex.encode(), options())
     except re2.error as error:
         yield "regex", f"is refused by RE2: {error}"
 
