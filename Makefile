@@ -166,8 +166,8 @@ bench-jobs: setup ## What the job store does: claims and ends beside procrastina
 bench-audit: setup ## What the audit chain does: acts a second chained beside bare ones, its lag, links verified a second (two minutes)
 	@$(BIN)/python -m loadtests.bench_audit
 
-bench-safety: setup ## What content filters hold, cost and find, beside fixed windows (URL=, KEY= for a platform's answers), and what sealing costs
-	@$(BIN)/python -m loadtests.bench_filters
+bench-safety: setup ## What content filters hold, cost and find, beside fixed windows (PEERS=1: and NeMo Guardrails; URL=, KEY= for a platform's answers), and what sealing costs
+	@$(BIN)/python -m loadtests.bench_filters $(if $(PEERS),--peers)
 	@$(BIN)/python -m loadtests.bench_safety $(if $(URL),--url $(URL) --key $(KEY))
 	@$(BIN)/python -m loadtests.bench_sealing
 

@@ -1,12 +1,15 @@
 """What content filters cost a token and how long they hold one: in process, by CPU clock, beside fixed windows.
 
-Run: ``make bench-safety``. Best of fifteen. The bare pass is RE2 over each event alone; with the wheel ``hyperscan``
-installed its stream mode is timed too. The guard gets a chat's events, and writes into nothing. Ends with
-1 if the first visible token comes more than one token later, or a lag is beyond its bound.
+Run: ``make bench-safety``; ``PEERS=1`` installs NeMo Guardrails beside it, and compares what leaves of a key. Best of
+fifteen. The bare pass is RE2 over each event alone; with the wheel ``hyperscan`` its stream mode is timed too. The
+guard gets a chat's events, and writes into nothing. Ends with 1 if the first visible token comes more than one token
+later, or a lag is beyond its bound.
 """
 
 import importlib
+import json
 import random
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +21,7 @@ from typing import Any
 import msgspec
 import uvloop
 
+from loadtests.environments import environment
 from penstock.domain.serving.request import Api, Prepared
 from penstock.filters import shipped
 from penstock.filters.hold import Compiled, Tail
@@ -39,6 +43,9 @@ ROUNDS = 15
 PHRASES = 500
 MOST_FIRST, MOST_MEAN, MOST_P99 = 1, 3.0, 25
 MOST_FIRST_OF_SENTENCE = 12
+KEY = "AKIAIOSFODNN7EXAMPLE"
+STREAMS = 200
+"""With a key at a random place."""
 _chance = random.Random(1)
 
 
@@ -145,18 +152,23 @@ class Nothing(FakeReply):
         del data
 
 
-def guard(compiled: Compiled) -> StreamGuard:
+def guard(compiled: Compiled, reply: FakeReply) -> StreamGuard:
     request = stream_request(api=Api.CHAT)
     came = Call(request=request, principal=principal(), timings=Timings(time.monotonic, 0.0))
     call = came.chosen(VERSION, Prepared(prompt_tokens=7)).admitted(request, DUE, Lease(opened_at=0.0, deadline_at=5.0))
-    return StreamGuard(Nothing(), call, Judgement(call, compiled, lambda *_: None, UNASKED))
+    return StreamGuard(reply, call, Judgement(call, compiled, lambda *_: None, UNASKED))
 
 
 def guarded(compiled: Compiled, events: Sequence[bytes]) -> None:
-    under = guard(compiled)
+    under = guard(compiled, Nothing())
     for event in events:
         under.write(event)
     under.finish()
+
+
+def unknown(compiled: Compiled, events: Sequence[bytes]) -> None:
+    compiled.known_step.cache_clear()
+    guarded(compiled, events)
 
 
 async def costs(compiled: Compiled, parts: Sequence[str]) -> None:
@@ -165,19 +177,56 @@ async def costs(compiled: Compiled, parts: Sequence[str]) -> None:
     judge = Judge(rules)
     bare = hyperscan(rules, encoded)
     us = timed(bare) if bare else 0.0
-    choices = [{"index": 0, "delta": {"content": part}, "logprobs": None, "finish_reason": None} for part in parts]
-    head = {"id": "chatcmpl-0123456789abcdef", "object": "chat.completion.chunk", "created": 1, "model": "bench"}
-    events = [b"data: %b" % msgspec.json.encode({**head, "choices": [one]}) + sse.END for one in choices]
+    events = events_of(parts)
     writes = [b"".join(events[at : at + 8]) for at in range(0, len(events), 8)]
     for name, work in {
         "RE2 on each token alone": lambda: [judge.find(one) for one in encoded],
         "held back and judged": lambda: whole(compiled, parts),
         "in events, one a write": lambda: guarded(compiled, events),
+        "one a write, tokens that are new": lambda: unknown(compiled, events),
         "in events, eight a write": lambda: guarded(compiled, writes),
         "the classifier of pack abuse": lambda: whole(classifier(), parts),
     }.items():
         ours = timed(work)
         print(f"{name:32} {ours:6.2f} us a token" + (f", {ours / us:.1f} times Hyperscan's {us:.2f}" if us else ""))
+
+
+def events_of(parts: Sequence[str]) -> list[bytes]:
+    choices = [{"index": 0, "delta": {"content": part}, "logprobs": None, "finish_reason": None} for part in parts]
+    head = {"id": "chatcmpl-0123456789abcdef", "object": "chat.completion.chunk", "created": 1, "model": "bench"}
+    return [b"data: %b" % msgspec.json.encode({**head, "choices": [one]}) + sse.END for one in choices]
+
+
+async def left(compiled: Compiled, parts: Sequence[str]) -> int:
+    """Return how many characters of a stream leave."""
+    reply = FakeReply(started=True)
+    under = guard(compiled, reply)
+    for event in events_of(parts):
+        under.write(event)
+    under.finish()
+    said = [msgspec.json.decode(one)["choices"][0]["delta"] for one in sse.choices_in(reply.body)]
+    return sum(len(one.get("content", "")) for one in said)
+
+
+def leaks(prose: Sequence[str]) -> None:
+    """Print what leaves of a key that stands in a stream, and what a stream without one waits for, beside NeMo's."""
+    compiled = Compiled(strictest([shipped.pack("secrets")]), Where.OUTPUT)
+    places = [_chance.randrange(TOKENS // 2) for _ in range(STREAMS)]
+    streams = [[*prose[:at], *tokens(f" {KEY} "), *prose[at : TOKENS // 2]] for at in places]
+    begins = [len("".join(prose[:at])) + 1 for at in places]
+    patterns = [rule.regex for rule in shipped.pack("secrets").rules if rule.regex]
+    python, program = environment("peers", "nemo") / "bin/python", Path(__file__).with_name("filters_peer.py")
+    asked = json.dumps({"patterns": patterns, "streams": [list(prose), *streams]})
+    told = subprocess.run([python, program], input=asked, check=True, stdout=subprocess.PIPE, text=True).stdout
+    ways = {f"NeMo Guardrails, {way}": each for way, each in json.loads(told).items()}
+    ours = [uvloop.run(left(compiled, one)) for one in streams]
+    ways["by what may still match"] = [(held(compiled, prose), 0), *(((), end) for end in ours)]
+    print(f"\n{STREAMS} streams of prose with a key, pack secrets")
+    for name, ((waits, _), *ends) in ways.items():
+        row(name, waits)
+        out = [min(max(end - begin, 0), len(KEY)) for begin, (_, end) in zip(begins, ends, strict=True)]
+        whole, part = out.count(len(KEY)), sum(0 < one < len(KEY) for one in out)
+        print(f"{'':32} left: {whole} keys whole, {part} in part, {sum(out)} characters")
 
 
 def main() -> int:
@@ -193,6 +242,8 @@ def main() -> int:
         row("window of 32", windowed(32))
         row("chunks of 200", chunked(200))
         row("whole answer", chunked(TOKENS))
+    if "--peers" in sys.argv[1:]:
+        leaks(texts()["prose"])
     return int(failed)
 
 

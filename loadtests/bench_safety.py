@@ -7,12 +7,14 @@ costs more than one without the stage.
 """
 
 import argparse
+import json
 import statistics
 import sys
 import sysconfig
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +23,7 @@ import httpx
 import uvloop
 
 from loadtests import bench_home
-from loadtests.bench_filters import packs
+from loadtests.bench_filters import classifier, held, packs, policy
 from loadtests.bench_gateway import CONCURRENCY, STREAM_TOKENS, Process, behave, chat, gateway, stub_engine
 from loadtests.load_client import closed_loop
 from penstock import settings
@@ -48,7 +50,7 @@ QUESTIONS = (
     "Write a SQL query for the top customers.",
     "What are the symptoms of a cold?",
 )
-ANSWERS_EACH = 4
+ANSWERS, AT_ONCE = 32, 4
 MEGABYTE = 1_000_000
 
 
@@ -112,16 +114,34 @@ def costs(rounds: int, seconds: float) -> bool:
         return uvloop.run(run(stub, sides, rounds, seconds))
 
 
-def answers(url: str, key: str) -> list[str]:
-    """Return what a running platform's demo model says to some everyday questions."""
-    said = list[str]()
-    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=300, trust_env=False) as http:
-        for number, question in enumerate(QUESTIONS * ANSWERS_EACH):
-            turns = [{"role": "user", "content": question}]
-            body = {"model": "smollm2", "messages": turns, "max_tokens": 160, "temperature": 0.8, "seed": number}
-            answer = http.post("/v1/chat/completions", json=body).raise_for_status()
-            said.append(answer.json()["choices"][0]["message"]["content"])
-    return said
+def answers(url: str, key: str) -> list[list[str]]:
+    """Return the tokens of what a running platform's demo model says to some everyday questions."""
+    with (
+        httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=300, trust_env=False) as http,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
+        return list(pool.map(lambda number: answer(http, number), range(ANSWERS)))
+
+
+def answer(http: httpx.Client, number: int) -> list[str]:
+    turns = [{"role": "user", "content": QUESTIONS[number % len(QUESTIONS)]}]
+    body = {"model": "smollm2", "messages": turns, "max_tokens": 160, "temperature": 0.8, "seed": number}
+    with http.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as told:
+        told.raise_for_status()
+        events = [json.loads(line.removeprefix("data: ")) for line in told.iter_lines() if line.startswith("data: {")]
+    if failed := [event for event in events if "error" in event]:
+        raise SystemExit(f"bench: an answer broke off: {failed[0]['error']}")
+    return [text for event in events for one in event["choices"] if (text := one["delta"].get("content"))]
+
+
+def lags(said: Sequence[Sequence[str]]) -> None:
+    """Print how many tokens came before a token of an answer could leave."""
+    print(f"\nthe demo model's answers: {len(said)} of {sum(map(len, said)):,} tokens")
+    for name, compiled in (("by what may still match", policy()), ("by sentence (pack abuse)", classifier())):
+        each = [held(compiled, tokens) for tokens in said]
+        firsts, waits = sorted(waits[0] for waits in each), sorted(wait for waits in each for wait in waits)
+        told = f"first p50 {statistics.median(firsts):g}, at most {firsts[-1]}; mean {statistics.mean(waits):.1f}"
+        print(f"{name:32} {told}, p99 {waits[int(len(waits) * 0.99)]}")
 
 
 def found(said: Sequence[str]) -> None:
@@ -164,7 +184,10 @@ def main() -> int:
         unscreened()
         return 0
     kept = costs(asked.rounds, asked.seconds)
-    found(answers(asked.url, asked.key) if asked.url else ())
+    said = answers(asked.url, asked.key) if asked.url else []
+    if said:
+        lags(said)
+    found(list(map("".join, said)))
     return 0 if kept else 1
 
 

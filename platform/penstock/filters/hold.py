@@ -13,13 +13,16 @@ from typing import NamedTuple
 
 from penstock.filters import shape
 from penstock.filters.judge import Judge
-from penstock.filters.normal import Reading, folded, normal, unescaped
+from penstock.filters.normal import Reading, ends, folded, normal, starts, unescaped
 from penstock.filters.pack import Applied, Confirm, Found, Policy, Rule, Where
 from penstock.filters.sentences import Sentences
 from penstock.filters.trie import Trie, start
 
 _MOST_STEPS, _STEP_BYTES = 4_096, 16
 """Steps that a policy remembers, and the bytes of one: 1 MB, and most tokens of an answer come again."""
+
+
+_NONE: Sequence[Found] = ()
 
 
 class Run(NamedTuple):
@@ -49,7 +52,7 @@ def _run(shapes: Sequence[shape.Shape]) -> Run:
 class Compiled:
     """A policy's rules for one side of a request; built off the event loop, shared by all requests of the policy."""
 
-    __slots__ = ("_known_step", "confirms", "judge", "policy", "rules", "runs_of", "trie")
+    __slots__ = ("_trie", "confirms", "judge", "known_step", "policy", "rules", "runs_of")
 
     def __init__(self, policy: Policy, where: Where) -> None:
         self.policy = policy
@@ -57,27 +60,28 @@ class Compiled:
         plain = [one.rule for one in self.rules]
         self.judge = Judge(plain)
         self.confirms = any(rule.confirm is not None for rule in plain)
-        every = runs(plain)
+        every = sorted(runs(plain), key=lambda run: -len(run.alphabet))
         self.runs_of = {byte: tuple(run for run in every if byte in run.alphabet) for byte in range(256)}
         """The runs that may still go on after a byte."""
-        phrases = [folded(normal(phrase).judged) for rule in plain for phrase in rule.phrases]
-        self.trie = Trie(phrases)
-        self._known_step = lru_cache(_MOST_STEPS)(self._step)
+        self._trie = Trie(folded(normal(phrase)[0]) for rule in plain for phrase in rule.phrases)
+        self.known_step = lru_cache(_MOST_STEPS)(self.step)
 
     def step(self, state: int, judged: bytes) -> tuple[int, int, bool]:
         """Return the trie's state after these bytes, and what is ``held`` of them."""
-        return (self._known_step if len(judged) <= _STEP_BYTES else self._step)(state, judged)
+        state = self._trie.walk(state, judged)
+        return state, *self.held(state, judged)
 
-    def _step(self, state: int, judged: bytes) -> tuple[int, int, bool]:
-        return self.trie.walk(state, judged), *self.held(judged)
-
-    def held(self, judged: bytes) -> tuple[int, bool]:
-        """Return the bytes at the end with which a run may go on, and whether one may have begun before them all."""
-        held, is_open = 0, not judged
+    def held(self, state: int, judged: bytes) -> tuple[int, bool]:
+        """Return the bytes at the end with which a match may go on, and whether one may have begun before them all."""
+        size, held, is_open = len(judged), 0, not judged
         for alphabet, later, most in self.runs_of[judged[-1]] if judged else ():
             begun = len(judged.rstrip(alphabet))
             is_open |= not begun
-            held = max(held, len(judged[begun:][-most:].lstrip(later)))
+            if size - begun > held:
+                held = max(held, len(judged[max(begun, size - most) :].lstrip(later)))
+        if depth := self._trie.depth(state):
+            begun = start(judged, depth)
+            return max(held, size - begun), is_open or not begun
         return held, is_open
 
     def confirm(self, rule: int) -> Confirm | None:
@@ -108,53 +112,65 @@ class Tail:
             other._sentences = self._sentences.copy()  # noqa: SLF001
         return other
 
+    def agrees(self, other: "Tail") -> bool:
+        """Whether both go on alike until a backslash comes."""
+        if "\\" in self._held or self._place != other._place:  # noqa: SLF001
+            return False
+        return self._sentences is None or other._sentences is None or self._sentences.agrees(other._sentences)  # noqa: SLF001
+
+    @property
+    def _place(self) -> tuple[bytes, str, int, int, int]:
+        return self._before, self._held, self._known, self._state, self.safe
+
     def feed(self, text: str, *, is_last: bool = False) -> Sequence[Found]:
         """Return the matches that are certain now, in characters since the beginning; some may be told again."""
-        self.total += len(text)
+        self.total = total = self.total + len(text)
         self._held += text
-        reading, compiled = self._read(self._held), self._compiled
-        judged = reading.judged
-        sentences = () if self._sentences is None else self._of_sentences(self._sentences, reading, is_last=is_last)
-        found: Sequence[Found] = ()
+        reading, compiled, found = self._read(self._held), self._compiled, _NONE
+        judged = reading[0]
+        sentences = _NONE if self._sentences is None else self._of_sentences(self._sentences, reading, is_last=is_last)
+        fresh, held = judged[self._known :], 0
         if judged:
-            self._state, held, is_open = compiled.step(self._state, judged[self._known :])
-            if hits := compiled.judge.find(self._before + judged):
-                found = self._certain(hits, reading, is_last=is_last)
-            self._leave(reading, self._safe(judged, compiled.held(judged)[0] if is_open else held))
+            step = compiled.known_step if len(fresh) <= _STEP_BYTES else compiled.step
+            self._state, held, is_open = step(self._state, fresh)
+            if is_open:
+                held, _ = compiled.held(self._state, judged)
+            if compiled.judge.suspects(self._before + judged):
+                found = self._certain(compiled.judge.find(self._before + judged), reading, is_last=is_last)
+        if reading[2] is None:
+            if left := len(judged) - held:
+                self._before, self._held = judged[left - 1 : left], self._held[left:]
+            self._known = held
         else:
-            self._leave(reading, 0)
-        safe = self.total if is_last else self.total - len(self._held)
+            self._leave(reading, reading[2], len(judged) - held)
+        safe = total if is_last else total - len(self._held)
         if self._sentences is not None and not is_last:
             safe = min(safe, self._sentences.held_from(safe))
-        self.safe = max(self.safe, safe)
+        if safe > self.safe:  # noqa: PLR1730 - for each token
+            self.safe = safe
         return [*found, *sentences] if sentences else found
 
     def _of_sentences(self, sentences: Sentences, reading: Reading, *, is_last: bool) -> Sequence[Found]:
         """Judge what was not read before by its sentences."""
         first, known = self.total - len(self._held), self._known
-        starts, ends = ([first + at for at in places[known:]] for places in (reading.starts, reading.ends))
-        return list(sentences.feed(reading.judged[known:], starts, ends, is_last=is_last))
+        firsts, lasts = ([first + at for at in places[known:]] for places in (starts(reading), ends(reading)))
+        return list(sentences.feed(reading[0][known:], firsts, lasts, is_last=is_last))
 
     def _certain(self, hits: Sequence[Found], reading: Reading, *, is_last: bool) -> list[Found]:
         """Return the hits but those that left before, and those at the end, which the next character may change."""
-        context, first, size = len(self._before), self.total - len(self._held), len(reading.judged)
+        context, first, size = len(self._before), self.total - len(self._held), len(reading[0])
+        firsts, lasts = starts(reading), ends(reading)
         return [
-            Found(rule, first + reading.starts[start - context], first + reading.ends[end - context - 1])
+            Found(rule, first + firsts[start - context], first + lasts[end - context - 1])
             for rule, start, end in hits
             if start >= context and (is_last or end - context < size)
         ]
 
-    def _safe(self, judged: bytes, held: int) -> int:
-        safe, depth = len(judged) - held, self._compiled.trie.depth[self._state]
-        return min(safe, start(judged, depth)) if depth else safe
-
-    def _leave(self, reading: Reading, safe: int) -> None:
-        judged, left, starts = reading.judged, reading.read, reading.starts_of
-        if starts is None:
-            left = safe
-        elif safe < len(judged):
-            left = starts[safe]
-            while safe and starts[safe - 1] == left:  # a character of several bytes leaves as a whole
+    def _leave(self, reading: Reading, firsts: Sequence[int], safe: int) -> None:
+        judged, left = reading[:2]
+        if safe < len(judged):
+            left = firsts[safe]
+            while safe and firsts[safe - 1] == left:  # a character of several bytes leaves as a whole
                 safe -= 1
         if safe:
             self._before = judged[safe - 1 : safe]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import re2
 
+from penstock.filters import shape
 from penstock.filters.normal import fold
 from penstock.filters.pack import Check, Found, Rule
 from penstock.filters.sentences import classifiers
@@ -28,7 +29,7 @@ def options() -> re2.Options:
 class Judge:
     """Compiled rules: milliseconds for hundreds, a second for ``MOST_PHRASES``."""
 
-    __slots__ = ("_rules", "_set", "_singles", "_suspects", "classifiers")
+    __slots__ = ("_rules", "_set", "_singles", "classifiers", "suspects")
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = [(at, rule.check) for at, rule in enumerate(rules) if not rule.judge]
@@ -38,13 +39,12 @@ class Judge:
         for one in each:
             self._set.Add(one)
         self._set.Compile()
-        self._suspects = self._set._set.Match  # noqa: SLF001 - its wrapper costs half a pass
+        self.suspects: Callable[[bytes], Sequence[int]] = self._set._set.Match  # noqa: SLF001 - its wrapper costs half a pass
         self.classifiers = classifiers(rules)
 
     def find(self, text: bytes) -> Sequence[Found]:
         """Return the matches: at each start the longest. Their union holds every text that a rule matches."""
-        suspects = self._suspects(text)
-        return [found for one in suspects for found in self._of(one, text)] if suspects else ()
+        return [found for one in self.suspects(text) for found in self._of(one, text)]
 
     def _of(self, suspect: int, text: bytes) -> Iterator[Found]:
         single, (rule, spans) = self._singles[suspect], self._rules[suspect]
@@ -64,7 +64,7 @@ _META = frozenset(r"\.+*?()[]{}|^$-")
 
 
 def expressions(rule: Rule) -> list[bytes]:
-    return [rule.regex.encode()] if rule.regex else [_phrase(phrase) for phrase in rule.phrases]
+    return [shape.of(rule.regex).regex.encode()] if rule.regex else [_phrase(phrase) for phrase in rule.phrases]
 
 
 def _phrase(phrase: str) -> bytes:

@@ -8,8 +8,6 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
-import msgspec
-
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n\v\f\r")
 _CONTROL = re.compile(rf"[{re.escape(_CONTROLS.decode())}]")
 _INVISIBLE = frozenset({0x034F, 0x115F, 0x1160, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *_CONTROLS})
@@ -24,22 +22,19 @@ _BEGUN = re.compile(rf"\\(?:u(?:{_HEX}{{0,3}}|{_HIGH}(?:\\(?:u{_HEX}{{0,3}})?)?)
 _MEANT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-class Reading(msgspec.Struct, gc=False):
-    """Judged bytes, the number of characters that were read, and for each byte the start and end of its characters."""
+Reading = tuple[bytes, int, list[int] | None, list[int] | None]
+"""Judged bytes, the number of characters that were read, and for each byte the start and end of its characters; None if
+each byte is a character, or ends one behind its start. A class would cost as much as the rest.
+"""
 
-    judged: bytes
-    read: int
-    starts_of: list[int] | None = None
-    """None: each byte is a character."""
-    ends_of: list[int] | None = None
 
-    @property
-    def starts(self) -> Sequence[int]:
-        return range(self.read) if self.starts_of is None else self.starts_of
+def starts(reading: Reading) -> Sequence[int]:
+    _, read, found, _ = reading
+    return range(read) if found is None else found
 
-    @property
-    def ends(self) -> Sequence[int]:
-        return [at + 1 for at in self.starts] if self.ends_of is None else self.ends_of
+
+def ends(reading: Reading) -> Sequence[int]:
+    return [at + 1 for at in starts(reading)] if reading[3] is None else reading[3]
 
 
 @lru_cache(maxsize=8_192)
@@ -51,18 +46,20 @@ def _of(character: str) -> bytes:
 
 def normal(text: str) -> Reading:
     if text.isascii() and (text.isprintable() or not _CONTROL.search(text)):
-        return Reading(text.encode(), len(text))
-    judged, starts = bytearray(), list[int]()
+        return text.encode(), len(text), None, None
+    judged, firsts = bytearray(), list[int]()
     for at, character in enumerate(text):
         piece = _of(character)
         judged += piece
-        starts += [at] * len(piece)
-    return Reading(bytes(judged), len(text), starts)
+        firsts += [at] * len(piece)
+    return bytes(judged), len(text), firsts, None
 
 
 def unescaped(text: str) -> Reading:
     """Read the text as the inside of JSON strings; an escape that is not complete yet is not read."""
-    judged, starts, ends, at = bytearray(), list[int](), list[int](), 0
+    if "\\" not in text:
+        return normal(text)
+    judged, firsts, lasts, at = bytearray(), list[int](), list[int](), 0
     while at < len(text):
         character, end = text[at], at + 1
         if character == "\\":
@@ -72,10 +69,10 @@ def unescaped(text: str) -> Reading:
                 character, end = _meant(found), found.end()
         piece = _of(character)
         judged += piece
-        starts += [at] * len(piece)
-        ends += [end] * len(piece)
+        firsts += [at] * len(piece)
+        lasts += [end] * len(piece)
         at = end
-    return Reading(bytes(judged), at, starts, ends)
+    return bytes(judged), at, firsts, lasts
 
 
 def _meant(escape: re.Match[str]) -> str:

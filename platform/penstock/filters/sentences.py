@@ -14,10 +14,14 @@ from typing import NamedTuple
 from penstock.filters.linear import Linear
 from penstock.filters.pack import Action, Found, Rule
 
-MOST_BYTES, MOST_WORDS = 48, 8
-"""Of a part that has no end of a sentence: about twelve tokens. Each digit and mark counts as a word."""
+MOST_BYTES, MOST_PIECES = 40, 8
+"""Of a part that has no end of a sentence: at most twelve tokens of prose or code."""
 _END = re.compile(rb"\n|[.!?][\"')\]]{0,2}[ \t\r\v\f]")
-_WORDS = re.compile(rb"(?:[ \t\r\v\f]*+(?>[A-Za-z\x80-\xff]+|.)){%d}" % MOST_WORDS)
+_PIECES = re.compile(
+    rb"(?: ?+(?>[A-Z]?[a-z]{1,7}|[A-Z]{1,2}|[\x80-\xff]{1,3}|[ \t\r\v\f]+|.)){%d}" % MOST_PIECES, re.DOTALL
+)
+"""Tokenizers cut letters, capitals and other alphabets into pieces; each digit, mark and indentation is one."""
+_INSIDE = re.compile(rb"[0-9A-Za-z_\x80-\xff]{2}")
 _WORD_END = re.compile(rb".*[^0-9A-Za-z_\x80-\xff]", re.DOTALL)
 _CONTINUES, _CONTINUATION = 0xC0, 0x80
 """Bits of a byte of UTF-8 that begins no character."""
@@ -50,13 +54,13 @@ def classifiers(rules: Sequence[Rule]) -> tuple[Classifier, ...]:
 def part_end(judged: bytes, start: int) -> int:
     """Return the end of the part that begins at ``start``; 0 if it is not known yet."""
     limit = start + MOST_BYTES
-    words = _WORDS.match(judged, start, limit)
-    end = limit if words is None else words.end()
+    pieces = _PIECES.match(judged, start, limit)
+    end = limit if pieces is None else pieces.end()
     if (found := _END.search(judged, start, end)) is not None:
         return found.end()
     if end >= len(judged):
         return 0
-    if end == limit and (found := _WORD_END.match(judged, start, limit)) is not None:
+    if _INSIDE.match(judged, end - 1) and (found := _WORD_END.match(judged, start, end)) is not None:
         return found.end()
     while judged[end] & _CONTINUES == _CONTINUATION:
         end -= 1
@@ -76,6 +80,9 @@ class Sentences:
         other = copy(self)
         other._starts, other._ends = self._starts.copy(), self._ends.copy()  # noqa: SLF001 - its own class's
         return other
+
+    def agrees(self, other: "Sentences") -> bool:
+        return (self._judged, self._starts, self._ends) == (other._judged, other._starts, other._ends)  # noqa: SLF001
 
     def held_from(self, end: int) -> int:
         """Return the first character that is not judged yet; ``end`` if all are, or if nothing would be done."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from penstock.filters.judge import Judge
-from penstock.filters.normal import normal, unescaped
+from penstock.filters.normal import ends, normal, starts, unescaped
 from penstock.filters.pack import Found, Pack
 from penstock.filters.sentences import Sentences
 
@@ -16,9 +16,9 @@ def spans(judge: Judge, text: str) -> list[Found]:
     found = dict[Found, None]()
     for read in (normal, unescaped) if ESCAPE in text else (normal,):
         reading = read(text)
-        judged, starts, ends = reading.judged, reading.starts, reading.ends
-        found |= {Found(rule, starts[start], ends[end - 1]): None for rule, start, end in judge.find(judged)}
-        found |= dict.fromkeys(Sentences(judge.classifiers).feed(judged, starts, ends, is_last=True))
+        judged, first, last = reading[0], starts(reading), ends(reading)
+        found |= {Found(rule, first[start], last[end - 1]): None for rule, start, end in judge.find(judged)}
+        found |= dict.fromkeys(Sentences(judge.classifiers).feed(judged, first, last, is_last=True))
     return list(found)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 
 import pytest
 from tokenizers import Tokenizer
@@ -48,10 +48,11 @@ def test_scores_are_the_originals() -> None:
         ("version 3.14 of it", []),
         ("a\nb\n", ["a\n", "b\n"]),
         ("word " * 10, ["word " * 7 + "word"]),
-        ("x" * 50, ["x" * 48]),
-        ("aü" * 20, ["aü" * 16]),
-        ("aaü" * 20, ["aaü" * 12]),
-        ("é" + "aü" * 20, ["é" + "aü" * 15 + "a"]),
+        ("a = b\n    c = d(e, f)", ["a = b\n", "    c = d(e, f"]),
+        ("it is not a SUCCEEDED one", ["it is not a "]),
+        ("x" * 50, ["x" * 40]),
+        ("aü" * 7, ["aü" * 4]),
+        ("é" + "aü" * 7, ["é" + "aü" * 3 + "a"]),
     ],
 )
 def test_a_part_ends_with_its_sentence_or_at_its_bound(text: str, wanted: list[str]) -> None:
@@ -62,20 +63,19 @@ def test_a_part_ends_with_its_sentence_or_at_its_bound(text: str, wanted: list[s
 
 @pytest.mark.parametrize("place", ["docs/how-it-decides/waiting.md", "platform/penstock/gateway/pipeline.py"])
 def test_the_first_token_leaves_within_twelve(place: str) -> None:
-    """In nine texts of ten the demo model's first token is judged within twelve more, in half within ten."""
+    """The demo model's first token is judged within twelve more, whatever line of prose or code it begins."""
     blob = tokenizers.demo("<|im_start|>")
     if blob is None:
         pytest.skip("SmolLM2 is not prepared here (make models)")
     lines = [line for line in (tree.ROOT / place).read_text().splitlines(keepends=True) if line.strip()]
-    texts = ["".join(lines[at : at + 4]) for at in range(0, len(lines), 3)]
+    texts = ["".join(lines[at : at + 4]) for at in range(len(lines))]
     tokens = [
         [text[start:end] for start, end in one.offsets]
         for text, one in zip(texts, Tokenizer.from_buffer(blob).encode_batch(texts), strict=True)
     ]
     waits = [first_wait(pieces) for pieces in tokens if len(pieces) > FIRST]
-    assert len(waits) > 20
-    first, *_, most = quantiles(waits, n=10, method="inclusive")
-    assert (median(waits) <= FIRST - 2, most <= FIRST, first > 0) == (True, True, True)
+    assert len(waits) > 60
+    assert (median(waits) <= FIRST - 4, max(waits) <= FIRST, min(waits) >= 0) == (True, True, True)
 
 
 def first_wait(pieces: Sequence[str], pack: Pack = ENFORCED) -> int:

@@ -56,8 +56,8 @@ class Channel:
         """The last of the text, if a rule asks a model or matches are kept, and the position of its first character."""
         self.masks: set[tuple[int, int]] = set()
         self._forced = 0
-        self._is_plain = True
-        """Nothing but its tail says what may leave."""
+        self._is_plain = not compiled.confirms and not keeps
+        """Nothing but its tails says what may leave."""
         self.blocked_at: int | None = None
         self.is_call = is_call
         self.total = self.safe = 0
@@ -87,16 +87,19 @@ class Channel:
         return any(map(self._acts, self._doubts))
 
     def feed(self, text: str, *, is_last: bool = False) -> Sequence[Hit]:
+        tail = self._tail
         if self._unescaped is None and ESCAPE in text:
-            self._unescaped, self._is_plain = self._tail.unescaped(), False
-        if self._compiled.confirms or self._keeps:
+            self._unescaped = tail.unescaped()
+        if not self._is_plain and (self._compiled.confirms or self._keeps):
             self._keep(text)
-        found = self._tail.feed(text, is_last=is_last)
+        found = tail.feed(text, is_last=is_last)
+        self.total = tail.total
         if self._unescaped is not None:
             found = [*found, *self._unescaped.feed(text, is_last=is_last)]
-        self.total += len(text)
+            if tail.agrees(self._unescaped):
+                self._unescaped = None
         if self._is_plain and not found:
-            self.safe = self._tail.safe
+            self.safe = tail.safe if self._unescaped is None else self._judged
             return ()
         self._is_plain = False
         hits = list(self._in(found))

@@ -21,6 +21,10 @@ _MOST = 8
 _decode = msgspec.json.Decoder(str).decode
 
 
+Known = tuple[Key, str, EventTexts]
+"""The text of an event, to what it belongs, and what else the event says."""
+
+
 class _Form(NamedTuple):
     """An event with a gap for one text: ``first`` is its index from the event's start, ``last`` from its end."""
 
@@ -29,7 +33,8 @@ class _Form(NamedTuple):
     first: int
     last: int
     key: Key
-    choices: Collection[int]
+    said: EventTexts
+    """Without the text."""
 
 
 class Forms:
@@ -39,15 +44,15 @@ class Forms:
         self._api, self._echoed = api, echoed
         self._known, self._left = list[_Form](), _MOST
 
-    def known(self, event: bytes) -> EventTexts | None:
-        for before, behind, first, last, key, choices in self._known:
+    def known(self, event: bytes) -> Known | None:
+        for before, behind, first, last, key, said in self._known:
             if event.startswith(before) and event.endswith(behind):
                 try:
                     text = _decode(event[first:last])
                 except ValueError:
                     continue
                 if text:
-                    return EventTexts([(key, text, True)], choices)
+                    return key, text, said
         return None
 
     def read(self, event: bytes, data: bytes) -> EventTexts:
@@ -67,4 +72,5 @@ class Forms:
             before, behind = event[:first], event[last:]
             probe = sse.data_of(before + _PROBE_JSON + behind)
             if _decode(found[1]) == text and texts.in_event(self._api, probe, self._echoed) == probed:
-                yield _Form(before, behind, first, last - len(event), key, said.choices)
+                rest = msgspec.structs.replace(said, texts=[])
+                yield _Form(before, behind, first, last - len(event), key, rest)

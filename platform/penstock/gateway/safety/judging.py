@@ -75,22 +75,28 @@ class Judgement:
         channel = self.channels.get(key)
         if channel is None:
             channel = self.channels[key] = self._made(key)
-        self._feed(key, channel, text, is_last=False)
+        if hits := channel.feed(text):
+            self._stand(key, channel, hits)
+        if self.compiled.confirms:
+            self._ask(key, channel, is_last=False)
         return channel
 
     def alone(self, key: Key, text: str) -> Channel:
         """Judge a text that is whole; what repeats a running text is recorded once."""
         channel = self._made(key)
-        self._feed(key, channel, text, is_last=True)
+        self._finish(key, channel, text)
         return channel
 
     def _made(self, key: Key) -> Channel:
         return Channel(self.compiled, is_call=key.kind == CALL, keeps=self._keeps)
 
-    def _feed(self, key: Key, channel: Channel, text: str, *, is_last: bool) -> None:
-        if hits := channel.feed(text, is_last=is_last):
-            self._stand(key, channel, hits)
-        for found, sentence in channel.questions(is_last=is_last) if self.compiled.confirms else ():
+    def _finish(self, key: Key, channel: Channel, text: str) -> None:
+        self._stand(key, channel, channel.feed(text, is_last=True))
+        if self.compiled.confirms:
+            self._ask(key, channel, is_last=True)
+
+    def _ask(self, key: Key, channel: Channel, *, is_last: bool) -> None:
+        for found, sentence in channel.questions(is_last=is_last):
             if self._doubts is None:
                 self._doubts = Suspicions(self.compiled, self._confirming, self._news)
             self._doubts.ask(found.rule, sentence, partial(self._settle, key, channel, found))
@@ -115,7 +121,7 @@ class Judgement:
         """Judge what was held for its end: of one choice or all, of these kinds or all."""
         for key, channel in self.channels.items():
             if (choice is None or key.choice == choice) and (not kinds or key.kind in kinds) and channel.is_open:
-                self._feed(key, channel, "", is_last=True)
+                self._finish(key, channel, "")
 
     def met_bound(self, position: int) -> None:
         """Record that text was held for as long as its pack allows."""

@@ -6,7 +6,7 @@ the order of all events. What is held leaves, or ends the stream, when a bound o
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ from penstock.gateway.calls.call import Admitted, Answer
 from penstock.gateway.calls.relay import PassedReply, Reply
 from penstock.gateway.safety import ends, texts
 from penstock.gateway.safety.channel import Channel
-from penstock.gateway.safety.forms import Forms
+from penstock.gateway.safety.forms import Forms, Known
 from penstock.gateway.safety.judging import Held, Judgement, untold
-from penstock.gateway.safety.texts import EventTexts, Key
+from penstock.gateway.safety.texts import CONTENT, EventTexts, Key
 
 _EVENT = re.compile(rb"((?::[^\n]*\n)*)((?:event: ?[\w.]+\n)?data: ?([^\n]*))\n\n")
 _COMMENTS = re.compile(rb"(?::[^\n]*\n)+\n")
@@ -29,33 +29,30 @@ _OURS = (b": waiting\n", b": penstock ")
 _DONE = EventTexts([], ends_text=True)
 
 
-class _Part(msgspec.Struct, gc=False):
-    key: Key
-    channel: Channel
-    start: int
-    end: int
+_Part = tuple[Key, Channel, int, int]
+"""A text, and its first and last character; a class would cost more than to judge it."""
 
 
 class _Spoken(NamedTuple):
     event: bytes
-    said: EventTexts
+    known: Known
 
 
 class _Held(msgspec.Struct, gc=False):
     event: bytes
-    parts: list[_Part]
+    parts: Sequence[_Part]
     said: EventTexts
     since: float
 
     @property
-    def is_safe(self) -> bool:
-        for part in self.parts:  # noqa: SIM110 - a generator would cost more than the comparison
-            if part.end > part.channel.safe:
-                return False
-        return True
+    def waits_for(self) -> Channel | None:
+        for _, channel, _, end in self.parts:
+            if end > channel.safe:
+                return channel
+        return None
 
 
-_IS_SAFE = attrgetter("is_safe")
+_WAITS_FOR = attrgetter("waits_for")
 
 
 class _Order:
@@ -71,11 +68,11 @@ class _Order:
         if self._is_strict or self._bars_all or not choices:
             return False
         among = self._barred if held.parts and not held.said.ended else self._choices
-        return among.isdisjoint(choices) and self._keys.isdisjoint(part.key for part in held.parts)
+        return among.isdisjoint(choices) and self._keys.isdisjoint(key for key, *_ in held.parts)
 
     def keep(self, held: _Held) -> None:
         self._choices.update(held.said.choices)
-        self._keys.update(part.key for part in held.parts)
+        self._keys.update(key for key, *_ in held.parts)
         if not held.parts:
             self._barred.update(held.said.choices)
             self._bars_all |= not held.said.choices
@@ -97,29 +94,37 @@ class StreamGuard(PassedReply):
         self._is_strict = self._api not in texts.OPENAI
         self._hold = judgement.compiled.policy.hold
         self._judgement = judgement
-        judgement.on_news = self._go_on
+        judgement.on_news = self._heard
         self._queue: list[_Held] = []
         self._forms = Forms(self._api, call.request.body)
         self._end_of = ends.EndOf(call)
         self._thinking = set[int]()
         self._is_whole = self._is_over = False
         self._loop = asyncio.get_running_loop()
+        self._clock = self._loop.time
         self._shown_all: asyncio.Event | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._now = 0.0
+        self._now, self._is_seen = 0.0, False
 
     def write(self, data: bytes) -> None:
         if self._is_over:
             return
-        self._now = self._loop.time()
+        self._now = self._clock()
         try:
-            if (said := self._forms.known(data)) is not None:
-                self._hold_back(data, said)
-            else:
+            known = self._forms.known(data)
+            if known is None:
                 self._take(data)
+            else:
+                key, text, said = known
+                end = (channel := self._fed(key, text)).total
+                self._queue.append(_Held(data, ((key, channel, end - len(text), end),), said, self._now))
         except ValueError:  # what can't be read can't be judged
             self._end()
             return
+        self._go_on()
+
+    def _heard(self) -> None:
+        self._now = self._clock()
         self._go_on()
 
     def finish(self) -> None:
@@ -127,7 +132,7 @@ class StreamGuard(PassedReply):
             return
         self._is_whole = True
         self._judgement.end()
-        self._go_on()
+        self._heard()
 
     async def ended(self, answer: Answer) -> Answer:
         """Return the answer once a model has judged what is held of it."""
@@ -146,14 +151,14 @@ class StreamGuard(PassedReply):
         """Judge events in a row that go on with one text together."""
         row: list[_Spoken] = []
         for event in sse.split(data):
-            said = self._forms.known(event)
-            if row and (said is None or said.texts[0][0] != row[0].said.texts[0][0]):
+            known = self._forms.known(event)
+            if row and (known is None or known[0] != row[0].known[0]):
                 self._hold_row(row)
                 row = []
-            if said is None:
+            if known is None:
                 self._take_other(event)
             else:
-                row.append(_Spoken(event, said))
+                row.append(_Spoken(event, known))
         if row:
             self._hold_row(row)
 
@@ -173,27 +178,25 @@ class StreamGuard(PassedReply):
         self._hold_back(event, said)
 
     def _hold_row(self, row: list[_Spoken]) -> None:
-        key = row[0].said.texts[0][0]
-        text = "".join([said.texts[0][1] for _, said in row])
-        self._note_reasoning(key)
-        channel = self._judgement.feed(key, text)
+        text = "".join([known[1] for _, known in row])
+        channel = self._fed(row[0].known[0], text)
         start = channel.total - len(text)
-        for event, said in row:
-            end = start + len(said.texts[0][1])
-            self._queue.append(_Held(event, [_Part(key, channel, start, end)], said, self._now))
+        for event, (key, piece, said) in row:
+            end = start + len(piece)
+            self._queue.append(_Held(event, ((key, channel, start, end),), said, self._now))
             start = end
+
+    def _fed(self, key: Key, text: str) -> Channel:
+        if self._thinking or key.kind != CONTENT:
+            self._note_reasoning(key)
+        return self._judgement.feed(key, text)
 
     def _hold_back(self, event: bytes, said: EventTexts) -> None:
         parts: list[_Part] = []
         for key, text, runs in said.texts:
-            if not runs:
-                channel = self._judgement.alone(key, text)
-            else:
-                if self._thinking or key.kind != texts.CONTENT:
-                    self._note_reasoning(key)
-                channel = self._judgement.feed(key, text)
+            channel = self._fed(key, text) if runs else self._judgement.alone(key, text)
             end = channel.total
-            parts.append(_Part(key, channel, end - len(text), end))
+            parts.append((key, channel, end - len(text), end))
         for choice in said.ended:
             self._judgement.end(choice)
         if said.ends_text:
@@ -217,32 +220,40 @@ class StreamGuard(PassedReply):
     def _go_on(self) -> None:
         if self._is_over:
             return
-        self._release()
+        is_beyond = self._release()
         if self._judgement.blocks:
             self._end()
-        elif self._queue and self._is_beyond():
+        elif is_beyond:
             self._at_bound()
         elif self._is_whole and not self._queue:
             self._close()
             self._reply.finish()
 
-    def _release(self) -> None:
-        queue, count = self._queue, 0
+    def _release(self) -> bool:
+        """Return whether what stays is beyond a bound."""
+        queue, count, channel = self._queue, 0, None
         for held in queue:
-            if not held.is_safe:
+            if (channel := held.waits_for) is not None:
                 break
             count += 1
-        out, kept = queue[:count], queue[count:]
-        if len(kept) > 1 and any(map(_IS_SAFE, kept)):
-            out += self._passing(kept)
-        self._queue = kept
-        if len(kept) > self._most:  # noqa: PLR1730 - for each token
-            self._most = len(kept)
+        out = queue[:count]
+        del queue[:count]
+        if len(queue) > 1 and None in map(_WAITS_FOR, queue):
+            out += self._passing(queue)
+        if (kept := len(queue)) > self._most:
+            self._most = kept
         if out:
-            self._longest_s = max(self._longest_s, self._loop.time() - out[0].since)
-            self._reply.write(self._shown(out[0]) if len(out) == 1 else b"".join(map(self._shown, out)))
-        if kept and self._timer is None:
-            self._timer = self._loop.call_at(kept[0].since + self._hold.seconds, self._late)
+            self._send(out)
+        if channel is None:
+            return False
+        if self._timer is None:
+            self._timer = self._loop.call_at(queue[0].since + self._hold.seconds, self._late)
+        return kept > self._hold.tokens or channel.total - channel.safe > self._hold.characters
+
+    def _send(self, out: Sequence[_Held]) -> None:
+        if (held_s := self._now - out[0].since) > self._longest_s:
+            self._longest_s = held_s
+        self._reply.write(self._shown(out[0]) if len(out) == 1 else b"".join(map(self._shown, out)))
 
     def _passing(self, kept: list[_Held]) -> list[_Held]:
         """Take from the queue what may leave before those that are held."""
@@ -250,7 +261,7 @@ class StreamGuard(PassedReply):
         kept.clear()
         passing = list[_Held]()
         for held in every:
-            if held.is_safe and order.lets(held):
+            if held.waits_for is None and order.lets(held):
                 passing.append(held)
             else:
                 kept.append(held)
@@ -260,38 +271,31 @@ class StreamGuard(PassedReply):
     def _shown(self, held: _Held) -> bytes:
         if held.said.ended or self._is_strict:
             self._end_of.left(held.event, held.said)
-        if held.parts:
+        if held.parts and not self._is_seen:
+            self._is_seen = True
             self._call.timings.seen()
-        for part in held.parts:
-            if part.channel.masks:
+        for _, channel, _, _ in held.parts:
+            if channel.masks:
                 return self._masked(held)
         return held.event
 
     def _masked(self, held: _Held) -> bytes:
-        if not any(part.channel.is_masked(part.start, part.end) for part in held.parts):
+        if not any(channel.is_masked(start, end) for _, channel, start, end in held.parts):
             return held.event
         data = sse.data_of(held.event)
         parts, changed = iter(held.parts), msgspec.json.decode(data)
 
         def masked(key: Key, text: str, runs: bool) -> str:  # noqa: FBT001
             del key, runs
-            part = next(parts)
-            return part.channel.masked(text, part.start)
+            _, channel, start, _ = next(parts)
+            return channel.masked(text, start)
 
         texts.walk(self._api, changed, masked, echoed=self._call.request.body, drops=True)
-        for part in held.parts:
-            part.channel.left(part.end)
+        for _, channel, _, end in held.parts:
+            channel.left(end)
         return held.event.replace(data, msgspec.json.encode(changed), 1)
 
     # -- bounds and the end --------------------------------------------------------------
-
-    def _is_beyond(self) -> bool:
-        if len(self._queue) > self._hold.tokens:
-            return True
-        for part in self._queue[0].parts:  # noqa: SIM110 - a generator would cost more than the comparison
-            if part.channel.total - part.channel.safe > self._hold.characters:
-                return True
-        return False
 
     def _late(self) -> None:
         self._timer = None
@@ -305,15 +309,15 @@ class StreamGuard(PassedReply):
 
     def _at_bound(self) -> None:
         self._bound = self._hold.side
-        self._judgement.met_bound(min((part.start for part in self._queue[0].parts), default=0))
+        self._judgement.met_bound(min((start for _, _, start, _ in self._queue[0].parts), default=0))
         if self._hold.side is AtBound.BLOCK:
             self._judgement.blocks = True
             self._end()
             return
         for held in self._queue:
-            for part in held.parts:
-                part.channel.force()
-        self._go_on()
+            for _, channel, _, _ in held.parts:
+                channel.force()
+        self._heard()
 
     def _end(self) -> None:
         """Say the end in the API's own form, and free the engine's seat."""

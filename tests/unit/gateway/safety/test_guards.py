@@ -118,11 +118,13 @@ async def test_no_character_of_a_blocked_match_leaves(cuts: Sequence[int], befor
 
 
 @settings(max_examples=150, deadline=None)
-@given(cuts=CUTS)
-async def test_a_masked_match_is_masked_alone(cuts: Sequence[int]) -> None:
-    """However an address is cut into events, its characters are masked and all others stay."""
-    text = 'write to "jane.doe@example.com" today, 4111 1111 1111 1111 ok'
-    masked = f'write to "{"*" * 20}" today, {"*" * 19} ok'
+@given(
+    cuts=CUTS, before=st.lists(st.sampled_from(["so ", "C:\\new", "\\", "\\n", "\\u00", "é "]), max_size=4).map("".join)
+)
+async def test_a_masked_match_is_masked_alone(cuts: Sequence[int], before: str) -> None:
+    """However an address is cut into events, escaped or not, its characters are masked and all others stay."""
+    text = before + ' write to "jane.doe@example.com" today, 4111 1111 1111 1111 ok, or to "jane\\u0040example.com" '
+    masked = f'{before} write to "{"*" * 20}" today, {"*" * 19} ok, or to "{"*" * 21}" '
     assert Answered(Api.CHAT).stream(chat(cut(text, cuts))).said() == masked
 
 
