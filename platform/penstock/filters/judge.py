@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import re2
 
 from penstock.filters import shape
-from penstock.filters.normal import fold
+from penstock.filters.normal import forms
 from penstock.filters.pack import Check, Found, Rule
 from penstock.filters.sentences import classifiers
 
@@ -69,17 +69,15 @@ def expressions(rule: Rule) -> list[bytes]:
 
 def _phrase(phrase: str) -> bytes:
     """Return a phrase in any case, as whole words if it ends in an ASCII letter or digit."""
-    first, last = (r"\b" if one.isascii() and one.isalnum() else "" for one in (phrase[0], phrase[-1]))
-    return f"(?i:{first}{''.join(map(_character, phrase))}{last})".encode()
+    every = forms(phrase)
+    first, last = (r"\b" if one.isascii() and one.isalnum() else "" for one in (every[0][0], every[0][-1]))
+    return f"(?i:{first}(?:{'|'.join(''.join(map(_character, one)) for one in every)}){last})".encode()
 
 
 def _character(one: str) -> str:
     if one == " ":
-        return r"[ \t\r\n]+"
-    if one in _META:
-        return "\\" + one
-    forms = sorted({form for form in (one, one.lower(), one.upper()) if len(form) == 1 and fold(form) == fold(one)})
-    return one if one.isascii() or len(forms) == 1 else f"(?:{'|'.join(forms)})"
+        return r"[ \t\n\v\f\r]+"
+    return "\\" + one if one in _META else one
 
 
 Spans = Iterator[tuple[int, int]]

@@ -209,7 +209,7 @@ def _in_phrases(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
     for at, phrase in enumerate(rule.phrases):
         if not phrase or phrase != " ".join(unicodedata.normalize("NFKC", phrase).split()):
             yield f"phrases[{at}]", "has to be NFKC text without blanks at its ends or two in a row"
-        elif normal(phrase)[0].decode() != phrase:
+        elif not all(normal(one)[0] for one in phrase):
             yield f"phrases[{at}]", "has an invisible character, which is left out of each text that is judged"
         elif len(phrase) > held:
             yield f"phrases[{at}]", f"is longer than hold.characters ({held})"
