@@ -133,8 +133,7 @@ def compose(
     clock: Clock = SystemClock(),
 ) -> Parts:
     """Return the pipeline's parts; ``journal`` wraps the spool, to which ledger rows are written."""
-    metrics, background = _counted()
-    dsn = database_dsn(settings)
+    (metrics, background), dsn = _counted(), database_dsn(settings)
     client, probing = _clients(settings, role, clock, metrics)
     newest, ticket_keys = found.platform[0], TicketKeys(found.platform)
     asked = Asked(slos.load(), clock.monotonic)
