@@ -17,6 +17,7 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry import logs, names
+from penstock.telemetry.definitions import MetricKind
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.names import CATALOGUE
 from penstock.telemetry.series import STARTED
@@ -158,3 +159,14 @@ def test_the_series_of_who_lost_its_name_are_gone() -> None:
     assert 'tenant="small"' not in told
     assert 'penstock_requests_total{api="/v1/chat/completions",model="toy",outcome="ok",tenant="large"} 33.0' in told
     assert 'penstock_requests_total{api="/v1/chat/completions",model="toy",outcome="ok",tenant="other"} 32.0' in told
+
+
+def test_a_gauge_that_a_process_does_not_set_is_not_in_its_page() -> None:
+    """Its 0 would be the minimum of all processes, so that a deadline of jobs was always over."""
+    metrics, gauges = Metrics(), [one for one in CATALOGUE if one.kind is MetricKind.GAUGE]
+    assert not [sample for one in gauges for sample in metrics.gauge(one).collect()[0].samples]
+    for one in (one for one in gauges if not one.labels):
+        metrics.gauge(one).set(0.0)
+        assert [sample.value for sample in metrics.gauge(one).collect()[0].samples] == [0.0]
+    metrics.gauge(names.JOBS_RUNNING).set_function(lambda: 5.0)
+    assert metrics.registry.get_sample_value(names.JOBS_RUNNING.name) == 5.0
