@@ -55,7 +55,7 @@ class Metrics:
         labels = tuple(str(label) for label in metric.labels)
         if metric.kind is MetricKind.HISTOGRAM:
             return Histogram(metric.name, metric.help, labels, buckets=metric.buckets, registry=self.registry)
-        kind = Counter if metric.kind is MetricKind.COUNTER else Gauge if labels else _Told
+        kind = Counter if metric.kind is MetricKind.COUNTER else Gauge if labels else _OwnGauge
         return kind(metric.name, metric.help, labels, registry=self.registry)
 
     def tell_start(self) -> Self:
@@ -86,7 +86,7 @@ class Metrics:
         return said
 
 
-class _Told(Gauge):
+class _OwnGauge(Gauge):
     """Without a value it has no sample: other processes' zeros would be a minimum or a mean."""
 
     _is_told = False
