@@ -174,8 +174,8 @@ async def test_no_field_of_an_answer_passes_unjudged(api: Api, sample: Mapping[s
 async def test_a_stop_string_goes_on_with_what_it_ended(name: str, at: int, is_stream: bool) -> None:
     """A secret that a stop string cuts, or is, does not leave: neither half, also in a whole answer."""
     api, part = (Api.COMPLETIONS if name == "text" else Api.CHAT), "delta" if is_stream else "message"
-    said = {name: f"Key {SECRET[:at]}"}
-    said = said if name == "text" else {part: said}
+    own = {name: f"Key {SECRET[:at]}"}
+    said: dict[str, object] = {**own} if name == "text" else {part: own}
     choice = {"index": 0, "finish_reason": "stop", "stop_reason": SECRET[at:], **said}
     shown = guarded(api, {**CHAT_HEAD, "choices": [choice]}, is_stream=is_stream)
     assert f'"{SECRET[at:]}"' not in shown
