@@ -33,7 +33,7 @@ from tests.support.jobs.stores import PostgresWorld, new, quota
 
 RUNNERS, WINDOW = 4, 16
 FREE = EnqueueLimits()
-LEAST_RATIO, MOST_CLAIM_S, MOST_START_S, MOST_SHARE_OFF, MOST_GROWTH = 30.0, 0.015, 0.05, 0.02, 1.2
+LEAST_RATIO, MOST_CLAIM_S, MOST_START_S, MOST_SHARE_OFF, MOST_GROWTH = 30.0, 0.015, 0.05, 0.02, 1.5
 STARTS = 500
 LASTS_S = 1e9
 

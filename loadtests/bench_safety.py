@@ -14,6 +14,7 @@ import sysconfig
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +50,7 @@ QUESTIONS = (
     "Write a SQL query for the top customers.",
     "What are the symptoms of a cold?",
 )
-ANSWERS_EACH = 4
+ANSWERS, AT_ONCE = 32, 4
 MEGABYTE = 1_000_000
 
 
@@ -115,17 +116,22 @@ def costs(rounds: int, seconds: float) -> bool:
 
 def answers(url: str, key: str) -> list[list[str]]:
     """Return the tokens of what a running platform's demo model says to some everyday questions."""
-    said = list[list[str]]()
-    with httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=300, trust_env=False) as http:
-        for number, question in enumerate(QUESTIONS * ANSWERS_EACH):
-            turns = [{"role": "user", "content": question}]
-            body = {"model": "smollm2", "messages": turns, "max_tokens": 160, "temperature": 0.8, "seed": number}
-            with http.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as answer:
-                answer.raise_for_status()
-                events = [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: {")]
-            deltas = [choice["delta"] for event in events for choice in json.loads(event)["choices"]]
-            said.append([delta["content"] for delta in deltas if delta.get("content")])
-    return said
+    with (
+        httpx.Client(base_url=url, headers={"authorization": f"Bearer {key}"}, timeout=300, trust_env=False) as http,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
+        return list(pool.map(lambda number: answer(http, number), range(ANSWERS)))
+
+
+def answer(http: httpx.Client, number: int) -> list[str]:
+    turns = [{"role": "user", "content": QUESTIONS[number % len(QUESTIONS)]}]
+    body = {"model": "smollm2", "messages": turns, "max_tokens": 160, "temperature": 0.8, "seed": number}
+    with http.stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as told:
+        told.raise_for_status()
+        events = [json.loads(line.removeprefix("data: ")) for line in told.iter_lines() if line.startswith("data: {")]
+    if failed := [event for event in events if "error" in event]:
+        raise SystemExit(f"bench: an answer broke off: {failed[0]['error']}")
+    return [text for event in events for one in event["choices"] if (text := one["delta"].get("content"))]
 
 
 def lags(said: Sequence[Sequence[str]]) -> None:

@@ -38,7 +38,7 @@ def _walk(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 def _command(path: str, command: Any) -> str:
     level = "##" if path.count(" ") == 1 else "###"
     parts = [f"\n{level} {path}\n\n{_text(command.help)}\n"]
-    if getattr(command, "commands", None):
+    if getattr(command, "commands", None) and not command.invoke_without_command:
         return "".join(parts)
     arguments = [one for one in command.params if one.param_type_name == "argument" and not one.hidden]
     options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]

@@ -233,6 +233,16 @@ async def test_with_one_thing_go_its_texts(stored: Stored, clock: ManualClock, n
     assert await stored.matches() == ["another"]
 
 
+async def test_a_spool_that_comes_late_brings_no_text_of_what_was_deleted(stored: Stored, clock: ManualClock) -> None:
+    """Not of the request, and not of a line that went with its batch; of others, and of what came after it."""
+    clock.advance(9)
+    await stored.ask(Scope(ACME, request="chatcmpl-r1"))
+    for tenant, request in ((ACME, "r1"), (ACME, "batch_req_07-3"), (ACME, "r2"), (SHOP, "r1b")):
+        await stored.match(tenant, request, ago_s=5.0)
+    await stored.match(ACME, "batch_req_08-1")
+    assert await stored.matches() == ["batch_req_08-1", "r1b", "r2"]
+
+
 async def test_what_is_younger_stays(stored: Stored, clock: ManualClock) -> None:
     """Things made at that second or later are no part of it."""
     wanted = await stored.everything(ACME, 1)

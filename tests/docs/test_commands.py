@@ -44,7 +44,7 @@ def unknown(words: list[str], targets: set[str]) -> str:
     command: Any = get_command(app)
     rest = words[1:]
     while rest and getattr(command, "commands", None):
-        if rest[0].startswith("-") and command.invoke_without_command:
+        if rest[0].startswith(("-", "[")) and command.invoke_without_command:
             break
         if rest[0] not in command.commands:
             return " ".join(words)

@@ -136,7 +136,8 @@ def _told(error: "CommandError | PenstockError | ValidationError | UnicodeEncode
         case CommandError():
             return error
         case PenstockError():
-            return CommandError(f"{error.param} {error.message}." if error.param else f"{error.message}.")
+            is_named = not error.param or error.message.startswith(error.param)
+            return CommandError(f"{error.message}." if is_named else f"{error.param} {error.message}.")
         case UnicodeEncodeError():
             return CommandError("An argument is not valid UTF-8.", do="Write it in UTF-8.")
         case OSError():

@@ -15,7 +15,7 @@ _KIND = "match"
 MOST_CHARACTERS = 1_024
 """Kept of a match: a regex finds no more, a phrase may with its blanks."""
 MOST_KEPT = 10_000
-"""Texts kept of a tenant: 4 MB as a rule, 80 at most. A thousand matches a second fill that in ten seconds."""
+"""Texts kept of a tenant: 3 MB as a rule, 80 at most. A thousand matches a second fill that in ten seconds."""
 
 
 class MatchText(NamedTuple):

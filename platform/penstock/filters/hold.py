@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from penstock.filters import shape
 from penstock.filters.judge import Judge
-from penstock.filters.normal import Reading, ends, folded, normal, starts, unescaped
+from penstock.filters.normal import Reading, ends, folded, forms, normal, starts, unescaped
 from penstock.filters.pack import Applied, Confirm, Found, Policy, Rule, Where
 from penstock.filters.sentences import Sentences
 from penstock.filters.trie import Trie, start
@@ -60,10 +60,11 @@ class Compiled:
         plain = [one.rule for one in self.rules]
         self.judge = Judge(plain)
         self.confirms = any(rule.confirm is not None for rule in plain)
-        every = sorted(runs(plain), key=lambda run: -len(run.alphabet))
-        self.runs_of = {byte: tuple(run for run in every if byte in run.alphabet) for byte in range(256)}
+        wide = sorted(runs(plain), key=lambda run: -len(run.alphabet))
+        self.runs_of = {byte: tuple(run for run in wide if byte in run.alphabet) for byte in range(256)}
         """The runs that may still go on after a byte."""
-        self._trie = Trie(folded(normal(phrase)[0]) for rule in plain for phrase in rule.phrases)
+        every = (form for rule in plain for phrase in rule.phrases for form in forms(phrase))
+        self._trie = Trie(folded(form.encode()) for form in every)
         self.known_step = lru_cache(_MOST_STEPS)(self.step)
 
     def step(self, state: int, judged: bytes) -> tuple[int, int, bool]:

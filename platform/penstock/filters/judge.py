@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import re2
 
-from penstock.filters.normal import fold
+from penstock.filters import shape
+from penstock.filters.normal import forms
 from penstock.filters.pack import Check, Found, Rule
 from penstock.filters.sentences import classifiers
 
@@ -63,22 +64,20 @@ _META = frozenset(r"\.+*?()[]{}|^$-")
 
 
 def expressions(rule: Rule) -> list[bytes]:
-    return [rule.regex.encode()] if rule.regex else [_phrase(phrase) for phrase in rule.phrases]
+    return [shape.of(rule.regex).regex.encode()] if rule.regex else [_phrase(phrase) for phrase in rule.phrases]
 
 
 def _phrase(phrase: str) -> bytes:
     """Return a phrase in any case, as whole words if it ends in an ASCII letter or digit."""
-    first, last = (r"\b" if one.isascii() and one.isalnum() else "" for one in (phrase[0], phrase[-1]))
-    return f"(?i:{first}{''.join(map(_character, phrase))}{last})".encode()
+    every = forms(phrase)
+    first, last = (r"\b" if one.isascii() and one.isalnum() else "" for one in (every[0][0], every[0][-1]))
+    return f"(?i:{first}(?:{'|'.join(''.join(map(_character, one)) for one in every)}){last})".encode()
 
 
 def _character(one: str) -> str:
     if one == " ":
-        return r"[ \t\r\n]+"
-    if one in _META:
-        return "\\" + one
-    forms = sorted({form for form in (one, one.lower(), one.upper()) if len(form) == 1 and fold(form) == fold(one)})
-    return one if one.isascii() or len(forms) == 1 else f"(?:{'|'.join(forms)})"
+        return r"[ \t\n\v\f\r]+"
+    return "\\" + one if one in _META else one
 
 
 Spans = Iterator[tuple[int, int]]

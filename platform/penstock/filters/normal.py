@@ -1,6 +1,7 @@
-"""The copy of a text that is judged: NFKC, without invisible characters, as UTF-8; each byte knows its character.
+"""The copy of a text that is judged, as UTF-8: NFKC, without invisible characters, letters beyond ASCII without case.
 
-Each character is normalised alone, so a text cut into events gives the same bytes. Look-alikes of other scripts stay.
+Each character is normalised alone, so a text cut into events gives the same bytes, and each byte knows its character.
+Look-alikes of other scripts stay.
 """
 
 import re
@@ -10,10 +11,23 @@ from functools import lru_cache
 
 _CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n\v\f\r")
 _CONTROL = re.compile(rf"[{re.escape(_CONTROLS.decode())}]")
-_INVISIBLE = frozenset({0x034F, 0x115F, 0x1160, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *_CONTROLS})
-"""The grapheme joiner, Hangul fillers, variation selectors, controls; beside format characters and surrogates."""
-_HYPHENS = str.maketrans(dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-"))
-_FOLD = bytes(range(256)).lower().translate(bytes.maketrans(b"\t\r\n", b"   "))
+_C1 = frozenset(range(0x80, 0xA0)) - {0x85}
+_IGNORABLE = (
+    *(0x034F, 0x2065, 0x3164, 0xFFA0, *range(0x115F, 0x1161), *range(0x17B4, 0x17B6), *range(0x180B, 0x1810)),
+    *(*range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000)),
+)
+"""``Default_Ignorable_Code_Point`` of Unicode 17, beside format characters and surrogates."""
+_INVISIBLE = frozenset({*_CONTROLS, *_C1, *_IGNORABLE})
+_ALIKE = str.maketrans(
+    {
+        **dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-"),
+        **dict.fromkeys((0x85, 0x2028, 0x2029), "\n"),
+        0x1680: " ",
+        "İ": "I",
+    }
+)
+"""Hyphens, and what NFKC leaves of white space; the case of İ is i in Turkish alone."""
+_FOLD = bytes(range(256)).lower().translate(bytes.maketrans(b"\t\n\v\f\r", b"     "))
 """Lower case of ASCII, and white space as a blank."""
 
 _HIGH, _LOW, _HEX = "[dD][89abAB][0-9a-fA-F]{2}", "[dD][c-fC-F][0-9a-fA-F]{2}", "[0-9a-fA-F]"
@@ -41,7 +55,8 @@ def ends(reading: Reading) -> Sequence[int]:
 def _of(character: str) -> bytes:
     if unicodedata.category(character) in ("Cf", "Cs") or ord(character) in _INVISIBLE:
         return b""
-    return unicodedata.normalize("NFKC", character).translate(_HYPHENS).encode()
+    plain = unicodedata.normalize("NFKC", character).translate(_ALIKE)
+    return "".join(one if one.isascii() else one.casefold() for one in plain).encode()
 
 
 def normal(text: str) -> Reading:
@@ -84,13 +99,9 @@ def _meant(escape: re.Match[str]) -> str:
 
 def folded(judged: bytes) -> bytes:
     """Return as many bytes without case, each white space as a blank: phrases are compared in it."""
-    if judged.isascii():
-        return judged.translate(_FOLD)
-    return "".join(map(fold, judged.decode())).encode().translate(_FOLD)
+    return judged.translate(_FOLD)
 
 
-@lru_cache(maxsize=8_192)
-def fold(character: str) -> str:
-    """Return the lower case if it is as long in UTF-8."""
-    lower = character.lower()
-    return lower if len(lower.encode()) == len(character.encode()) else character
+def forms(phrase: str) -> list[str]:
+    """Return a phrase as judged texts have it: composed, and decomposed."""
+    return list(dict.fromkeys(normal(one)[0].decode() for one in (phrase, unicodedata.normalize("NFD", phrase))))

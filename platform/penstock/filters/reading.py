@@ -116,7 +116,8 @@ def _faults(pack: Pack) -> Iterator[tuple[str, str]]:
     for at, rule in enumerate(pack.rules):
         for field, fault in (*_in_rule(rule, pack.hold.characters), *_in_confirm(rule, pack.hold)):
             yield f"rules[{at}].{field}", fault
-    size = sum(re2.compile(rule.regex.encode(), options()).programsize for rule in pack.rules if rule.regex)
+    every = [shape.of(rule.regex).regex for rule in pack.rules if rule.regex]
+    size = sum(re2.compile(one.encode(), options()).programsize for one in every)
     if size > MOST_PROGRAM:
         yield "rules", f"compile to {size:,} instructions, more than {MOST_PROGRAM:,}: bound repetitions closer"
         return
@@ -208,7 +209,7 @@ def _in_phrases(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
     for at, phrase in enumerate(rule.phrases):
         if not phrase or phrase != " ".join(unicodedata.normalize("NFKC", phrase).split()):
             yield f"phrases[{at}]", "has to be NFKC text without blanks at its ends or two in a row"
-        elif normal(phrase)[0].decode() != phrase:
+        elif not all(normal(one)[0] for one in phrase):
             yield f"phrases[{at}]", "has an invisible character, which is left out of each text that is judged"
         elif len(phrase) > held:
             yield f"phrases[{at}]", f"is longer than hold.characters ({held})"
@@ -227,7 +228,7 @@ def _in_regex(rule: Rule, held: int) -> Iterator[tuple[str, str]]:
         yield "regex", "matches the empty text"
     yield from _in_span(rule, found, held)
     try:
-        re2.compile(rule.regex.encode(), options())
+        re2.compile(found.regex.encode(), options())
     except re2.error as error:
         yield "regex", f"is refused by RE2: {error}"
 

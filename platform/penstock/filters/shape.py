@@ -1,12 +1,16 @@
 """The shape of a regex: how long its matches are, and of which characters. Pure.
 
 Only what a linear engine takes and what can be bounded is allowed: ASCII characters and classes, bounded repetition,
-alternatives, word boundaries. Trade-off: a negated class or ``.`` has to be written as the characters that are meant.
+alternatives, word boundaries. Engines read some spellings otherwise (``[[:digit:]]``, ``{,3}``), so they get what was
+read in a spelling of its own. Trade-off: a negated class or ``.`` has to be written as the characters that are meant.
 """
 
 import importlib
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
 from string import ascii_letters, digits
 from typing import Any
 
@@ -20,6 +24,9 @@ _CATEGORIES = {
 }
 _ASCII = 128
 _NEGATED = "has a negated class: write the characters that are meant"
+_CLASS = re.compile(r"\\.|\[(\^?\]?(?:\\.|[^\]\\])*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_SET = re.compile(r"\[|--|&&|~~|\|\|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,59 +37,60 @@ class Shape:
     most: int
     alphabet: frozenset[str]
     first: frozenset[str]
+    regex: str
+    """For any engine: classes by their codes, bounded repetition, alternatives and word boundaries."""
 
     def then(self, other: "Shape") -> "Shape":
         first = self.first if self.least else self.first | other.first
-        return Shape(self.least + other.least, self.most + other.most, self.alphabet | other.alphabet, first)
+        least, most, alphabet = self.least + other.least, self.most + other.most, self.alphabet | other.alphabet
+        return Shape(least, most, alphabet, first, self.regex + other.regex)
 
 
-_EMPTY = Shape(0, 0, frozenset(), frozenset())
+_EMPTY = Shape(0, 0, frozenset(), frozenset(), "")
 
 
+@lru_cache(maxsize=1_024)
 def of(regex: str) -> Shape:
     """Return the shape, or raise ``ValueError`` with the remedy."""
+    if any(_SET.search(_ESCAPE.sub("x", found[1] or "")) for found in _CLASS.finditer(regex)):
+        raise ValueError("has a class in a class, or a set of two: write the characters that are meant, \\[ for [")
     try:
         parsed = _parser.parse(regex)
+        flags = parsed.state.flags & ~re.UNICODE
+        if not flags & ~re.IGNORECASE:
+            return _sequence(parsed, any_case=bool(flags))
     except (re.error, OverflowError, RecursionError) as error:
         raise ValueError(f"is no regular expression: {error}") from error
-    flags = parsed.state.flags & ~re.UNICODE
-    if flags & ~re.IGNORECASE:
-        raise ValueError("may have no flag but (?i)")
-    shape = _sequence(parsed)
-    if not flags:
-        return shape
-    return Shape(shape.least, shape.most, _cased(shape.alphabet), _cased(shape.first))
+    raise ValueError("may have no flag but (?i)")
 
 
-def _cased(characters: frozenset[str]) -> frozenset[str]:
-    return frozenset(form for one in characters for form in (one.lower(), one.upper()))
-
-
-def _sequence(parsed: Any) -> Shape:  # noqa: ANN401 - re's own tree has no types
+def _sequence(parsed: Any, *, any_case: bool) -> Shape:  # noqa: ANN401 - re's own tree has no types
     shape = _EMPTY
     for op, argument in parsed:
-        shape = shape.then(_one(str(op), argument))
+        shape = shape.then(_one(str(op), argument, any_case=any_case))
     return shape
 
 
-def _one(op: str, argument: Any) -> Shape:  # noqa: ANN401
+def _one(op: str, argument: Any, *, any_case: bool) -> Shape:  # noqa: ANN401
     match op:
         case "LITERAL":
-            return _characters(frozenset(chr(argument)))
+            return _characters(frozenset(chr(argument)), any_case=any_case)
         case "IN":
-            return _characters(frozenset().union(*(_member(str(kind), value) for kind, value in argument)))
+            members = (_member(str(kind), value) for kind, value in argument)
+            return _characters(frozenset().union(*members), any_case=any_case)
         case "AT" if str(argument) == "AT_BOUNDARY":
-            return _EMPTY
+            return replace(_EMPTY, regex=r"\b")
         case "BRANCH":
-            return _either([_sequence(branch) for branch in argument[1]])
+            return _either([_sequence(branch, any_case=any_case) for branch in argument[1]])
         case "SUBPATTERN" if not argument[1] and not argument[2]:
-            return _sequence(argument[3])
+            return _either([_sequence(argument[3], any_case=any_case)])
         case "MAX_REPEAT" | "MIN_REPEAT":
             least, most, inner = argument
             if most > _UNBOUNDED:
                 raise ValueError("repeats without a bound: write {1,64} for +")
-            shape = _sequence(inner)
-            return Shape(shape.least * int(least), shape.most * int(most), shape.alphabet, shape.first)
+            shape = _sequence(inner, any_case=any_case)
+            regex = f"(?:{shape.regex}){{{int(least)},{int(most)}}}"
+            return Shape(shape.least * int(least), shape.most * int(most), shape.alphabet, shape.first, regex)
     raise ValueError(
         _NEGATED
         if op == "NOT_LITERAL"
@@ -104,10 +112,18 @@ def _member(kind: str, value: Any) -> frozenset[str]:  # noqa: ANN401
     raise ValueError(_NEGATED)
 
 
-def _characters(allowed: frozenset[str]) -> Shape:
+def _characters(allowed: frozenset[str], *, any_case: bool) -> Shape:
     if not all(map(str.isascii, allowed)):
         raise ValueError("has a character outside ASCII: write it as a phrase")
-    return Shape(1, 1, allowed, allowed)
+    if any_case:
+        allowed = frozenset(form for one in allowed for form in (one.lower(), one.upper()))
+    return Shape(1, 1, allowed, allowed, f"[{''.join(_ranges(sorted(map(ord, allowed))))}]")
+
+
+def _ranges(codes: Iterable[int]) -> Iterator[str]:
+    for _, row in groupby(enumerate(codes), lambda one: one[1] - one[0]):
+        every = [code for _, code in row]
+        yield rf"\x{every[0]:02x}-\x{every[-1]:02x}"
 
 
 def _either(branches: list[Shape]) -> Shape:
@@ -116,4 +132,5 @@ def _either(branches: list[Shape]) -> Shape:
         max(branch.most for branch in branches),
         frozenset().union(*(branch.alphabet for branch in branches)),
         frozenset().union(*(branch.first for branch in branches)),
+        f"(?:{'|'.join(branch.regex for branch in branches)})",
     )

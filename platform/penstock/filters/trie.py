@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from penstock.filters.normal import folded
 
 BLANK = ord(" ")
-_WHITE = b" \t\r\n"
+_WHITE = b" \t\n\v\f\r"
 
 
 def start(judged: bytes, depth: int) -> int:

@@ -70,9 +70,13 @@ def batch(found: Record) -> Iterator[Line]:
     for name in ("created", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled"):
         if at := found.get(f"{name}_at"):
             yield line(f"{name.replace('_', ' '):>12}  {when(at)} UTC")
+    if at := found.get("expires_at"):
+        yield line(f"{'expires':>12}  {when(at)} UTC")
+    if usage := found.get("usage"):
+        yield line(f"{'tokens':>12}  {usage['input_tokens']:,} input + {usage['output_tokens']:,} output")
     yield progress(found)
-    if told := _errors(found):
-        yield line((told, Style.BAD))
+    for error in _faults(found):
+        yield line((_error(error), Style.BAD))
 
 
 def _stands(found: Record) -> str:
@@ -127,9 +131,12 @@ def _count(name: str) -> Cell:
 
 
 def _errors(found: Record) -> str:
+    return "; ".join(map(_error, _faults(found)))
+
+
+def _faults(found: Record) -> Sequence[Record]:
     errors: Mapping[str, Sequence[Record]] = found.get("errors") or {}
-    told = [_error(one) for one in errors.get("data", ())]
-    return "; ".join(told)
+    return errors.get("data", ())
 
 
 def _error(one: Record) -> str:

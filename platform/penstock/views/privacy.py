@@ -16,7 +16,7 @@ def status(found: Record) -> Iterator[Line | Listing]:
 
 def deletion(found: Record) -> Iterator[Line | Listing]:
     yield line(f"deletion {found['id']} of {found['tenant']}: ", (found["state"], Style.STRONG))
-    yield line(_counted(found["counts"]))
+    yield line(_counted(found))
     if found["state"] == "done":
         if not _deleted_rows(found["counts"]):
             yield line("Nothing of this scope was stored: is the name right?")
@@ -51,8 +51,9 @@ def _deleted_rows(counts: Record) -> int:
 
 
 def _deleted(one: Record) -> str:
-    return _counted(one["counts"])
+    return _counted(one)
 
 
-def _counted(counts: Record) -> str:
-    return ", ".join(f"{number:,} {name}" for name, number in counts.items() if number) or "nothing yet"
+def _counted(one: Record) -> str:
+    nothing = "nothing" if one["state"] == "done" else "nothing yet"
+    return ", ".join(f"{number:,} {name}" for name, number in one["counts"].items() if number) or nothing

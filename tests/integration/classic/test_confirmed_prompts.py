@@ -48,6 +48,7 @@ def openai(classic_platform: Platform, tmp_path_factory: pytest.TempPathFactory)
             asked = {"model": ENCODER, "input": "a bluebird"}
             until("the pack holds", lambda: http.post("/v1/embeddings", json=asked).status_code == BAD_REQUEST)
         yield sdk
+    classic_platform.run("safety", "assign", "none", "--tenant", TENANT)
 
 
 def refused(sdk: OpenAI, text: str) -> bool:

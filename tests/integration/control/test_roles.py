@@ -42,7 +42,7 @@ WORK = {
         "sources": "",
         "ledger": "append spent_in forgive",
         "audit": "note_threshold",
-        "safety": "packs floor append",
+        "safety": "packs floor append keep",
         "platform": "fingerprint pepper",
         "arms": "tell ask",
         "jobs": "submit submitted alone enqueued find page_newest page_oldest page_of_all attempts cancel cancel_batch "
@@ -54,12 +54,13 @@ WORK = {
     },
     RUNNER: {
         **dict.fromkeys(("jobs", "runners", "files", "retention"), ""),
-        "deletions": "open inputs batch_files unattributed found stop_jobs stop_batches stop_lines forget_pauses files "
-        "forget_files lines forget_lines forget_batches jobs forget_jobs responses forget_responses swept",
+        "deletions": "open inputs batch_files texts forget_texts unattributed found stop_jobs stop_batches stop_lines "
+        "forget_pauses files forget_files lines forget_lines forget_batches jobs forget_jobs responses "
+        "forget_responses swept",
         "webhooks": "take_over waiting claim reseal hold end learn end_due disabled give_back forget overfull",
         "sources": "",
         "ledger": "append spent_in forgive",
-        "safety": "packs floor append",
+        "safety": "packs floor append keep",
     },
     CONTROLLER: {
         "fleet": "",
@@ -70,7 +71,7 @@ WORK = {
         "deletions": "same shred add find newest unsigned end",
         "platform": "",
         "audit": "note newest",
-        "safety": "lock add_pack choose put_floor version before packs floor events counts served forget",
+        "safety": "lock add_pack choose put_floor version before packs floor events texts counts served forget",
         "audit_chain": "alone tail newest_head pending link linked lag hash close unshipped count_unshipped shipped "
         "old move links is_moved",
         "arms": "since forget asked forget_asked",
@@ -130,6 +131,8 @@ REFUSED = {
         "update platform set fingerprint = 'x'",
         "select job_claim(1, '{}', '{}', '[]', 0)",
         "select job_take_over(1, 0)",
+        "select sealed from intervention_text",
+        "delete from intervention_text",
         "delete from job",
         "delete from file",
         "update job_enqueued set tokens = 0",

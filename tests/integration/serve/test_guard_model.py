@@ -52,6 +52,7 @@ def openai(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Iter
         until("the pack holds", lambda: http.post("/v1/completions", json=asked).status_code == BAD_REQUEST)
     with OpenAI(base_url=f"{platform.url}/v1", api_key=key, max_retries=0, timeout=patient(60)) as sdk:
         yield sdk
+    platform.run("safety", "assign", "none", "--tenant", TENANT)
 
 
 def answer(sdk: OpenAI, said: str, *, n: int = 1) -> set[tuple[str, str | None]]:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
+from penstock.domain.tenancy.standing import Standing
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import decode
 from tests.support.patience import until
@@ -16,10 +17,18 @@ EMBEDDINGS = "/v1/embeddings"
 TEXT = "a few words of a text that is not short " * 5
 
 
-def embed(encoder: WorkerProcess, name: str, inputs: int, *, timeout: float = 300.0) -> httpx.Response:
+def embed(
+    encoder: WorkerProcess,
+    name: str,
+    inputs: int,
+    *,
+    timeout: float = 300.0,
+    standing: Standing = Standing.PAID,
+    yields: bool = False,
+) -> httpx.Response:
     """Ask for vectors of this number of different texts."""
     body = {"model": encoder.version, "input": [f"{number} {TEXT}" for number in range(inputs)]}
-    maker = TicketMaker(request=name, tenant=name, seconds=300.0, inputs=inputs)
+    maker = TicketMaker(request=name, tenant=name, seconds=300.0, inputs=inputs, standing=standing, yields=yields)
     return encoder.post(EMBEDDINGS, body, maker, timeout=timeout)
 
 
@@ -28,6 +37,13 @@ def came(encoder: WorkerProcess, name: str, wait_s: float = 0.0) -> tuple[int, b
     body = {"requests": [name], "wait_s": wait_s}
     told = encoder.post("/penstock/usage", body, TicketMaker(tenant=PLATFORM)).json().get(name)
     return (told["prompts"], told["is_final"]) if told else (0, False)
+
+
+@pytest.mark.parametrize(("standing", "yields"), [*((one, False) for one in Standing), (Standing.BATCH, True)])
+def test_every_priority_class_gets_its_vectors(encoder: WorkerProcess, standing: Standing, *, yields: bool) -> None:
+    """An interactive or strict request tells vLLM's scheduler so, among arguments that only generation has."""
+    answer = embed(encoder, f"{standing.name.lower()}-{yields}", 2, standing=standing, yields=yields)
+    assert answer.status_code == 200, answer.text
 
 
 def test_a_neighbour_is_answered_beside_a_list(encoder: WorkerProcess) -> None:

@@ -9,6 +9,7 @@ from typing import Self
 
 from penstock.worker.engines.process import zygote_argv
 from penstock.worker.engines.vllm import at_exec
+from tests.support.patience import patient
 
 READY_WITHIN_S = 240.0
 
@@ -34,10 +35,11 @@ class Zygote:
                 env=at_exec(os.environ),
                 start_new_session=True,
             )
-        end = time.monotonic() + READY_WITHIN_S
+        end = time.monotonic() + patient(READY_WITHIN_S)
         while not self.socket.exists():
             if self._process.poll() is not None or time.monotonic() > end:
                 self._process.kill()
+                self._process.wait()
                 raise AssertionError(f"the engines' parent did not start:\n{self.log.read_text()[-3000:]}")
             time.sleep(0.1)
         return self

@@ -158,9 +158,9 @@ class Stored:
         )  # fmt: skip
         return Counts(jobs=1, lines=2, batches=1, files=2, responses=1, bytes=int(rows[0]["bytes"]))
 
-    async def match(self, tenant: TenantId, request: str, *users: str, number: int = 0) -> None:
+    async def match(self, tenant: TenantId, request: str, *users: str, ago_s: float = 0.0) -> None:
         """Keep the text of a match in a request that names these users."""
-        of = intervention(request, number, tenant=tenant, at=self.clock.now())
+        of = intervention(request, tenant=tenant, at=self.clock.now() - ago_s)
         text = evidence.sealed(of, MatchText(SAID, users), await self.keys().newest(tenant), 60.0)
         await PostgresLedger(self.database).keep([text])
 

@@ -93,6 +93,8 @@ class TicketMaker:
     tenant: str = "acme"
     seconds: float = 60.0
     key: bytes = b""
+    standing: Standing = Standing.PAID
+    yields: bool = False
     inputs: int = 0
     """So many, to make vectors of; with 0 it is one prompt to generate from."""
     adapter: str = ""
@@ -206,7 +208,8 @@ class WorkerProcess:
         ticket = Ticket(
             request=RequestId(maker.request),
             tenant=TenantId(maker.tenant),
-            standing=Standing.PAID,
+            standing=maker.standing,
+            yields=maker.yields,
             weight=1,
             deadline_at=now + maker.seconds,
             prompt_tokens=8 * max(1, maker.inputs),

@@ -12,7 +12,7 @@ from penstock.filters.hold import Compiled, Tail
 from penstock.filters.pack import Action, Mode, Pack, Rule, Where, strictest
 from penstock.filters.whole import spans
 
-PHRASES = ("😀 code", "blue moon", "blue moon rising", "moon", "Übel", "a.b", "o'clock")
+PHRASES = ("😀 code", "blue moon", "blue moon rising", "moon", "Übel", "a.b", "o'clock", "Straße 9", "한국", "λόγος")
 OWN = Pack(
     id="own",
     version=1,
@@ -62,6 +62,14 @@ PIECES = [
     ),
     *("\\", "\\n", "\\u0041", "\\u004BIAIOSFODNN7EXAMPLE", "jane\\u0040example.com", "\\ud83d\\ude00", "\\u00dcbel"),
     *("blue \n", "  moon", "\u034f", "\x00", "123\u201145\u20116789", "_AKIAIOSFODNN7EXAMPLE_"),
+    *(
+        "STRASSE\u2028 9",
+        "U\u0308BEL",
+        "\u1112\u1161\u11ab\u1100\u116e\u11a8",
+        "ΛΌΓΟΣ",
+        "AKIA\u180bIOSFODNN7EXAMPLE",
+        "blue\v",
+    ),
     *(" ", ".", ",", "a", "1", "-", "\n", "e\u0301", "\ufeff"),
     *(
         "you stupid idiot",

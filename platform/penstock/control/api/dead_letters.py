@@ -1,7 +1,7 @@
 """Operators: jobs that failed at each attempt, of all tenants, and their replay by filter."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -69,8 +69,12 @@ async def replay(control: Controlled, caller: Operator, asked: Sent[DeadFilter])
     which, tenant = _which(asked.model, asked.error), asked.tenant or None
     number = await control.jobs.replay_all(tenant, which, control.clock.now(), EnqueueLimits())
     act = control.act(caller, "jobs.replay", f"{number} dead letters", tenant=asked.tenant)
-    await control.audit.note(act)
+    await control.audit.note(replace(act, detail=_filter(asked)))
     return Replay(jobs=number)
+
+
+def _filter(asked: DeadFilter) -> str:
+    return ", ".join(f"{name} {value}" for name, value in asked.model_dump().items() if value)
 
 
 def _which(model: Alias, error: str) -> JobFilter:

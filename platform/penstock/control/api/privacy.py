@@ -160,10 +160,10 @@ def _check(body: NewDeletion, now: float) -> None:
     """Refuse an empty bound: it would delete everything."""
     given = [name for name in BOUNDS if getattr(body, name) is not None]
     if body.everything == bool(given):
-        raise InvalidField(f"is given alone, or {', '.join(BOUNDS)} in its place", param="everything")
+        raise InvalidField(f"everything is given alone, or {', '.join(BOUNDS)} in its place", param="everything")
     for name in given:
         if not getattr(body, name):
-            raise InvalidField("is empty, which bounds nothing: leave it out and say `everything`", param=name)
+            raise InvalidField(f"{name} is empty, which bounds nothing: leave it out and say `everything`", param=name)
     if body.request and len(given) > 1:
         raise InvalidField("a request is named alone, without user or before", param="request")
     if body.before is not None and not 0 < body.before <= now:

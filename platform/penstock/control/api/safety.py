@@ -203,7 +203,7 @@ async def matches(control: Controlled, caller: Manager, body: Sent[MatchesAsked]
         raise InvalidField("name the tenant, the texts of which are to be shown", param="tenant")
     caller.check_tenant(tenant)
     if not 1 <= body.limit <= MOST_EVENTS:
-        raise InvalidField(f"has to be 1 to {MOST_EVENTS}", param="limit")
+        raise InvalidField(f"limit has to be 1 to {MOST_EVENTS}", param="limit")
     asked = Events(since=body.since, tenant=tenant, pack=body.pack, rule=body.rule, request=body.request)
     found, keys = await control.packs.texts(asked, body.limit), control.sealing.content()
     shown = tuple([MatchText(event=event, text=await _opened(one, keys)) for event, one in found])

@@ -46,7 +46,7 @@ def sharing(add: Any) -> Any:  # noqa: ANN401
         share = meter.share if meter is not None else None
         if meter is not None:
             named["priority"] = max(1, round(PRIORITY_PER_WEIGHT * meter.weight))  # for the scheduler
-            if meter.stops != RUNS:
+            if meter.stops != RUNS and hasattr(params, "extra_args"):  # vectors have none: each is one step
                 params.extra_args = {**(params.extra_args or {}), STOPS: [*meter.stops]}
         if share is None:
             return await add(self, request_id, prompt, params, *args, **named)

@@ -55,30 +55,29 @@ select * from job_claim($1, $2, $3, $4::jsonb, $5)
 
 -- name: finish
 -- A constant would read all dead entries of the index of running jobs: 28,000 after as many ends without a vacuum.
+-- The arrays are joined once: a plan made for ten rows compares each of five hundred with each at a second join.
 with told as materialized (
     select *, 'running' as held_as from unnest($1::bigint[], $2::int[], $3::text[], $4::double precision[], $5::text[], $6::int[], $7::text[],
                          $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
         as told (id, epoch, state, at, reason, status, error, request, output_object, output_at, output_bytes,
                  prompt_tokens, output_tokens)
 ), held as materialized (
-    select job.id, job.attempt, job.runner, job.started_at from job join told on job.id = told.id
-    where job.id = any($1::bigint[]) and job.state = told.held_as and job.epoch = told.epoch
+    select told.*, job.attempt, job.runner, job.started_at
+    from job join told on job.id = told.id and job.state = told.held_as and job.epoch = told.epoch
     order by job.id
     for update of job
 ), ended as (
     update job
-    set state = told.state, reason = told.reason, ended_at = told.at, status = told.status, error = told.error,
-        request = told.request, output_object = told.output_object, output_at = told.output_at,
-        output_bytes = told.output_bytes, prompt_tokens = told.prompt_tokens, output_tokens = told.output_tokens,
-        expires_at = case job.batch when '' then told.at + job.keep_s else 0 end
-    from told join held on held.id = told.id
+    set state = held.state, reason = held.reason, ended_at = held.at, status = held.status, error = held.error,
+        request = held.request, output_object = held.output_object, output_at = held.output_at,
+        output_bytes = held.output_bytes, prompt_tokens = held.prompt_tokens, output_tokens = held.output_tokens,
+        expires_at = case job.batch when '' then held.at + job.keep_s else 0 end
+    from held
     where job.id = held.id
     returning job.id
 ), noted as (
     insert into job_attempt (job, attempt, runner, request, began_at, ended_at, error)
-    select held.id, held.attempt, held.runner, told.request, held.started_at, told.at, told.error
-    from held join told on held.id = told.id
-    where told.state = 'failed' and told.request <> ''
+    select id, attempt, runner, request, started_at, at, error from held where state = 'failed' and request <> ''
 )
 select id from ended
 
@@ -92,32 +91,29 @@ with told as materialized (
                          $6::boolean[], $7::text[], $8::text[])
         as told (id, epoch, at, not_before, reason, may_have_run, error, request)
 ), held as materialized (
-    select job.id, job.cancel_asked_at > 0 as is_cancelled,
+    select told.*, job.cancel_asked_at > 0 as is_cancelled,
            told.may_have_run and job.attempt >= job.max_attempts as is_dead, job.started_at, job.runner, job.attempt
-    from job join told on job.id = told.id
-    where job.id = any($1::bigint[]) and job.state = told.held_as and job.epoch = told.epoch
+    from job join told on job.id = told.id and job.state = told.held_as and job.epoch = told.epoch
     order by job.id
     for update of job
 ), back as (
     update job
     set state = case when held.is_cancelled then 'cancelled' when held.is_dead then 'failed' else 'queued' end,
-        reason = case when held.is_cancelled then 'cancelled' when held.is_dead then 'dead_letter' else told.reason end,
-        not_before = least(told.not_before, job.deadline_at),
-        waits = not held.is_cancelled and not held.is_dead and least(told.not_before, job.deadline_at) > told.at,
-        attempt = job.attempt - (not told.may_have_run)::int,
-        runner = null, error = told.error, request = told.request,
+        reason = case when held.is_cancelled then 'cancelled' when held.is_dead then 'dead_letter' else held.reason end,
+        not_before = least(held.not_before, job.deadline_at),
+        waits = not held.is_cancelled and not held.is_dead and least(held.not_before, job.deadline_at) > held.at,
+        attempt = job.attempt - (not held.may_have_run)::int,
+        runner = null, error = held.error, request = held.request,
         started_at = case when held.is_cancelled or held.is_dead then job.started_at else 0 end,
-        ended_at = case when held.is_cancelled or held.is_dead then told.at else 0 end,
-        expires_at = case when job.batch = '' and (held.is_cancelled or held.is_dead) then told.at + job.keep_s
+        ended_at = case when held.is_cancelled or held.is_dead then held.at else 0 end,
+        expires_at = case when job.batch = '' and (held.is_cancelled or held.is_dead) then held.at + job.keep_s
                           else 0 end
-    from told join held on held.id = told.id
+    from held
     where job.id = held.id
     returning job.id, job.state
 ), noted as (
     insert into job_attempt (job, attempt, runner, request, began_at, ended_at, error)
-    select held.id, held.attempt, held.runner, told.request, held.started_at, told.at, told.error
-    from held join told on held.id = told.id
-    where told.may_have_run
+    select id, attempt, runner, request, started_at, at, error from held where may_have_run
 )
 select id, state from back
 

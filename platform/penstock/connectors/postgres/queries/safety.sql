@@ -83,7 +83,9 @@ with new as (
         select from privacy_deletion as asked
         where asked.tenant = told.tenant and told.at < asked.until
           and (asked.request = '' or told.request = any(asked.found)
-               or regexp_replace(told.request, '-[0-9]+$', '') = any(asked.found))
+               or regexp_replace(told.request, '-[0-9]+$', '') = any(asked.found)
+               or told.request like 'batch\_req\_%'   -- of a line that may have gone with its batch
+                  and not exists (select from job where name = regexp_replace(told.request, '-[0-9]+$', '')))
     )
 ), room as (
     select tenant, $7 - (select count(*) from (select from intervention_text as kept where kept.tenant = one.tenant
