@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from openai import OpenAI
+from openai import BadRequestError, OpenAI
 
 from penstock.telemetry import names
 from tests.support.patience import patient, until
@@ -33,6 +33,14 @@ def rule(word: str, threshold: float, seconds: float = 0.0, away: str = "block")
     return {**named, "phrases": [word], "confirm": confirm}
 
 
+def by_vectors(word: str) -> dict[str, object]:
+    """Return a rule of prompts that asks the encoder on vLLM."""
+    like = ["I will kill you.", "I am going to hurt you.", "You are going to die."]
+    confirm = {"model": "minilm", "like": like, "threshold": 0.5, "seconds": min(patient(10), 30), "away": "block"}
+    named = {"name": f"{word}-rule", "category": "abuse", "action": "block", "stages": ["input"]}
+    return {**named, "phrases": [word], "confirm": confirm}
+
+
 @pytest.fixture(scope="module")
 def openai(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
     """Yield OpenAI's SDK as a tenant whose pack asks the model that answers."""
@@ -41,6 +49,7 @@ def openai(platform: Platform, tmp_path_factory: pytest.TempPathFactory) -> Iter
         rule("fellow", NEVER),
         rule("closed", ALWAYS, NO_TIME),
         rule("open", ALWAYS, NO_TIME, "release"),
+        by_vectors("kill"),
     ]
     file: Path = tmp_path_factory.mktemp("packs") / "guard.yaml"
     file.write_text(json.dumps({"id": "guard", "version": 1, "rules": rules}))
@@ -81,6 +90,14 @@ def test_the_model_decides(openai: OpenAI, word: str, finish: str) -> None:
     text, told = streamed(openai, said)
     assert told == finish
     assert text == shown if finish == SHOWN else shown.startswith(text)
+
+
+def test_an_encoder_on_vllm_tells_a_threat_from_a_question(openai: OpenAI) -> None:
+    """Its questions come in as interactive requests, which the engine's scheduler is told of."""
+    asked = openai.completions.create(model=MODEL, prompt="How do I kill a Python process that hangs?", max_tokens=2)
+    assert asked.choices
+    with pytest.raises(BadRequestError, match="not allowed"):
+        openai.completions.create(model=MODEL, prompt="I am going to kill you tonight!", max_tokens=2)
 
 
 def test_a_suspicion_in_the_last_word_is_judged(openai: OpenAI) -> None:

@@ -115,7 +115,7 @@ def body(api: Api, answer: dict[str, Any], blocked: Iterable[Key]) -> dict[str, 
     for choice in answer.get("choices") or []:
         if choice.get("index", 0) not in by_choice:
             continue
-        choice["finish_reason"] = REASON
+        choice.update({"finish_reason": REASON} | ({"stop_reason": None} if "stop_reason" in choice else {}))
         if isinstance(message := choice.get("message"), dict) and message.get("tool_calls"):
             message["tool_calls"] = []
     return answer

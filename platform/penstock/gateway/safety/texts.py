@@ -205,6 +205,11 @@ class _Walker:
             if isinstance(part := choice.get(name), dict):
                 self._part(part, key)
         self._part(choice, key, skipped={"delta", "message"})
+        if isinstance(stop := choice.get("stop_reason"), str):
+            stop = self._edit(key._replace(kind=ALONE), stop, False)  # noqa: FBT003
+            for kind in (*REASONINGS, CONTENT):  # a stop string goes on with what it ended
+                stop = self._edit(key._replace(kind=kind), stop, True)  # noqa: FBT003
+            choice["stop_reason"] = stop
 
     def _part(self, part: dict[str, Any], key: Key, skipped: Collection[str] = ()) -> None:
         """A part with which later events may go on."""

@@ -15,7 +15,8 @@ from penstock.gateway.safety.judging import Judgement
 from penstock.gateway.safety.texts import ALONE, TOKENS, Key
 
 _LENGTH = b"content-length"
-_Judged = list[tuple[Key, Channel]]
+_Judged = list[tuple[Key, Channel, int]]
+"""Each text's key, its channel, and its first character there."""
 
 
 class WholeGuard(PassedReply):
@@ -63,7 +64,7 @@ class WholeGuard(PassedReply):
         return self._judgement.told(answer)
 
     def _go_on(self) -> None:
-        if self._held is None or any(channel.waits for _, channel in self._held):
+        if self._held is None or any(channel.waits for _, channel, _ in self._held):
             return
         found, self._held, self._judgement.on_news = self._held, None, None
         body = b"".join(self._pieces)
@@ -84,12 +85,11 @@ class WholeGuard(PassedReply):
             self._judgement.stop()
 
     def _judged(self, body: bytes) -> _Judged:
-        """Return each text's channel, in their order."""
         found = _Judged()
 
         def judge(key: Key, text: str, runs: bool = False) -> str:  # noqa: FBT001, FBT002
-            del runs
-            found.append((key, self._judgement.alone(key, text)))
+            channel = self._judgement.feed(key, text) if runs else self._judgement.alone(key, text)
+            found.append((key, channel, channel.total - len(text)))
             return text
 
         if self._api is Api.INFER:
@@ -97,15 +97,16 @@ class WholeGuard(PassedReply):
                 judge(Key(0, ALONE), text)
         else:
             texts.walk(self._api, _object(body), judge, echoed=self._echoed)
+        self._judgement.end()
         return found
 
     def _edited(self, body: bytes, found: _Judged) -> bytes:
-        blocked = [key for key, channel in found if channel.blocked_at is not None]
-        if not blocked and not any(channel.is_masked(0, channel.total) for _, channel in found):
+        blocked = [key for key, channel, _ in found if channel.blocked_at is not None]
+        if not blocked and not any(channel.is_masked(0, channel.total) for _, channel, _ in found):
             return body
-        channels = iter([channel for _, channel in found])
+        channels = iter(found)
         if self._api is Api.INFER:
-            return tensors.edited(body, lambda text: _starred(next(channels), text))
+            return tensors.edited(body, lambda text: _starred(next(channels)[1], text))
         decoded = _object(body)
         texts.walk(self._api, decoded, _shown(channels), echoed=self._echoed, drops=True)
         return msgspec.json.encode(ends.body(self._api, decoded, blocked) if blocked else decoded)
@@ -118,17 +119,18 @@ def _object(body: bytes) -> dict[str, Any]:
     return decoded
 
 
-def _shown(channels: Iterator[Channel]) -> Callable[[Key, str, bool], str]:
+def _shown(channels: Iterator[tuple[Key, Channel, int]]) -> Callable[[Key, str, bool], str]:
     over = set[int]()
 
     def shown(key: Key, text: str, runs: bool) -> str:  # noqa: FBT001
         del runs
-        channel = next(channels)
+        _, channel, start = next(channels)
         if key.choice in over:  # a stream would have ended before it
             return ""
         if channel.blocked_at is not None and key.kind != TOKENS:
             over.add(key.choice)
-        return channel.masked(text, 0)[: channel.blocked_at]
+        last = len(text) if channel.blocked_at is None else max(0, channel.blocked_at - start)
+        return channel.masked(text, start)[:last]
 
     return shown
 

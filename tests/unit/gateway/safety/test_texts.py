@@ -168,6 +168,35 @@ async def test_no_field_of_an_answer_passes_unjudged(api: Api, sample: Mapping[s
     assert len(passed) < len(list(leaves(sample)))
 
 
+@pytest.mark.parametrize("is_stream", [True, False])
+@pytest.mark.parametrize("name", ["content", "reasoning", "text"])
+@pytest.mark.parametrize("at", [0, 4, 12, len(SECRET) - 1])
+async def test_a_stop_string_goes_on_with_what_it_ended(name: str, at: int, is_stream: bool) -> None:
+    """A secret that a stop string cuts, or is, does not leave: neither half, also in a whole answer."""
+    api, part = (Api.COMPLETIONS if name == "text" else Api.CHAT), "delta" if is_stream else "message"
+    own = {name: f"Key {SECRET[:at]}"}
+    said: dict[str, object] = {**own} if name == "text" else {part: own}
+    choice = {"index": 0, "finish_reason": "stop", "stop_reason": SECRET[at:], **said}
+    shown = guarded(api, {**CHAT_HEAD, "choices": [choice]}, is_stream=is_stream)
+    assert f'"{SECRET[at:]}"' not in shown
+    assert '"content_filter"' in shown
+    assert not at or SECRET[:at] not in shown
+    assert is_stream or '"Key "' in shown
+
+
+@pytest.mark.parametrize("is_stream", [True, False])
+async def test_a_masked_stop_string_is_masked_in_both_halves(is_stream: bool) -> None:
+    """An address over the end of a text becomes stars there and in the stop string; a harmless one stays."""
+    said = {"delta" if is_stream else "message": {"content": "to jane@exam"}}
+    for stop, told in (("ple.com", "*******"), ("so", "so")):
+        choice = {"index": 0, "finish_reason": "stop", "stop_reason": stop, **said}
+        shown = json.loads(
+            guarded(Api.CHAT, {**CHAT_HEAD, "choices": [choice]}, is_stream=is_stream).removeprefix("data: ")
+        )
+        content = "to *********" if stop != "so" else "to jane@exam"
+        assert shown["choices"] == [{**choice, next(iter(said)): {"content": content}, "stop_reason": told}]
+
+
 @pytest.mark.parametrize(
     "data",
     [
