@@ -51,9 +51,7 @@ class PostgresRunnerLife:
 
     async def _confirm(self) -> RunnerId:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(
-                self._way.dsn, password=self._way.password, server_settings={"application_name": self._name}
-            )
+            self._connection = await asyncpg.connect(**self._way.named(self._name))
             if self._me is not None and not await self._connection.fetchval(_SQL["lock"], self._me):
                 raise StoreUnavailable("this runner's former connection still holds its lock")
         if self._me is not None and await self._seen(self._connection, "confirm", self._me):
