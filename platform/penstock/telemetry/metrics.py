@@ -18,6 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from penstock.telemetry.definitions import Label, Metric, MetricKind
 from penstock.telemetry.names import CATALOGUE
@@ -54,7 +55,7 @@ class Metrics:
         labels = tuple(str(label) for label in metric.labels)
         if metric.kind is MetricKind.HISTOGRAM:
             return Histogram(metric.name, metric.help, labels, buckets=metric.buckets, registry=self.registry)
-        kind = Counter if metric.kind is MetricKind.COUNTER else Gauge
+        kind = Counter if metric.kind is MetricKind.COUNTER else Gauge if labels else _OwnGauge
         return kind(metric.name, metric.help, labels, registry=self.registry)
 
     def tell_start(self) -> Self:
@@ -83,6 +84,19 @@ class Metrics:
     def openmetrics(self) -> bytes:
         said: bytes = openmetrics.generate_latest(self.registry)  # type: ignore[no-untyped-call]
         return said
+
+
+class _OwnGauge(Gauge):
+    """Without a value it has no sample: other processes' zeros would be a minimum or a mean."""
+
+    _is_told = False
+
+    def set(self, value: float) -> None:
+        super().set(value)
+        self._is_told = True
+
+    def _child_samples(self) -> Iterable[Sample]:
+        return super()._child_samples() if self._is_told else ()
 
 
 class _Start(Collector):

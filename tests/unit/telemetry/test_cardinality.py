@@ -17,6 +17,7 @@ from penstock.domain.tokens import Usage
 from penstock.gateway.calls.call import Answer
 from penstock.gateway.records.requests import RequestLedger
 from penstock.telemetry import logs, names
+from penstock.telemetry.definitions import MetricKind
 from penstock.telemetry.metrics import Metrics
 from penstock.telemetry.names import CATALOGUE
 from penstock.telemetry.series import STARTED
@@ -158,3 +159,15 @@ def test_the_series_of_who_lost_its_name_are_gone() -> None:
     assert 'tenant="small"' not in told
     assert 'penstock_requests_total{api="/v1/chat/completions",model="toy",outcome="ok",tenant="large"} 33.0' in told
     assert 'penstock_requests_total{api="/v1/chat/completions",model="toy",outcome="ok",tenant="other"} 32.0' in told
+
+
+def test_a_gauge_that_a_process_does_not_set_is_not_in_its_page() -> None:
+    """Its 0 would be the minimum of all processes, so that a deadline of jobs was always over."""
+    metrics = Metrics()
+    gauges = [one for one in CATALOGUE if one.kind is MetricKind.GAUGE and not one.labels]
+    assert not [one.name for one in gauges if metrics.registry.get_sample_value(one.name) is not None]
+    for one in gauges:
+        metrics.gauge(one).set(0.0)
+        assert metrics.registry.get_sample_value(one.name) == 0.0
+    metrics.gauge(names.JOBS_RUNNING).set_function(lambda: 5.0)
+    assert metrics.registry.get_sample_value(names.JOBS_RUNNING.name) == 5.0
