@@ -27,6 +27,7 @@ from tests.support.stores.s3_server import s3_server
 
 ACME, SHOP = TenantId("acme"), TenantId("shop")
 CONTEXT = Context(ACME, KeyPurpose.CONTENT, "eu")
+DELETED = "insert into privacy_deletion (tenant, until, asked_by, asked_at, keys) values ($1, 1, 'o', 1, 1)"
 LOCAL = LocalEncryption(lambda: [b"p" * 32])
 
 
@@ -121,10 +122,23 @@ async def test_a_shredded_key_leaves_every_process(database: Database, database_
         if not is_told:
             await database.rows("alter table tenant_key disable trigger tenant_key_deleted")
         await database.rows("delete from tenant_key where tenant = $1", ACME)
+        await database.rows(DELETED, ACME)
         await until(lambda: first.id not in keys.kept, within_s=1.0 if is_told else 5.0)
     assert len(keys.kept) == 1
     with pytest.raises(KeyGone):
         await keys.find(ACME, KeyPurpose.CONTENT, first.id)
+
+
+@pytest.mark.integration
+async def test_an_altered_key_id_is_told_apart_from_a_shredded_key(database: Database) -> None:
+    """Of a tenant whose keys were never shredded an unknown key means other bytes, not gone ones."""
+    keys = process(database)
+    first = await keys.newest(ACME, KeyPurpose.CONTENT)
+    await database.rows(DELETED, SHOP)
+    for unknown in (bytes([first.id[0] ^ 1]) + first.id[1:], bytes(16)):
+        with pytest.raises(Unreadable) as found:
+            await keys.find(ACME, KeyPurpose.CONTENT, unknown)
+        assert found.type is Unreadable
 
 
 @pytest.mark.integration

@@ -4,7 +4,7 @@ from penstock.apps.gateway import reading
 from penstock.apps.gateway.parts import Parts
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
-from penstock.connectors.postgres.runners import PostgresRunnerLife, PostgresRunners
+from penstock.connectors.postgres.runners import PostgresRunners
 from penstock.connectors.postgres.stored_responses import PostgresStoredResponses
 from penstock.domain.ids import KeyId, VersionId
 from penstock.domain.jobs.payload import PayloadStore
@@ -16,6 +16,7 @@ from penstock.jobs.bills import Bills
 from penstock.jobs.ending import Endings
 from penstock.jobs.held import HeldJobs, VersionLoads
 from penstock.jobs.hours import ClosedTenants
+from penstock.jobs.ports import RunnerLife
 from penstock.jobs.response_attempts import ResponseAttempts
 from penstock.jobs.running import Runner
 from penstock.jobs.shown import RunnerMetrics
@@ -24,7 +25,7 @@ CONNECTIONS = 4
 """Of a runner: a claim, a group of ends, a question and an upkeep at a time."""
 
 
-def compose(parts: Parts, database: Database, payloads: PayloadStore, dsn: str, bills: Bills) -> Runner:
+def compose(parts: Parts, database: Database, payloads: PayloadStore, life: RunnerLife, bills: Bills) -> Runner:
     shared, keyring = parts.shared, parts.probes.keys
     metrics, store = RunnerMetrics(shared.metrics), PostgresJobs(database)
     held, plans = HeldJobs(lambda: _loads(parts), shared.clock.monotonic), ClosedTenants()
@@ -43,7 +44,7 @@ def compose(parts: Parts, database: Database, payloads: PayloadStore, dsn: str, 
     metrics.watch(held, endings)
     return Runner(
         store=store,
-        life=PostgresRunnerLife(dsn, shared.demand.gateway),
+        life=life,
         others=PostgresRunners(database, shared.clock),
         asking=asking,
         held=held,

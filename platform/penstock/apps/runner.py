@@ -14,7 +14,9 @@ from penstock.apps.gateway.process import running
 from penstock.apps.stores import StoreKeys, database_dsn, open_keys, open_payloads
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.listening import Channel
+from penstock.connectors.postgres.runners import PostgresRunnerLife
 from penstock.connectors.postgres.tenant_keys import follow
+from penstock.domain.clock import HeardClock
 from penstock.domain.command_error import CommandError
 from penstock.domain.jobs.payload import PayloadStore
 from penstock.gateway.admission.reservations import Journal
@@ -48,14 +50,16 @@ async def _main(settings: RunnerSettings) -> None:
         bills.append(Bills(spool))
         return bills[0]
 
-    parts = compose(settings, found, Role.RUNNER, journal)
+    clock = HeardClock()
+    parts = compose(settings, found, Role.RUNNER, journal, clock)
     ending, dsn = _asked_to_end(), database_dsn(settings)
     async with running(parts, found, ending.set) as ready:
         async with Database(dsn, max_connections=jobs.CONNECTIONS) as database:
             payloads, secrets = _sealed(settings, parts, database)
-            runner = jobs.compose(parts, database, payloads, dsn, bills[0])
+            life = PostgresRunnerLife(dsn, parts.shared.demand.gateway, clock)
+            runner = jobs.compose(parts, database, payloads, life, bills[0])
             beside = deferred.upkeep(settings, parts, database, payloads, secrets, lambda: runner.me or None)
-            _keep(parts, runner, beside, dsn)
+            _keep(parts, runner, beside, dsn, clock)
             write_private(ready, str(os.getpid()))
             logs.logger().info("runner_runs", number=parts.shared.table.number)
             await ending.wait()
@@ -78,11 +82,11 @@ def _asked_to_end() -> asyncio.Event:
     return ending
 
 
-def _keep(parts: Parts, runner: Runner, beside: Sequence[Upkeep], dsn: str) -> None:
+def _keep(parts: Parts, runner: Runner, beside: Sequence[Upkeep], dsn: str, clock: HeardClock) -> None:
     keep = parts.background.keep
     for name, loop in runner.loops.items():
         keep(name, loop)
     keep("job_news", lambda: Channel(dsn, NEWS).follow(runner.look))
     keep("demand", parts.telling.run)
     for work in beside:
-        keep(work.name, partial(upkeep.keep, work, parts.shared.clock))
+        keep(work.name, partial(upkeep.keep, work, clock))

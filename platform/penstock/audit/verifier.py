@@ -5,7 +5,6 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Protocol
 
 from penstock.audit.links import GENESIS, Covered, Link
@@ -51,8 +50,6 @@ class StoredChain(Protocol):
     async def strays(self, most: int) -> tuple[list[int], list[int]]: ...
 
     async def waiting(self) -> tuple[int, float]: ...
-
-    async def unshipped(self) -> tuple[int, float]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +98,7 @@ class Verifier:
             rows = await chain.segments()
             heads = heads_of(rows, self.is_signed, report)
             last = await self._walk(chain, rows, heads, report)
-            late = await self._strays(chain, report)
+            late = [*await self._strays(chain, report), *_unshipped(rows, heads, self.now)]
         links = report.rows
         if self.store is not None:
             files = self._read(self.store, rows, heads, report)
@@ -116,9 +113,8 @@ class Verifier:
             report.add(Kind.INSERTED, 0, f"{outside:,} links have no number of the chain")
         if not (end or rows or (await chain.waiting())[0]):
             report.add(Kind.TRUNCATED, 0, "there are no acts at all, though setting up a database leaves some")
-        left = [one.head.last for one in _moved(rows, heads, report) if one.head.last < there or not there]
         known = [one.head.last for one in heads if one.head.at < self.since]
-        skipped = max([0, *left, *known])
+        skipped = max([_left(rows, heads, there, report), *known])
         before = next((one.head.hash for one in heads if one.head.last == skipped), GENESIS)
         walk = Walk(heads, report, first=skipped + 1, before=before)
         async for page in chain.pages(skipped + 1):
@@ -150,9 +146,6 @@ class Verifier:
         waiting, seconds = await chain.waiting()
         if seconds > LINKED_WITHIN_S:
             late.append(f"{waiting:,} acts have no link yet, the oldest for {seconds:,.0f} s")
-        unshipped, seconds = await chain.unshipped()
-        if seconds > SHIPPED_WITHIN_S:
-            late.append(f"{unshipped:,} segments are not shipped, the oldest signed {seconds:,.0f} s ago")
         return late
 
     def _read(self, store: SegmentStore, rows: list[Stored], heads: list[Signed], report: Report) -> int:
@@ -209,21 +202,34 @@ def _kind_of(row: Row, found: list[Covered], now: float) -> Kind | None:
     return None if same else Kind.EDITED
 
 
-def _moved(rows: list[Stored], heads: list[Signed], report: Report) -> list[Signed]:
-    """Return the oldest segments that are marked as moved. The owner can set such a mark, so a walk heeds it only if no
-    link of theirs is left.
+def _left(rows: list[Stored], heads: list[Signed], there: int, report: Report) -> int:
+    """Return the last link that left the database, of which ``there`` is the first link. The owner can mark a segment
+    as moved, so that is heeded only if neither its links nor older ones are left.
     """
-    known, found = {one.text: one for one in heads}, list[Signed]()
+    known, left, is_oldest = {one.text: one.head for one in heads}, 0, True
     for row in rows:
-        one = known.get(row.text)
-        if row.moved_at > 0 and row.shipped_at == 0:
-            number = one.head.first if one else 0
-            report.add(
-                Kind.DELETED, number, f"the segment from link {number:,} on left the database and was not shipped"
-            )
-    for row in takewhile(lambda row: row.moved_at > 0, rows):
-        found += [known[row.text]] if row.text in known else []
-    return found
+        head = known.get(row.text)
+        is_oldest = is_oldest and row.moved_at > 0
+        if row.moved_at <= 0 or head is None:
+            continue
+        segment = f"the segment of links {head.first:,} to {head.last:,}"
+        if row.shipped_at == 0:
+            report.add(Kind.DELETED, head.first, f"{segment} left the database and was not shipped")
+        if 0 < there <= head.last:
+            report.add(Kind.EDITED, head.first, f"{segment} is called moved, but it or an older one is still there")
+        elif is_oldest:
+            left = head.last
+    return left
+
+
+def _unshipped(rows: list[Stored], heads: list[Signed], now: float) -> list[str]:
+    """Say which segments are not shipped, if one is late: by its signed time, for the row's is the owner's to set."""
+    waiting = {row.text for row in rows if row.shipped_at <= 0}
+    ages = [now - one.head.at for one in heads if one.text in waiting]
+    seconds = max(ages, default=0.0)
+    if seconds <= SHIPPED_WITHIN_S:
+        return []
+    return [f"{len(ages):,} segments are not shipped, the oldest signed {seconds:,.0f} s ago"]
 
 
 def _file(store: SegmentStore, name: str, report: Report) -> tuple[Signed, list[Link]] | None:

@@ -1,7 +1,7 @@
 """Whether KV blocks that leave a GPU are kept in its host's memory: the engine's own offloading, only if it pays. Pure.
 
-Every prompt token without a hit on the GPU crosses the link to the host once: an evicted one comes back, a new one goes
-out. Offloading pays if the prompts that need not be computed again take longer than that:
+Every prompt token without a hit on the GPU crosses the link to the host once. Offloading pays if the prompts that need
+not be computed again take longer than that:
 
     evicted x compute > (1 - hits) x link, so from evicted = (1 - hits) x link / compute on
 

@@ -5,8 +5,7 @@ are cordoned) → fleet (workers to start and to drain) → pool (awake workers,
 ``RoutingTable(number + 1)``
 
 Each number has one author: the autoscaler for versions with bounds, a person or a rollout for others. If memory is
-short, the pool decides which workers are awake, and takes the autoscaler's wakes as claims; else the autoscaler
-decides.
+short, the pool takes the autoscaler's wakes as claims.
 
 Fleet, pool and publish are pure: the loop reads their ports before and acts on their results after them. Rollouts
 (``Advance`` in ``control/rollout``) read and store during the tick: changes stored before a failure hold, and the next

@@ -3,9 +3,9 @@
 listener → identify → resolve (name → version) → preprocess → admit (one lease) → hold → route → dispatch → relay →
 settle
 
-Each stage returns the call with the data that it added: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). A
-request without a serving worker is held under its lease. A degraded request (C6) is made before admission under
-pressure, and once more if no worker accepted it.
+Each stage returns the call with its own data: ``Call`` → ``Chosen`` → ``Admitted`` (``calls/call.py``). A request
+without a serving worker is held under its lease. A degraded request (C6) is made before admission under pressure, and
+once more if no worker accepted it.
 
 Before the first token everything may be retried. After it, another worker continues the stream if the result is exact;
 otherwise errors become in-band events and an ``Outcome``.

@@ -2,8 +2,8 @@
 
 The event loop runs ready tasks in order of arrival: 200 simultaneous requests would be read, checked and tokenised
 before another caller's next token. So a request waits if this iteration of the loop has done enough; each later one
-starts waiting requests, one per tenant in rotation, until its time is used up. A refusal costs a third of a
-millisecond: beyond a burst, refusals are sent at a fixed rate.
+starts waiting requests, one per tenant in rotation, until its time is used up. Beyond a burst, refusals are sent at a
+fixed rate.
 
 Trade-off: requests of one burst start some iterations later than possible.
 """

@@ -1,7 +1,7 @@
 """Writes the two result files of a batch: each line of its input once, in exactly one of them.
 
-The output file has the lines that were answered with a status below 400, the error file all others: with the API's own
-error, or with the reason why there is no answer. Bodies are copied as they were stored, segment by segment.
+The output file has the lines that were answered with a status below 400, the error file all others with their error.
+Bodies are copied as they were stored, segment by segment.
 
 Trade-off: identifiers stay in memory, 50,000 at most, so that results are read in the order in which they were stored.
 """

@@ -6,7 +6,7 @@ Each one is a loop of its own, which its process restarts after any failure: non
 import asyncio
 from typing import Protocol, runtime_checkable
 
-from penstock.domain.clock import Clock
+from penstock.domain.clock import HeardClock
 
 
 class Upkeep(Protocol):
@@ -37,7 +37,8 @@ async def end(work: Upkeep) -> None:
         await work.end()
 
 
-async def keep(work: Upkeep, clock: Clock) -> None:
+async def keep(work: Upkeep, clock: HeardClock) -> None:
+    await clock.heard.wait()
     while True:
         await work.step(clock.now())
         await asyncio.sleep(work.every_s)

@@ -3,8 +3,8 @@
 A job that waits at a worker is evicted for any caller, and goes back to its queue: ``WAITING`` of them cost nothing.
 All others wait in the database, in their fair order.
 
-Trade-offs: a worker's report is up to a second old, so jobs begun since then are counted beside it. Runners that share
-a worker may each send ``WAITING``, and a tenant of few pools may for a second have more waiting there.
+Trade-off: runners that share a worker may each send ``WAITING``, and a tenant of few pools may for a second have more
+waiting there.
 """
 
 from collections.abc import Iterable, Mapping

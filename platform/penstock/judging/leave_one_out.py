@@ -2,8 +2,7 @@
 
 A caller sees the version that answers, and may send the candidate alone requests that end badly or answer long. So for
 each tenant an e-process runs without that tenant's requests, and an abort needs the evidence of every one. Trade-off:
-only a tenant's bad events are left out, which favours the candidate; of many tenants those with the smallest parts are
-not checked; and two cooperating tenants can still decide.
+only a tenant's bad events are left out, which favours the candidate; two cooperating tenants can still decide.
 """
 
 from collections import Counter

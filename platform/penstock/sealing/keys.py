@@ -60,7 +60,9 @@ class StoredKey:
 class KeyStore(Protocol):
     async def newest(self, context: Context) -> StoredKey | None: ...
 
-    async def find(self, tenant: TenantId, key: bytes) -> StoredKey | None: ...
+    async def find(self, tenant: TenantId, key: bytes) -> StoredKey | None:
+        """Return None if it may have been shredded; raise ``Unreadable`` if no key of the tenant ever was."""
+        ...
 
     async def add(self, key: StoredKey) -> StoredKey:
         """Store the first key of its context, or return the one that another process stored first."""

@@ -3,8 +3,7 @@
 A step's wait for a core is subtracted; after a long wait the step is left out. A composition counts from its third step
 on, so that neither a first step with its page faults nor one odd step is a point.
 
-Trade-off: medians of a few recent steps forget within minutes and hold a few kilobytes; a rare composition never
-counts.
+Trade-off: a rare composition never counts.
 """
 
 import math

@@ -97,6 +97,11 @@ TAMPERING: dict[str, tuple[list[str], set[str]]] = {
         ],
         {"edited"},
     ),
+    "segments are called moved": (["update audit_segment set moved_at = closed_at + 10"], {"edited"}),
+    "the newest segment is called moved": (
+        ['update audit_segment set moved_at = closed_at + 10 where "last" = 9'],
+        {"edited"},
+    ),
     "a moved segment's acts are put back": (
         [
             'update audit_segment set moved_at = 1 where "last" = 5',

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from penstock.audit.verifier import SHIPPED_WITHIN_S
 from penstock.connectors.postgres import roles
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.ledger import PostgresLedger
 from penstock.domain.errors import PenstockError
 from penstock.settings.stores import with_user
 from tests.support.audit_chains import TABLES, Chained
+from tests.support.clock import ManualClock
 from tests.support.platforms import commands
 from tests.support.samples.interventions import intervention
 
@@ -111,20 +114,23 @@ async def test_since_takes_what_was_signed_before_as_its_head_says(command: Comm
 
 
 async def test_an_act_that_waits_too_long_ends_with_4(command: Command, chained: Chained) -> None:
-    """Whole, and late: cron's mail says so, and no finding does."""
+    """Whole, and late: cron's mail says so, and no finding does; so is one noted in the future, or at no time."""
     await chained.act(1)
-    await chained.database.rows("update audit_pending set noted_at = noted_at - 61")
-    code, said = await command.run()
-    assert (code, "late: 1 acts have no link yet" in said) == (LATE, True), said
+    for noted in ("noted_at - 61", "noted_at + 100000", "'nan'"):
+        await chained.database.rows(f"update audit_pending set noted_at = {noted}")  # noqa: S608  our own values
+        code, said = await command.run()
+        assert (code, "late: 1 acts have no link yet" in said) == (LATE, True), said
 
 
 GARBLED = {
-    "text": "{} || 'x'",
-    "bytea": "sha256({})",
-    "double precision": "-{} - 1",
-    "bigint": "{} + 1000",
-    "integer": "{} + 1000",
+    "text": ("{} || 'x'",),
+    "bytea": ("sha256({})",),
+    "double precision": ("-{} - 1", "{} + 100", "7", "'nan'", "'infinity'"),
+    "bigint": ("{} + 1000",),
+    "integer": ("{} + 1000",),
 }
+NO_EVIDENCE = [("closed_at", "7"), ("closed_at", "{} + 100"), ("shipped_at", "7"), ("shipped_at", "{} + 100")]
+"""What the how-to page names as not found."""
 LOOSE = """
 do $$ declare one record; begin
     for one in select conrelid::regclass as of, conname from pg_constraint
@@ -132,6 +138,44 @@ do $$ declare one record; begin
         execute format('alter table %%s drop constraint %%I', one.of, one.conname);
     end loop;
 end $$"""
+
+
+async def test_no_other_object_stands_for_the_log(command: Command, chained: Chained) -> None:
+    """A schema named like the role, with whole copies, and operators in it are not read; a view ends with 1."""
+    await chained.owner(
+        f"create schema {PERSON}",
+        f"grant usage on schema {PERSON} to {PERSON}",
+        *(f"create table {PERSON}.{table} as table {table}" for table in TABLES),
+        f"grant select on all tables in schema {PERSON} to {PERSON}",
+        f"alter role {PERSON} set search_path = {PERSON}",
+        "create function is_never(double precision, integer) returns bool language sql as 'select false'",
+        "create operator < (leftarg = double precision, rightarg = integer, function = is_never)",
+        "update audit_event set who = 'another' where id = 3",
+    )
+    code, said = await command.run()
+    assert (code, "edited: link 3" in said) == (BROKEN, True), said
+    for statement in ("alter table audit_link rename to links", "create view audit_link as table links"):
+        await chained.database.rows(statement)
+    code, said = await command.run()
+    assert (code, "audit_link is no table" in said) == (UNVERIFIED, True), said
+
+
+async def test_a_connection_reads_no_temporary_table_for_ours(database_dsn: str) -> None:
+    """Nor by the address's or the role's own search path."""
+    for more in ("search_path=pg_temp", "options=-csearch_path%3Dpg_temp"):
+        async with Database(f"{database_dsn}&{more}", max_connections=1) as database:
+            await database.rows("create temp table tenant (shadow int)")
+            assert await database.rows("select plan from tenant where false") == []
+
+
+async def test_a_segment_that_is_not_shipped_is_late_by_its_signed_time(chained: Chained) -> None:
+    """Whatever its row says of when it was made."""
+    chained.clock = ManualClock(time.time() - SHIPPED_WITHIN_S - 1)
+    await chained.act(1)
+    await chained.settle(ship=False)
+    await chained.owner("update audit_segment set closed_at = closed_at + 1e6")
+    done = await chained.verified(from_bucket=False)
+    assert (done.report.findings, [said[:27] for said in done.late]) == ([], ["1 segments are not shipped,"])
 
 
 @pytest.mark.slow
@@ -152,14 +196,16 @@ async def test_each_column_nulled_or_garbled_is_damage(chained: Chained, databas
     missed = []
     for table, column, kind in columns:
         quoted = f'"{column}"'
-        for value in ("null", GARBLED[kind].format(quoted)):
-            change = f"update {table} set {quoted} = {value} where ctid = (select min(ctid) from {table})"  # noqa: S608
-            await chained.owner(change)
+        for value in ("null", *GARBLED[kind]):
+            changed = value.format(quoted)
+            await chained.owner(
+                f"update {table} set {quoted} = {changed} where ctid = (select min(ctid) from {table})"  # noqa: S608
+            )
             found = await chained.verified(from_bucket=False)
             if found.report.is_whole and not found.late:
-                missed.append(change)
+                missed.append((column, value))
             with suppress(PenstockError):
                 await chained.sequencer().link()
             await chained.restore()
-    assert (missed, len(columns)) == ([], 32)
+    assert (sorted(missed), len(columns)) == (NO_EVIDENCE, 32)
     assert (await chained.verified()).report.is_whole

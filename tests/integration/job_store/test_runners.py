@@ -1,6 +1,7 @@
 """Runners' lives: who is dead is found by its lock within two seconds, by its heartbeat otherwise, and is fenced."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -8,8 +9,9 @@ import pytest
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.runners import LEASE_S, PostgresRunnerLife, PostgresRunners
-from penstock.domain.clock import SystemClock
+from penstock.domain.clock import HeardClock, SystemClock
 from penstock.domain.jobs.job import End, EnqueueLimits, JobState, TakenOver
+from tests.support.clock import ManualClock
 from tests.support.jobs.stores import ACME, new, queue, quota
 from tests.support.patience import patient
 
@@ -20,9 +22,9 @@ NOBODY = TakenOver()
 
 @pytest.fixture
 async def lives(database_dsn: str) -> AsyncIterator[tuple[PostgresRunnerLife, PostgresRunnerLife]]:
-    pair = PostgresRunnerLife(database_dsn, "first"), PostgresRunnerLife(database_dsn, "second")
-    yield pair
-    for life in pair:
+    first, second = [PostgresRunnerLife(database_dsn, name, HeardClock()) for name in ("first", "second")]
+    yield first, second
+    for life in (first, second):
         await life.resign()
 
 
@@ -119,7 +121,31 @@ async def test_two_that_look_take_over_once(
 
 async def test_a_runner_that_resigns_leaves_no_row(database: Database, database_dsn: str) -> None:
     """Without jobs there is nothing to take over."""
-    life = PostgresRunnerLife(database_dsn, "third")
+    life = PostgresRunnerLife(database_dsn, "third", HeardClock())
     await life.confirm()
     await life.resign()
     assert await database.rows("select id from runner") == []
+
+
+@pytest.mark.parametrize("ahead_s", [90.0, -90.0])
+async def test_a_runner_takes_the_databases_time_of_day(database: Database, database_dsn: str, ahead_s: float) -> None:
+    """Its machine's clock may be off, or jump: each confirmation brings the database's."""
+    own = ManualClock(time.time() + ahead_s)
+    clock = HeardClock(own)
+    life = PostgresRunnerLife(database_dsn, "wrong", clock)
+    for _ in range(2):
+        await life.confirm()
+        (row,) = await database.rows("select extract(epoch from clock_timestamp())::double precision as at")
+        assert clock.now() == pytest.approx(row["at"], abs=patient(1.0))
+        own.epoch_s += ahead_s
+    await life.resign()
+
+
+async def test_an_answer_that_was_read_late_sets_no_clock() -> None:
+    """A process that stood still reads an old time of day; its monotonic clock went on."""
+    own = ManualClock()
+    clock = HeardClock(own)
+    clock.hear(1000.0, own.monotonic())
+    own.advance(30.0)
+    clock.hear(1001.0, own.monotonic() - 30.0)
+    assert clock.now() == 1030.0

@@ -2,12 +2,20 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
+import psutil
 import pytest
 
 from penstock.domain.jobs.ids import JobName
 from penstock.domain.jobs.job import JobState, Reason
+from tests.support import tree
+from tests.support.failures.wrong_clock import wrong_by
+from tests.support.patience import patient, until
 from tests.support.platforms.jobs import Jobs, chat
 
 TOKENS = 60
@@ -99,3 +107,44 @@ def test_a_job_that_takes_its_runner_down_ends_as_a_dead_letter(jobs: Jobs) -> N
     job = jobs.job(name)
     assert (job.state, job.reason, job.error) == (JobState.FAILED, Reason.DEAD_LETTER, "runner_lost")
     assert [row["cost"] for row in jobs.billed(name)] == [0, 0]
+
+
+@contextmanager
+def only_a_wrong_runner(jobs: Jobs, ahead_s: float) -> Iterator[int]:
+    """Run one more runner, its machine's clock off, while the others stand still; yield its id."""
+    others = jobs.platform.pids("runner")
+    named = {"PENSTOCK_GATEWAY_NAME": f"wrong:{ahead_s:.0f}", "PENSTOCK_LOG_LEVEL": "error"}
+    command = [sys.executable, "-m", "tests.support.failures.wrong_clock", "jobs-runner"]
+    path = {"PYTHONPATH": f"{tree.ROOT}/platform:{tree.ROOT}"}
+    environment = {**psutil.Process(others[0]).environ(), **path, **named, **wrong_by(ahead_s)}
+    process = subprocess.Popen(command, cwd=tree.ROOT, env=environment)
+    found: list[int] = []
+
+    def lives() -> bool:
+        assert process.poll() is None
+        found[:] = [row["id"] for row in jobs.rows("select id from runner where name like 'wrong:%'")]
+        return bool(found)
+
+    try:
+        until("it lives", lives, within_s=60)
+        with ExitStack() as still:
+            for pid in others:
+                still.enter_context(jobs.platform.frozen(pid))
+            yield found[0]
+    finally:
+        process.terminate()
+        process.wait(patient(60))
+
+
+@pytest.mark.parametrize("ahead_s", [90.0, -90.0])
+def test_a_runner_with_a_wrong_clock_starts_and_ends_no_job_at_a_wrong_time(jobs: Jobs, ahead_s: float) -> None:
+    """Deadlines, beginnings and stored times are by the database's clock."""
+    with only_a_wrong_runner(jobs, ahead_s) as wrong:
+        now = time.time()
+        names = jobs.submit(chat("Now.", 4), deadline_at=now + 80)
+        names += jobs.submit(chat("Later.", 4), not_before=now + 4, deadline_at=now + 80)
+        ended = jobs.wait(names, within_s=75)
+        over = time.time()
+    assert {(job.state, job.runner) for job in ended} == {(JobState.SUCCEEDED, wrong)}
+    assert all(now - 2 <= job.started_at <= job.ended_at <= over + 2 for job in ended)
+    assert ended[-1].started_at >= now + 4

@@ -13,7 +13,7 @@ from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.runners import PostgresRunnerLife, PostgresRunners
 from penstock.connectors.postgres.webhooks import PostgresDeliveries
 from penstock.connectors.webhooks.sender import WebhookSender
-from penstock.domain.clock import SystemClock
+from penstock.domain.clock import HeardClock, SystemClock
 from penstock.domain.jobs.callback_url import networks
 from penstock.domain.jobs.ids import RunnerId
 from penstock.jobs.deliveries import Deliveries
@@ -66,7 +66,8 @@ async def pass_time(database: Database, seconds: float) -> None:
 
 
 async def run(dsn: str, key: bytes) -> None:
-    life, clock = PostgresRunnerLife(dsn, "deliverer"), SystemClock()
+    clock = HeardClock()
+    life = PostgresRunnerLife(dsn, "deliverer", clock)
     async with Database(dsn) as database:
         me, others = await life.confirm(), PostgresRunners(database, clock)
         say(me)

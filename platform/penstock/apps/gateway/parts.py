@@ -130,10 +130,10 @@ def compose(
     found: Keys,
     role: Role = Role.GATEWAY,
     journal: Callable[[Journal], Journal] | None = None,
+    clock: Clock = SystemClock(),
 ) -> Parts:
     """Return the pipeline's parts; ``journal`` wraps the spool, to which ledger rows are written."""
-    metrics, background = _counted()
-    clock, dsn = SystemClock(), database_dsn(settings)
+    (metrics, background), dsn = _counted(), database_dsn(settings)
     client, probing = _clients(settings, role, clock, metrics)
     newest, ticket_keys = found.platform[0], TicketKeys(found.platform)
     asked = Asked(slos.load(), clock.monotonic)
@@ -253,9 +253,7 @@ def _ledger(shared: Shared, traces: RequestTraces | None, newest: bytes, told: E
     return RequestLedger(shared.metrics, shared.clock.monotonic, traced, labels, ended)
 
 
-def _clients(
-    settings: PipelineSettings, role: Role, clock: SystemClock, metrics: Metrics
-) -> tuple[HttpClient, HttpClient]:
+def _clients(settings: PipelineSettings, role: Role, clock: Clock, metrics: Metrics) -> tuple[HttpClient, HttpClient]:
     """Return the clients for requests and for the platform's probes."""
     mutual = peers.mutual(settings, role, clock)
     if mutual:

@@ -8,7 +8,7 @@ from penstock.apps.keys import Keys
 from penstock.connectors.http.client import HttpClient
 from penstock.connectors.offload.pool import OffloadPool
 from penstock.connectors.records.folder import FolderBounds, RecordFolder
-from penstock.domain.clock import DAY_S, Clock, SystemClock
+from penstock.domain.clock import DAY_S, Clock
 from penstock.domain.tenancy.tenant import Principal
 from penstock.explain.story import shown
 from penstock.filters.book import CurrentPacks
@@ -56,7 +56,7 @@ class Shared:
     settings: PipelineSettings
     keys: Keys
     ticket_keys: TicketKeys
-    clock: SystemClock
+    clock: Clock
     metrics: Metrics
     chance: random.Random
     table: CurrentTable

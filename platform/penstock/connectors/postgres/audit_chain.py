@@ -23,6 +23,7 @@ HASH_BYTES = 32
 _ACT = (float, str, str, str, str, str)
 _COVERED = (int, int, int, float, *(str,) * 9)
 _SEGMENT = (str, bytes, int, int, float, float, float)
+_TABLES = ["audit_event", "audit_link", "audit_segment", "audit_pending", "intervention"]
 _UNSOUND: dict[type, object] = {int: -1, float: -1.0, str: "\0", bytes: b""}
 """Read in place of a null, or of another type: the tables' owner can drop a constraint. No act or head has these."""
 
@@ -55,7 +56,7 @@ class PostgresAuditChain:
 
     async def lag_s(self) -> float:
         """Return the seconds for which the oldest act has waited for its link, by the database's clock."""
-        row = await self._database.row(_SQL["lag"])
+        row = await self._database.row(_SQL["waiting"])
         return float(row["seconds"]) if row else 0.0
 
     async def unsigned(self) -> tuple[Head | None, int]:
@@ -134,11 +135,6 @@ class ChainSnapshot:
         row = await self.session.row(_SQL["ends"])
         return (int(row["first"]), int(row["last"]), int(row["outside"])) if row else (0, 0, 0)
 
-    async def unshipped(self) -> tuple[int, float]:
-        """Return the number of segments that are not shipped, and the age of the oldest in seconds."""
-        row = await self.session.row(_SQL["late"])
-        return (int(row["segments"]), float(row["seconds"])) if row else (0, 0.0)
-
     async def waiting(self) -> tuple[int, float]:
         """Return the number of acts without a link, and the age of the oldest in seconds."""
         row = await self.session.row(_SQL["waiting"])
@@ -149,6 +145,8 @@ class ChainSnapshot:
 async def snapshot(database: Database) -> AsyncIterator[ChainSnapshot]:
     async with database.transaction() as session:
         await session.run(_SQL["still"])
+        if strange := await session.rows(_SQL["strange"], _TABLES):
+            raise Conflict(f"{strange[0]['name']} is no table: something else stands for it")
         yield ChainSnapshot(session)
 
 

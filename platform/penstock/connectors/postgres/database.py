@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import asyncpg
@@ -26,6 +26,9 @@ ACT_WITHIN_S = 5.0
 QUERY_WITHIN_S = 5.0
 PASSWORD_FILE = "password_file"
 """The platform's own address parameter: drivers only know a file of several passwords, closed to groups."""
+
+_FIXED = {"search_path": "public, pg_temp", "row_security": "off"}
+"""Of each connection: no object of another schema stands for ours, and a policy that hides rows is an error."""
 
 _AWAY = (
     OSError,
@@ -57,6 +60,11 @@ class Way:
 
     dsn: str
     password: Callable[[], str] | None
+
+    def named(self, name: str = "penstock") -> dict[str, Any]:
+        """Return what each connection is made with."""
+        settings = {"application_name": name, **_FIXED}
+        return {"dsn": self.dsn, "password": self.password, "server_settings": settings}
 
 
 def way(dsn: str) -> Way:
@@ -135,15 +143,13 @@ class Database:
 
     async def __aenter__(self) -> Self:
         self._opened = await asyncpg.create_pool(
-            self._way.dsn,
-            password=self._way.password,
+            **self._way.named(),
             min_size=0,
             max_size=self._max,
             timeout=self._connect_within_s,
             command_timeout=self._query_within_s,
             max_inactive_connection_lifetime=60.0,
             reset=_leave,
-            server_settings={"application_name": "penstock"},
         )
         return self
 

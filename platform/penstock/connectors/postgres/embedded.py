@@ -16,7 +16,7 @@ from pathlib import Path
 import asyncpg
 
 from penstock.connectors.postgres import account, leftovers
-from penstock.connectors.postgres.database import translated
+from penstock.connectors.postgres.database import translated, way
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import StoreUnavailable
 
@@ -106,7 +106,7 @@ class EmbeddedPostgres:
     async def ask(self) -> None:
         """Query on a new connection; ``StoreUnavailable`` if it is refused. A hung server never answers."""
         with translated():
-            connection = await asyncpg.connect(self.dsn, timeout=NEVER_S)
+            connection = await asyncpg.connect(**way(self.dsn).named(), timeout=NEVER_S)
             try:
                 await connection.fetchval(_SQL["lives"])
             finally:

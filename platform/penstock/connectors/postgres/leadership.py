@@ -50,9 +50,7 @@ class PostgresLeadership:
     async def _ask(self) -> bool:
         if self._connection is None or self._connection.is_closed():
             self._holds = False
-            self._connection = await asyncpg.connect(
-                self._way.dsn, password=self._way.password, server_settings={"application_name": self._name}
-            )
+            self._connection = await asyncpg.connect(**self._way.named(self._name))
         if self._holds:
             await self._connection.execute(_SQL["still_here"])
         else:

@@ -45,7 +45,7 @@ class Channel:
         self, look: Callable[[asyncpg.Connection], Awaitable[object]], told: Callable[[str], None] | None
     ) -> None:
         connection = await asyncpg.connect(
-            self._way.dsn, password=self._way.password, timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S
+            **self._way.named(), timeout=CONNECT_WITHIN_S, command_timeout=QUERY_WITHIN_S
         )
         news = asyncio.Event()
         try:

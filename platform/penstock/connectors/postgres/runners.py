@@ -11,7 +11,7 @@ import asyncpg
 from penstock.connectors.postgres.database import CONNECT_WITHIN_S, Database, translated, way
 from penstock.connectors.postgres.leadership import NAME_BYTES
 from penstock.connectors.postgres.queries import load
-from penstock.domain.clock import Clock
+from penstock.domain.clock import Clock, HeardClock
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.jobs.ids import RunnerId
 from penstock.domain.jobs.job import JobState, TakenOver
@@ -25,8 +25,10 @@ UNLOCKED_S = 0.5
 
 
 class PostgresRunnerLife:
-    def __init__(self, dsn: str, name: str) -> None:
-        self._way, self._name = way(dsn), name[:NAME_BYTES]
+    """Each confirmation brings its clock the database's time of day."""
+
+    def __init__(self, dsn: str, name: str, clock: HeardClock) -> None:
+        self._way, self._name, self._clock = way(dsn), name[:NAME_BYTES], clock
         self._connection: asyncpg.Connection | None = None
         self._me: RunnerId | None = None
 
@@ -49,18 +51,23 @@ class PostgresRunnerLife:
 
     async def _confirm(self) -> RunnerId:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(
-                self._way.dsn, password=self._way.password, server_settings={"application_name": self._name}
-            )
+            self._connection = await asyncpg.connect(**self._way.named(self._name))
             if self._me is not None and not await self._connection.fetchval(_SQL["lock"], self._me):
                 raise StoreUnavailable("this runner's former connection still holds its lock")
-        if self._me is not None and await self._connection.fetchval(_SQL["confirm"], self._me):
+        if self._me is not None and await self._seen(self._connection, "confirm", self._me):
             return self._me
         # The lock comes before the row is seen: a new runner without its lock would be taken for dead.
         async with self._connection.transaction():
-            self._me = RunnerId(await self._connection.fetchval(_SQL["begin"], self._name))
+            (self._me,) = await self._seen(self._connection, "begin", self._name)
             await self._connection.fetchval(_SQL["lock"], self._me)
         return self._me
+
+    async def _seen(self, connection: asyncpg.Connection, sql: str, who: RunnerId | str) -> list[RunnerId]:
+        asked_at = self._clock.monotonic()
+        rows = await connection.fetch(_SQL[sql], who)
+        for row in rows:
+            self._clock.hear(row["seen_at"], asked_at)
+        return [RunnerId(row["id"]) for row in rows]
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -11,6 +11,7 @@ from penstock.connectors.postgres.queries import load
 from penstock.domain.ids import TenantId
 from penstock.sealing.administration import KeyCount
 from penstock.sealing.keys import Context, KeyPurpose, StoredKey, TenantKeys, Wrapped
+from penstock.sealing.segments import Unreadable
 
 _SQL = load("tenant_keys")
 
@@ -24,8 +25,11 @@ class PostgresTenantKeys:
         return None if row is None else _stored(row)
 
     async def find(self, tenant: TenantId, key: bytes) -> StoredKey | None:
-        row = await self._database.row(_SQL["find"], tenant, key)
-        return None if row is None else _stored(row)
+        if (row := await self._database.row(_SQL["find"], tenant, key)) is not None:
+            return _stored(row)
+        if not await self._database.rows(_SQL["shredded"], tenant):
+            raise Unreadable
+        return None
 
     async def add(self, key: StoredKey) -> StoredKey:
         async with self._database.transaction() as session:

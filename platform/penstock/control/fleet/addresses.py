@@ -4,8 +4,6 @@ Pure.
 A worker may report the address its heartbeat comes from; on one machine, any loopback address. One that listens on all
 addresses reports ``0.0.0.0`` or ``::``, which is replaced by the sender's. If a proxy changes the sender's address,
 operators name the workers' networks and domains.
-
-Trade-off: names are accepted only inside a named domain, since they may resolve to something else later.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The pool's part of a plan: starts within the memory, wakes and sleeps. Pure.
 
 A new version is started, proven by its golden prompts and kept until another claim needs its memory. Sleeping workers
-count as existing: they are neither replaced nor started twice, and surplus ones are drained first.
+count as existing; surplus ones are drained first.
 
 The autoscaler decides a scaled version's number of workers: the ones that it wakes are claims, and a busy worker does
 not claim a second one.

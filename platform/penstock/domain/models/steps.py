@@ -4,7 +4,7 @@ A step takes the longer of two times, reading all weights or computing its token
 every decoding sequence, and has a cost per sequence. Source: least squares over vLLM 0.32's steps; the form after
 Vidur's kernel profiles (MLSys 2024).
 
-Trade-off: five numbers fit in minutes and explain themselves; kernels' jumps between batch sizes are averaged over.
+Trade-off: kernels' jumps between batch sizes are averaged over.
 """
 
 from dataclasses import dataclass

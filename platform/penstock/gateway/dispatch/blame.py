@@ -3,8 +3,7 @@
 If the engine passes the platform's probe afterwards, the body is at fault. The failure is the platform's if the probe
 fails or has no result, or if enough tenants have failures at a version, with requests of different shapes.
 
-Trade-off: with one or two tenants, a fault that the probe does not trigger spends no error budget; it shows only in
-``penstock_refusals``.
+Trade-off: with one or two tenants, a fault that the probe does not trigger spends no error budget.
 """
 
 from collections import defaultdict

@@ -6,7 +6,7 @@
 
 An open circuit closes when a probe passes or the worker was restarted.
 
-Trade-off: each gateway learns by itself, at the cost of some retries and probes, and can't be misled by another.
+Trade-off: each gateway learns by itself, at the cost of some retries and probes.
 """
 
 import asyncio

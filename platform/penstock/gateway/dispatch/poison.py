@@ -4,8 +4,7 @@ Two losses prove nothing: the caller is told to retry. They are remembered for s
 to only one worker. If that worker is lost too, the body is refused until the losses are forgotten; an answer clears
 them (a query of death: SRE book, chapter 22).
 
-Trade-off: a body is identified by its digest, so a changed one is unknown: that stops repeating clients, not a search
-for crashing bodies.
+Trade-off: a body is identified by its digest, so a changed one is unknown.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 """Remembered refusals of workers: of an adapter for all tenants, of a full queue for its tenant. Pure.
 
-* An adapter can't be loaded at a worker, or answers wrongly there: the base and other adapters still answer there.
-* A tenant's own queue at a version is full: others are not affected. The refusal applies to requests that are no
-  smaller and wait no longer than a refused one, until the first one's retry time. Meanwhile each end of one of the
-  tenant's requests lets ``ASKS_PER_END`` others ask again, or the queue would run empty.
+* An adapter can't be loaded at a worker, or answers wrongly there.
+* A tenant's own queue at a version is full. The refusal applies to requests that are no smaller and wait no longer than
+  a refused one, until the first one's retry time. Each end of one of the tenant's requests lets ``ASKS_PER_END`` others
+  ask again, or the queue would run empty.
 
 Trade-off: a flooding tenant's refusals still cost as much, up to the number of its answers.
 """

@@ -5,7 +5,7 @@ Without progress the tolerated seconds depend on the engine's activity:
 * none over two readings: frozen or deadlocked, found after ``still_s``;
 * work (a step on a slow machine, a template, a grammar): ``working_s``, or a multiple of the engine's usual step time;
 * compiling: ``compiling_s``;
-* unknown (first reading, a server working without its core, a starved watchdog): like work.
+* unknown: like work.
 
 Seconds in which the agent itself did not run (a suspended machine) do not count. Trade-off: an endless loop looks like
 work.

@@ -3,8 +3,7 @@
 Only requests of tenants with the plan's ``batch_yield: strict`` stand still. They keep their slots and KV blocks. A
 request is stopped ``MOST_STOPS`` times at most, and only in the first part of its time.
 
-Trade-off: interactive requests find an engine that is nearly idle, for as long as they come within ``ABOUT_S`` of each
-other; meanwhile the engine's capacity is unused.
+Trade-off: the engine's capacity is unused for as long as interactive requests come within ``ABOUT_S`` of each other.
 """
 
 import math

@@ -3,8 +3,8 @@ share is prefilled.
 
 A decoding sequence lengthens each step, and a prompt takes the rest of the step. Pure.
 
-Trade-off: a paused tenant makes no tokens. So a pause lasts at most ``MOST_STILL`` steps in a row. It applies only to
-tenants above their share of sequences and of recent service, and only for a tenant below its own.
+Trade-off: a paused tenant makes no tokens, for ``MOST_STILL`` steps in a row at most. Only tenants above their share of
+sequences and of recent service are paused.
 """
 
 from collections.abc import Sequence

@@ -41,7 +41,8 @@ def test_two_queries_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest
 
 
 SESSIONS = re.compile(
-    r"advisory_lock\(|(^|;)\s*set (?!transaction)|set_config|\blisten\b|\bdeclare\b.*cursor|create temp", re.IGNORECASE
+    r"advisory_lock\(|(^|;)\s*set (?!transaction|local )|set_config|\blisten\b|\bdeclare\b.*cursor|create temp",
+    re.IGNORECASE,
 )
 OWN_CONNECTION = {("leadership", "take"), ("runners", "lock")}
 

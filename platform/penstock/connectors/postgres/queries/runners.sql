@@ -1,13 +1,13 @@
 -- name: begin
 insert into runner (name, started_at, seen_at)
 select $1, at, at from extract(epoch from clock_timestamp()) as now (at)
-returning id
+returning id, seen_at
 
 -- name: lock
 select pg_try_advisory_lock(7307, $1::int) as taken
 
 -- name: confirm
-update runner set seen_at = extract(epoch from clock_timestamp()) where id = $1 returning id
+update runner set seen_at = extract(epoch from clock_timestamp()) where id = $1 returning id, seen_at
 
 -- name: end
 delete from runner

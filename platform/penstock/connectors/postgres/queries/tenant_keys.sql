@@ -4,6 +4,9 @@ select * from tenant_key where tenant = $1 and purpose = $2 and region = $3 orde
 -- name: find
 select * from tenant_key where tenant = $1 and id = $2
 
+-- name: shredded
+select from privacy_deletion where tenant = $1 and keys > 0 limit 1
+
 -- name: alone
 select pg_advisory_xact_lock(31, hashtext($1))
 

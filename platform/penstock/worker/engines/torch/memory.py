@@ -1,8 +1,7 @@
 """Keeps freed memory in the process between batches, so that the next batch reuses it.
 
 The C library returns large blocks to the kernel as soon as they are free, and the next batch takes a page fault for
-every page: 3,900 for an image of EfficientNet, a third of its time. The padding is larger than a heap of a thread,
-which would be unmapped whole.
+every page: 3,900 for an image of EfficientNet, a third of its time.
 
 Trade-off: the largest batch's memory stays with the process. Source: mallopt(3), of the GNU C library, and its
 ``arena.c``; with other libraries nothing happens.

@@ -3,8 +3,7 @@
 A request enters only when the blocks of its prompt and expected output are free, so the engine does not queue. A
 request holds a slot for each of its sequences; those of one prompt share its full blocks.
 
-Trade-off: booking ``max_tokens`` would never preempt but leave most of the KV cache empty; booking the expectation may
-preempt if many answers run long.
+Trade-off: booking the expectation instead of ``max_tokens`` may preempt if many answers run long.
 """
 
 import math
