@@ -130,7 +130,7 @@ async def test_interventions_are_counted_by_rule_and_asked_for_by_each_field(dat
         (Events(tenant=TenantId("beta")), ["r2"]),
         (Events(rule="jwt"), ["r1", "r1"]),
         (Events(pack="secrets"), ["r2", "r1", "r1"]),
-        (Events(pack="secrets@2"), []),
+        (Events(pack="secrets@3"), []),
         (Events(since=6.0), ["r2"]),
         (Events(until=9.0), ["r1", "r1"]),
         (Events(request="r2"), ["r2"]),

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import stat
 import subprocess
 import time
@@ -250,7 +251,7 @@ async def test_a_full_disk_is_said_and_leaves_nothing(small_disk: Path) -> None:
     for _ in range(2):
         with pytest.raises(StorageFull) as refused:
             await store.put(ACME, object_id("file", "file-2"), LARGE)
-        assert "bytes free" in refused.value.message
+        assert not re.search(r"\d|bytes", refused.value.message)
     assert len(list(folder.rglob("*/*"))) == 1
     assert await store.get(ACME, NAME) == b"x" * 300_000
     await store.put(ACME, object_id("file", "file-3"), b"y" * 300_000)

@@ -84,7 +84,7 @@ Spans = Iterator[tuple[int, int]]
 _CARD_DIGITS = range(13, 20)
 _IBAN_CHARACTERS = range(15, 35)
 _GROUP = re.compile(r"[0-9]+")
-_IBAN_HEAD = re.compile(r"\b[A-Z]{2}[0-9]{2}", re.IGNORECASE)
+_IBAN_HEAD = re.compile(r"(?:\b|(?<=_))[A-Z]{2}[0-9]{2}", re.IGNORECASE)
 
 
 def cards(text: str) -> Spans:

@@ -39,8 +39,8 @@ MOST_TEMPLATE, MOST_WORD = 8_192, 32
 MOST_CONFIRM_S = 30.0
 MOST_HELD = {"characters": 4_096, "tokens": 1_024, "seconds": 60.0}
 _DEPTH = 6
-RUN = frozenset("+0123456789() .-/")
-"""Characters of numbers as people write them: span ``digits``."""
+RUN = frozenset("+0123456789() .-/_")
+"""Characters of numbers as people write them, in italics too: span ``digits``."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _NAMED = "has to be 1 to 64 lower-case letters, digits and hyphens"
 _SPACE = frozenset(" \t\n\r\f\v")

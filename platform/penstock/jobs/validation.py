@@ -8,14 +8,16 @@ when it runs.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import takewhile
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from penstock.domain.errors import BadRequest, InvalidField, MalformedBody, UnsupportedByModel
+from penstock.domain.errors import BadRequest, InvalidField, MalformedBody, UnknownModel, UnsupportedByModel
 from penstock.domain.fleet.table import VersionEntry
 from penstock.domain.ids import RequestId, VersionId
 from penstock.domain.jobs.batch import MOST_LINES, LineFault
@@ -43,6 +45,11 @@ SLICE_S = 0.004
 BYTES_PER_TOKEN = 4
 """A token is 4 to 5 characters of English, and two or three bytes of Chinese."""
 METHOD = "POST"
+FIELD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}(\[\d{1,9}\])*")
+"""Names of fields that a fault keeps, since its row is in the clear: no API's own is longer, or holds a sentence."""
+MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}")
+"""Names of models that a fault keeps."""
+UNTOLD = "a field in this place has a name that the API does not have: leave it out"
 _ENVELOPE = {"custom_id": "invalid_custom_id", "method": "invalid_method", "url": "invalid_url"}
 
 
@@ -188,7 +195,7 @@ class _Judging:
             try:
                 found = self._resolved(name)
             except BadRequest as error:
-                found = error
+                found = error if MODEL.fullmatch(name) else UnknownModel(param="model")
             self._versions[name] = found
         if isinstance(found, BadRequest):
             raise found
@@ -210,11 +217,19 @@ class _Judging:
         return self._by.names.resolve(request, self._who)
 
     def _fault(self, fault: LineFault, number: int) -> None:
-        self._faults.append(LineFault(code=fault.code, message=fault.message, param=fault.param, line=number))
+        self._faults.append(_told(fault, number))
         self.is_done = len(self._faults) >= MOST_FAULTS
 
     def _file_fault(self, code: str, message: str) -> None:
         self._faults.append(LineFault(code=code, message=message))
+
+
+def _told(fault: LineFault, number: int) -> LineFault:
+    names = fault.param.split(".") if fault.param else []
+    known = list(takewhile(FIELD.fullmatch, names))
+    if len(known) < len(names):
+        return LineFault(code=fault.code, message=UNTOLD, param=".".join(known), line=number)
+    return LineFault(code=fault.code, message=fault.message, param=fault.param, line=number)
 
 
 class LineRefused(Exception):

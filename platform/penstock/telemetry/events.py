@@ -89,6 +89,7 @@ EVENTS: dict[str, str] = {
     "worker_state": "A worker has entered another phase of its life.",
     "worker_failed": "A worker can't serve, and why.",
     "worker_tries_again": "A worker starts its engine once more.",
+    "engine_failed": "An engine answered a request with an error: the request, the HTTP status and the error's type.",
     "engine_started": "An engine's process was started.",
     "engine_not_forked": "An engine could not be forked from the pre-imported parent and is started anew.",
     "adapter_ready": "An adapter is loaded and has passed its golden prompts.",

@@ -101,7 +101,7 @@ def test_packs_go_to_a_tenants_plan_or_to_the_floor(api: Api) -> None:
 def test_stats_tell_the_part_of_a_tenants_requests() -> None:
     """Of a pack that only observes the page says what it would have done, each request counted once."""
     rule = {"tenant": "shop", "pack": "own@1", "rule": "key", "stage": "output", "action": "observe", "wanted": "block"}
-    done = {**rule, "pack": "secrets@2", "stage": "input", "action": "block"}
+    done = {**rule, "pack": "secrets@3", "stage": "input", "action": "block"}
     found = {
         "rules": [{**rule, "interventions": 9, "requests": 5}, {**done, "interventions": 1, "requests": 1}],
         "packs": [{**rule, "rule": "", "interventions": 12, "requests": 6}],

@@ -137,6 +137,24 @@ async def test_faults_name_line_code_and_parameter(kind: str) -> None:
     assert "How are you" not in fault.message
 
 
+@pytest.mark.parametrize(
+    ("wrong", "param"),
+    [
+        (line(2).replace(b'"method"', b'"my secret prompt": 1, "method"'), ""),
+        (line(2, body={"my secret prompt": 1}), "body"),
+        (line(2, body={"s" * 41: "secret"}), "body"),
+        (line(2, body={"stream_options": {"my secret.prompt": 1}}), "body.stream_options"),
+        (line(2, body={"model": "my secret prompt"}), "body.model"),
+    ],
+)
+async def test_a_fault_keeps_no_name_that_is_a_sentence(wrong: bytes, param: str) -> None:
+    """Its row is in the clear for 30 days: such a field is told by its place alone."""
+    fault = await only(line(1), wrong)
+    assert (fault.line, fault.param) == (2, param)
+    assert "secret" not in fault.message
+    assert "sssss" not in fault.message
+
+
 async def test_a_key_without_the_model_is_refused_like_an_unknown_one() -> None:
     """A model inside the file is checked against the key, and not only the batch's own fields."""
     fault = await only(line(1), who=principal(models=(Alias("other"),)))

@@ -6,7 +6,6 @@ A draft has a name of its own until its last byte is on the disk; nothing is eve
 import errno
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +29,7 @@ class FolderObjects:
 
     def begin(self, name: str) -> "_Draft":
         place = self._place(name)
-        with _explained(self._root):
+        with _explained():
             for folder in (self._root, place.parent):
                 if not folder.is_dir():
                     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,16 +37,16 @@ class FolderObjects:
             return _Draft(self._root, place)
 
     def size(self, name: str) -> int:
-        with _explained(self._root):
+        with _explained():
             return self._place(name).stat().st_size
 
     def read(self, name: str, start: int, length: int) -> bytes:
-        with _explained(self._root), self._place(name).open("rb") as file:
+        with _explained(), self._place(name).open("rb") as file:
             file.seek(start)
             return file.read(length)
 
     def delete(self, name: str) -> None:
-        with _explained(self._root):
+        with _explained():
             self._place(name).unlink(missing_ok=True)
 
     def names(self, before: float) -> Iterator[list[str]]:
@@ -62,13 +61,13 @@ class FolderObjects:
 
     def sweep(self, before: float) -> int:
         found = [path for path in self._older(before) if path.name.startswith(_DRAFT)]
-        with _explained(self._root):
+        with _explained():
             for path in found:
                 path.unlink(missing_ok=True)
         return len(found)
 
     def _older(self, before: float) -> Iterator[Path]:
-        with _explained(self._root):
+        with _explained():
             for folder in sorted(self._root.iterdir()) if self._root.is_dir() else ():
                 for entry in os.scandir(folder):
                     if _written_at(entry) < before:
@@ -86,13 +85,13 @@ class _Draft:
         self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def write(self, data: bytes) -> None:
-        with _explained(self._root):
+        with _explained():
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(self._fd, rest) :]
 
     def commit(self) -> None:
-        with _explained(self._root):
+        with _explained():
             os.fsync(self._fd)
             try:
                 os.link(self._path, self._place)
@@ -120,15 +119,12 @@ def _written_at(entry: "os.DirEntry[str]") -> float:
 
 
 @contextmanager
-def _explained(root: Path) -> Iterator[None]:
+def _explained() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
         raise PayloadGone from error
     except OSError as error:
         if error.errno in _NO_ROOM:
-            free = shutil.disk_usage(root).free
-            raise StorageFull(
-                f"there is no room for inputs and answers: {free:,} bytes free", retry_after_s=RETRY_S
-            ) from error
+            raise StorageFull("there is no room for inputs and answers", retry_after_s=RETRY_S) from error
         raise StoreUnavailable(f"the store of inputs and answers can't be used: {error.strerror}") from error

@@ -21,6 +21,7 @@ from penstock.gateway.deferred import shapes, turns
 from penstock.gateway.deferred.access import Access
 from penstock.gateway.deferred.response_stream import HEADERS, NOTHING_SEEN, ResponseStream
 from penstock.gateway.deferred.stored_responses import Found, StoredResponses
+from penstock.gateway.openai import documented
 
 ONE = f"{Api.RESPONSES}/{{response}}"
 CANCELS_WITHIN_S = 2.0
@@ -105,7 +106,7 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
     @api.get(ONE)
     async def one(request: Request, response: str) -> Response:
         who = access.caller(request)
-        found, query = await responses.find(who, response), request.query_params
+        found, query = await responses.find(who, response), _known(request)
         if not _is_streamed(query):
             body = await responses.stored.body(found)
             await responses.fetched(who, found)
@@ -122,7 +123,7 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
     @api.get(f"{ONE}/input_items")
     async def input_items(request: Request, response: str) -> Response:
         found = await responses.find(access.caller(request), response)
-        items, query = turns.listed(await responses.stored.context(found)), request.query_params
+        items, query = turns.listed(await responses.stored.context(found)), _known(request)
         page, has_more = turns.paged(items, turns.asked(query))
         listed = shapes.listed(page, has_more=has_more)
         listed.headers.update(_ignored(query))
@@ -137,6 +138,14 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
     async def delete(request: Request, response: str) -> Response:
         await responses.delete(await responses.find(access.caller(request), response))
         return shapes.answer({"id": response, "object": "response", "deleted": True})
+
+
+def _known(request: Request) -> Mapping[str, str]:
+    """Return the query; raises ``InvalidField`` for a value of ``include`` that a create would refuse, too."""
+    query = request.query_params
+    if given := [*query.getlist("include"), *query.getlist("include[]")]:
+        documented.check(Api.RESPONSES, {"include": given})
+    return query
 
 
 def _is_streamed(query: Mapping[str, str]) -> bool:

@@ -51,6 +51,9 @@ def run(launch: LaunchPlan, lifeline_fd: int) -> None:
     os.environ.update(launch.environment)  # noqa: TID251 - it is how vLLM is configured; nothing is read here
     gate_config.install(launch.gate)
     log_lines.install()
+    from penstock.telemetry import logs
+
+    logs.configure("engine")
     if launch.tls is not None:
         guard_listener(launch.tls)
     if launch.runtime is Runtime.TORCH:

@@ -143,6 +143,9 @@ class Gate:
         in_flight = InFlight(visit, connection, self.tally)
         try:
             await self._app({**scope, TICKET: visit.ticket}, in_flight.receive, in_flight.send)
+        except Exception as error:
+            in_flight.failed(type(error).__name__)
+            raise
         finally:
             in_flight.close()
 

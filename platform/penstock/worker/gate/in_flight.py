@@ -4,9 +4,12 @@
 chunk costs no coroutine.
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+
+import msgspec
 
 from penstock.domain.ids import RequestId
 from penstock.domain.serving.report import Report
@@ -16,6 +19,7 @@ from penstock.domain.serving.ticket import Ticket
 from penstock.domain.tenancy.tenant import PLATFORM
 from penstock.formats.report import COMMENT, encode
 from penstock.lateness.awake import awake_time
+from penstock.telemetry import logs
 from penstock.worker.gate.asgi import Message, Receive, Send
 from penstock.worker.gate.queueing.yielding import PROMISED
 from penstock.worker.gate.tally import Tally
@@ -23,6 +27,10 @@ from penstock.worker.meter import Meter, are_filled
 
 _EVENT = b"data: {"
 _STREAM = b"text/event-stream"
+_ERRORS = (b'data: {"error"', b"event: error")
+_FAILED = 500
+_KIND = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
+"""Names of errors, in characters: no sentence, which may quote a prompt."""
 LAST_EVENTS: dict[str, tuple[bytes, ...]] = {
     Api.CHAT: (b"data: [DONE]",),
     Api.COMPLETIONS: (b"data: [DONE]",),
@@ -30,6 +38,14 @@ LAST_EVENTS: dict[str, tuple[bytes, ...]] = {
     Api.MESSAGES: (b"event: message_stop",),
 }
 """Prefixes of a stream's last event; vLLM's server sends whole events."""
+
+
+class _ErrorType(msgspec.Struct):
+    type: str = ""
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _ErrorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +77,8 @@ class InFlight:
     def __init__(self, visit: Visit, connection: RequestChannels, tally: Tally) -> None:
         ticket, meter = visit.ticket, visit.meter
         self._meter, self._last_event = meter, LAST_EVENTS.get(connection.path, ())
-        self._request, self._is_metered = visit.request, are_filled()
+        self._request, self._is_metered, self._asked = visit.request, are_filled(), ticket.request
+        self._status = _FAILED
         self._connection, self._tally = connection, tally
         self._send = connection.send
         self._prompt, self._output = max(0, ticket.prompt_tokens), max(0, ticket.expected_output_tokens)
@@ -69,7 +86,7 @@ class InFlight:
         self._came_at = visit.came_at
         self._promise = ticket.promise if ticket.standing >= PROMISED else NO_PROMISE
         self._is_counted = ticket.tenant != PLATFORM or bool(ticket.adapter)
-        self._has_first = self._is_gone = self._is_complete = False
+        self._has_first = self._is_gone = self._is_complete = self._has_failed = False
         self._late_tokens = 0
         self._entered_at = self._first_at = connection.clock()
         if self._is_counted:
@@ -86,9 +103,12 @@ class InFlight:
 
     def send(self, message: Message) -> Awaitable[None]:
         if message["type"] == "http.response.start":
+            self._status = message["status"]
             message["headers"] = [*message.get("headers", ()), *self._tally.headers(self._report(message))]
             return self._send(message)
         body = message.get("body", b"")
+        if (self._status >= _FAILED and body) or body.startswith(_ERRORS):
+            self.failed(_kind(body))
         if not self._is_metered and body:
             self._meter.made(body.count(_EVENT))
         if self._is_gone:
@@ -98,6 +118,12 @@ class InFlight:
         if not self._meter.running and body.startswith(self._last_event):
             self._tell_at_the_end(message)
         return self._send(message)
+
+    def failed(self, kind: str) -> None:
+        """Log it once, without the engine's words."""
+        if not self._has_failed:
+            self._has_failed, status = True, self._status
+            logs.logger().warning("engine_failed", request_id=self._asked, status=status, error_type=kind)
 
     def close(self) -> None:
         tally, meter = self._tally, self._meter
@@ -153,3 +179,12 @@ class InFlight:
         took_s = now - self._entered_at + (waited.waited_s if waited is not None else 0.0)
         if predicted_s is not None and took_s > 0:
             self._tally.judged(predicted_s, took_s)
+
+
+def _kind(body: bytes) -> str:
+    said = body.partition(b"data: ")[2].partition(b"\n")[0] if body.startswith(_ERRORS) else body
+    try:
+        found = msgspec.json.decode(said, type=_ErrorBody).error.type
+    except msgspec.MsgspecError:
+        return "unknown"
+    return found if _KIND.fullmatch(found) else "unknown"

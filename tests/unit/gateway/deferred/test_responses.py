@@ -12,6 +12,7 @@ from penstock.domain.jobs.job import JobState
 from penstock.domain.tenancy.tenant import FETCHED_S, Plan
 from penstock.gateway.deferred import response_bodies
 from penstock.gateway.deferred.kept_responses import KeepOutcome
+from penstock.gateway.openai.rules import LOGPROBS
 from tests.support.gateways.stored import OTHER_SECRET, Item, Site, events
 
 OK, BAD, GONE = 200, 400, 404
@@ -276,9 +277,20 @@ async def test_wrong_pages_are_refused(site: Site, query: dict[str, str], param:
     async with site.gateway() as http:
         name = (await create(http)).json()["id"]
         refused = await http.get(f"/v1/responses/{name}/input_items", params=query)
-        items = await http.get(f"/v1/responses/{name}/input_items", params={"include[]": ["a", "b"]})
+        includes = {"include[]": [LOGPROBS, "reasoning.encrypted_content"]}
+        items = await http.get(f"/v1/responses/{name}/input_items", params=includes)
     assert (refused.status_code, refused.json()["error"]["param"]) == (BAD, param)
     assert (items.status_code, ids(items)) == (OK, ["msg_000000"])
+
+
+@pytest.mark.parametrize("field", ["include", "include[]"])
+@pytest.mark.parametrize("path", ["", "/input_items"])
+async def test_an_unknown_include_is_refused(site: Site, path: str, field: str) -> None:
+    """As in a create: its client would look for what never comes."""
+    async with site.gateway() as http:
+        name = (await create(http)).json()["id"]
+        refused = await http.get(f"/v1/responses/{name}{path}", params={field: "x"})
+    assert (refused.status_code, refused.json()["error"]["param"]) == (BAD, "include[0]")
 
 
 async def test_a_background_response_must_be_stored(site: Site) -> None:

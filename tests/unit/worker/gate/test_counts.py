@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import structlog
 from starlette.types import Message, Receive, Send
 
 from penstock.domain.ids import RequestId, TenantId, VersionId, WorkerId
@@ -122,6 +123,25 @@ async def test_a_refusal_by_the_engine_took_nothing(clock: ManualClock) -> None:
     """What the engine did not accept is known to have taken nothing: nobody needs to ask."""
     head, _ = await ask(Gate(Engine([b"{}"], b"application/json", status=400), CONFIG, clock), "/v1/completions")
     assert told(head) == Used(waited_s=0.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (500, b'{"error":{"message":"secret","type":"InternalServerError"}}', "InternalServerError"),
+        (500, b'{"error":{"message":"secret","type":"my secret"}}', "unknown"),
+        (500, b"secret", "unknown"),
+        (200, b'data: {"error":{"message":"secret","type":"KeyError"}}\n\n', "KeyError"),
+        (200, b'event: error\ndata: {"error":{"message":"secret","type":"api_error"}}\n\n', "api_error"),
+    ],
+)
+async def test_a_failure_is_logged_by_its_type(status: int, body: bytes, kind: str, clock: ManualClock) -> None:
+    """The line has request, status and type, and none of the engine's words; it comes once."""
+    with structlog.testing.capture_logs() as lines:
+        await ask(Gate(Engine([body, body], b"application/json", status=status), CONFIG, clock), "/v1/completions")
+    (line,) = [{**line} for line in lines if line["event"] == "engine_failed"]
+    assert (line["request_id"], line["status"], line["error_type"]) == ("r", status, kind)
+    assert "secret" not in str(line)
 
 
 @pytest.mark.parametrize("kind", [b"application/json", b"text/event-stream"])
