@@ -10,7 +10,7 @@ import pytest
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.connectors.postgres.webhooks import PostgresEndpoints
-from penstock.domain.errors import Conflict, IdempotencyMismatch, OverLimit, UnknownModel, UnknownObject
+from penstock.domain.errors import Conflict, IdempotencyMismatch, UnknownModel, UnknownObject
 from penstock.domain.fleet.table import RoutingTable, WorkerEntry
 from penstock.domain.fleet.worker import WorkerState
 from penstock.domain.ids import Alias, KeyId, TenantId, WorkerId
@@ -18,7 +18,7 @@ from penstock.domain.jobs.batch import BatchState
 from penstock.domain.jobs.errors import WindowNotOffered
 from penstock.domain.jobs.file import object_of
 from penstock.domain.jobs.ids import BatchId
-from penstock.domain.jobs.job import ACTS_S, MOST_ACTS, PAUSE_ALL, JobState, Reason
+from penstock.domain.jobs.job import PAUSE_ALL, JobState, Reason
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan
 from penstock.gateway.deferred import batches
@@ -270,20 +270,6 @@ async def test_a_paused_batch_holds_no_slot_and_keeps_results(site: BatchSite) -
     assert await site.answer(await site.claim(me)) == 5
     done = await site.until_over(me, batch.id)
     assert (done.counts.completed, done.paused_at) == (6, 0.0)
-
-
-async def test_pauses_have_a_bound_a_minute(site: BatchSite) -> None:
-    """A loop of pause and resume would use the engine free of charge; what is refused changes nothing."""
-    me = await site.runner()
-    batch = await site.create(*LINES)
-    await site.step(me)
-    for _ in range(MOST_ACTS // 2):
-        await site.intake.pause(site.who(), batch.id)
-        await site.intake.resume(site.who(), batch.id)
-    with pytest.raises(OverLimit) as refused:
-        await site.intake.pause(site.who(), batch.id)
-    assert 1.0 <= (refused.value.retry_after_s or 0.0) <= ACTS_S
-    assert (await site.intake.find(site.who(), batch.id)).paused_at == 0.0
 
 
 async def test_a_batch_that_waits_says_why(site: BatchSite) -> None:

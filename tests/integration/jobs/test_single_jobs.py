@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.connectors.postgres import jobs as stored_jobs
 from penstock.connectors.postgres.database import Database
 from penstock.connectors.postgres.retention import PostgresExpiringJobs
 from penstock.domain.errors import StoreUnavailable
 from penstock.domain.ids import RequestId
 from penstock.domain.jobs.ids import RunnerId
-from penstock.domain.jobs.job import MOST_ACTS, ClaimQuota, End, Job, JobState, PutBack, Reason
+from penstock.domain.jobs.job import ClaimQuota, End, Job, JobState, PutBack, Reason
 from penstock.domain.jobs.payload import Extent, object_id
 from penstock.domain.tenancy.tenant import FETCHED_S, Plan
 from tests.support.clock import ManualClock
@@ -394,25 +393,3 @@ async def test_without_retention_an_answer_goes_a_minute_after_it_was_fetched(
     assert (await site.ask("GET", path)).status_code == 404
     assert len(await PostgresExpiringJobs(database).expired(clock.now(), 9)) == 1
     await site.http.aclose()
-
-
-async def test_replays_have_a_bound_a_minute_and_attempts_one_of_rows(
-    site: DeferredGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One above is a 429 with its wait, also by filter; no other tenant's count, and the oldest attempts go."""
-    monkeypatch.setattr(stored_jobs, "MOST_ATTEMPTS_KEPT", 2)
-    job = await submitted(site)
-    path = f"/v1/jobs/{job['id']}"
-    for _ in range(MOST_ACTS):
-        await ended(site, JobState.FAILED, 500)
-        assert (await site.ask("POST", f"{path}/replay")).status_code == 202
-    assert len((await site.ask("GET", path)).json()["attempts"]) <= 2
-    await ended(site, JobState.FAILED, 500)
-    for at in (f"{path}/replay", "/v1/jobs/replay"):
-        refused = await site.ask("POST", at)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
-        assert 1 <= int(refused.headers["retry-after"]) <= 60
-    assert (await site.ask("POST", "/v1/jobs/replay", key="other")).json()["jobs"] == 0
-    assert await site.store.paused() == frozenset()
-    await site.database.rows("update job_pause set at = at - 60")
-    assert (await site.ask("POST", f"{path}/replay")).status_code == 202
