@@ -2,12 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import InvalidField, UnknownObject
@@ -19,7 +21,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import FETCHED_S, Principal
 from penstock.gateway.deferred import shapes, turns
 from penstock.gateway.deferred.access import Access
-from penstock.gateway.deferred.response_stream import HEADERS, NOTHING_SEEN, ResponseStream
+from penstock.gateway.deferred.response_stream import HEADERS, NOTHING_SEEN, ResponseStream, StreamSlots
 from penstock.gateway.deferred.stored_responses import Found, StoredResponses
 from penstock.gateway.openai import documented
 
@@ -53,6 +55,7 @@ class Responses:
     stored: StoredResponses
     jobs: Jobs
     keyed_answers: KeyedAnswers
+    slots: StreamSlots
     clock: Clock
 
     async def find(self, who: Principal, response: str) -> Found:
@@ -118,7 +121,7 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
         if after > (newest := (await responses.stored.rows.begun(found.stored.id)).number):
             raise InvalidField(f"starting_after is beyond the newest event, {newest}", param="starting_after")
         events = ResponseStream(stored=responses.stored).events(found, begun, after)
-        return StreamingResponse(events, headers={name.decode(): value.decode() for name, value in HEADERS})
+        return _Followed(events, responses.slots.following(who))
 
     @api.get(f"{ONE}/input_items")
     async def input_items(request: Request, response: str) -> Response:
@@ -138,6 +141,18 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
     async def delete(request: Request, response: str) -> Response:
         await responses.delete(await responses.find(access.caller(request), response))
         return shapes.answer({"id": response, "object": "response", "deleted": True})
+
+
+class _Followed(StreamingResponse):
+    """Holds a stream's slot while it is sent, however that ends."""
+
+    def __init__(self, events: AsyncIterator[bytes], slot: AbstractAsyncContextManager[None]) -> None:
+        super().__init__(events, headers={name.decode(): value.decode() for name, value in HEADERS})
+        self._slot = slot
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._slot:
+            await super().__call__(scope, receive, send)
 
 
 def _known(request: Request) -> Mapping[str, str]:
