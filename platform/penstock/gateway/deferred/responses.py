@@ -2,14 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import InvalidField, UnknownObject
@@ -34,6 +33,9 @@ MOST_DIGITS = 9
 _SWITCH = {"": False, "false": False, "true": True}
 IGNORED = ("include", "include[]", "include_obfuscation")
 """Query parameters without effect: an answer has what its request included, and nothing is padded."""
+
+
+_Message = MutableMapping[str, Any]
 
 
 class Jobs(Protocol):
@@ -150,7 +152,9 @@ class _Followed(StreamingResponse):
         super().__init__(events, headers={name.decode(): value.decode() for name, value in HEADERS})
         self._slot = slot
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self, scope: _Message, receive: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]
+    ) -> None:
         async with self._slot:
             await super().__call__(scope, receive, send)
 
