@@ -14,6 +14,7 @@ import httpx
 import msgspec
 
 from penstock.connectors.memory.answers import MemoryAnswers
+from penstock.connectors.memory.limits import MemoryLimits
 from penstock.connectors.payloads.folder import FolderObjects
 from penstock.connectors.payloads.store import SealedPayloads
 from penstock.domain.clock import SystemClock
@@ -27,7 +28,10 @@ from penstock.domain.money import FREE
 from penstock.domain.outcome import Outcome
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.keys import mint
+from penstock.domain.tenancy.ledger import LedgerRow, Opening
 from penstock.domain.tenancy.tenant import KeyRing, Principal, Tenant
+from penstock.gateway.admission.expectation import OutputExpectation
+from penstock.gateway.admission.reservations import Reservations
 from penstock.gateway.app.asgi import Edge
 from penstock.gateway.calls.call import Call
 from penstock.gateway.calls.relay import Reply
@@ -55,6 +59,14 @@ if TYPE_CHECKING:
 
 class _NoBills:
     def so_far(self, request: RequestId, output_tokens: int, now: float) -> None: ...
+
+
+class NoJournal:
+    def opened(self, opening: Opening) -> None: ...
+
+    def delivered(self, request: RequestId, tokens: int) -> None: ...
+
+    def closed(self, row: LedgerRow) -> None: ...
 
 
 OTHER_SECRET, _OTHER_KEY = mint(TenantId("globex"), pepper=PEPPER, now=0.0)
@@ -211,6 +223,13 @@ class Site:
         self.answers = MemoryAnswers(clock)
         self.toy = Toy(answered)
         self._ids = itertools.count(1)
+        self.slots = Reservations(
+            store=MemoryLimits(clock),
+            journal=NoJournal(),
+            expectation=OutputExpectation(),
+            clock=clock,
+            spawn=asyncio.ensure_future,
+        )
 
     @asynccontextmanager
     async def gateway(self, secret: str = SECRET) -> "AsyncIterator[httpx.AsyncClient]":
@@ -238,7 +257,9 @@ class Site:
             clock=self.clock,
             ids=lambda: f"{next(self._ids):032x}",
         )
-        responses = Responses(stored=self.stored, jobs=self.jobs, keyed_answers=self.answers, clock=self.clock)
+        responses = Responses(
+            stored=self.stored, jobs=self.jobs, keyed_answers=self.answers, slots=self.slots, clock=self.clock
+        )
         made = edge(self.toy, Limits(), deferred=[lambda api, access: add_responses(api, access, responses)])
         assert isinstance(made.identity, Keyring)
         made.identity.replace(self.ring)
@@ -247,7 +268,12 @@ class Site:
             ids=lambda: f"{next(self._ids):016x}",
             counting=TurnCounts(corridor=self.toy, turns=turns),
             responses=StoredCorridor(
-                kept=Once(kept, self.answers), background=background, turns=turns, stored=self.stored, stall_s=1.0
+                kept=Once(kept, self.answers),
+                background=background,
+                turns=turns,
+                stored=self.stored,
+                slots=self.slots,
+                stall_s=1.0,
             ),
         )
 

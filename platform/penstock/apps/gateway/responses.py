@@ -36,6 +36,7 @@ def responses_api(
     if later.stores is None:
         return ResponsesApi(corridor=UnstoredCorridor(corridor=once), counting=counting)
     clock, stores = parts.shared.clock, later.stores
+    slots = parts.shared.accounting.reservations
     rows, jobs = PostgresStoredResponses(later.database, clock), PostgresJobs(later.database)
     stored = StoredResponses(rows=rows, jobs=jobs, payloads=stores.payloads, clock=clock)
     turns = StoredTurns(stored=stored, reader=stores.accepting.reader, bounds=stores.accepting.bounds)
@@ -55,10 +56,12 @@ def responses_api(
         background=background,
         turns=turns,
         stored=stored,
+        slots=slots,
         stall_s=settings.stream_stall_s,
     )
     routes = partial(
-        add_responses, responses=Responses(stored=stored, jobs=jobs, keyed_answers=once.answers, clock=clock)
+        add_responses,
+        responses=Responses(stored=stored, jobs=jobs, keyed_answers=once.answers, slots=slots, clock=clock),
     )
     return ResponsesApi(corridor=corridor, counting=TurnCounts(corridor=counting, turns=turns), routes=(routes,))
 

@@ -7,14 +7,16 @@ Trade-off: this admits more than worst cases would, and may overshoot a limit un
 second.
 """
 
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
+from uuid import uuid4
 
 from penstock.domain.clock import Clock
 from penstock.domain.errors import OverBudget, OverLimit, StoreUnavailable
-from penstock.domain.ids import RequestId, TenantId, VersionId
+from penstock.domain.ids import NO_VERSION, RequestId, TenantId, VersionId
+from penstock.domain.money import MicroUsd
 from penstock.domain.outcome import Outcome
 from penstock.domain.tenancy.cost import Cost
 from penstock.domain.tenancy.ledger import LedgerRow, Opening, close
@@ -106,6 +108,7 @@ class Reservations:
         self._clock = clock
         self._exposure = Exposure()
         self._living: dict[RequestId, Reservation] = {}
+        self._following: set[RequestId] = set()
         self._unsettled: dict[RequestId, dict[Measure, int]] = {}
 
     async def open(self, claim: ReservationRequest, lease: Lease) -> Reservation:
@@ -156,6 +159,25 @@ class Reservations:
         if wanted:
             self._settle(request, {})
         return told
+
+    @asynccontextmanager
+    async def following(self, who: Principal) -> AsyncIterator[None]:
+        """Hold a stream's slots alone, for a reader of kept events; raises ``OverLimit``."""
+        need, lease = Need(version=NO_VERSION, tokens=1, cost=MicroUsd(0), stream=True), RequestId(uuid4().hex)
+        every = draws(who.scopes, need, self._clock.now()) if who.scopes else ()
+        wanted = tuple(draw for draw in every if draw.measure is Measure.STREAMS)
+        decision = await self._take(lease, wanted)
+        if decision.refused_by is not None:
+            raise self._refusal(who.tenant, decision.refused_by, decision, [])
+        if not wanted:
+            yield
+            return
+        self._following.add(lease)
+        try:
+            yield
+        finally:
+            self._following.discard(lease)
+            self._settle(lease, {})
 
     async def _refused_now(self, who: Principal, version: VersionId) -> OverLimit | OverBudget | None:
         wanted = least(who.scopes, version, self._clock.now())
@@ -269,7 +291,7 @@ class Reservations:
         await self.flush()
         leases = [lease for reservation in self._living.values() for lease in reservation.leases]
         with suppress(StoreUnavailable):
-            await self._store.renew(leases, HOLD_S)
+            await self._store.renew([*leases, *self._following], HOLD_S)
         for request, reservation in self._living.items():
             self._journal.delivered(request, reservation.lease.delivered)
 

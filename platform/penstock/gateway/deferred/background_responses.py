@@ -1,6 +1,7 @@
 """``POST /v1/responses`` with the fields of stored responses: in the background, kept, or refused."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from penstock.gateway.calls.call import Progress
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.deferred import response_stream
 from penstock.gateway.deferred.jobs import LEAST_DEADLINE_S
-from penstock.gateway.deferred.response_stream import ResponseStream
+from penstock.gateway.deferred.response_stream import ResponseStream, StreamSlots
 from penstock.gateway.deferred.stored_responses import StoredResponses
 from penstock.gateway.deferred.stored_turns import StoredTurns, stripped
 from penstock.gateway.openai.head import DEADLINE
@@ -49,6 +50,7 @@ class StoredCorridor:
     background: Background
     turns: StoredTurns
     stored: StoredResponses
+    slots: StreamSlots
     stall_s: float
 
     async def serve(self, progress: Progress, reply: Reply) -> None:
@@ -75,9 +77,10 @@ class StoredCorridor:
             idempotency_key=asked.idempotency_key,
             fingerprint=fingerprint(asked),
         )
-        response = await self.background.submit(call.principal, wish)
-        call.on_admitted()
-        await self._answer(call.principal, response, reply, is_stream=asked.stream)
+        async with self.slots.following(call.principal) if asked.stream else nullcontext():
+            response = await self.background.submit(call.principal, wish)
+            call.on_admitted()
+            await self._answer(call.principal, response, reply, is_stream=asked.stream)
 
     async def _answer(self, who: Principal, response: ResponseId, reply: Reply, *, is_stream: bool) -> None:
         found = await self.stored.find(who.tenant, response)

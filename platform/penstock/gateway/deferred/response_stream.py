@@ -7,8 +7,9 @@ number sees everything after it.
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 
@@ -16,6 +17,7 @@ from penstock.domain.errors import ClientGone, ReaderTooSlow, StoreUnavailable
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.errors import PayloadGone
 from penstock.domain.jobs.stored_response import FIRST_EVENT, EventPiece
+from penstock.domain.tenancy.tenant import Principal
 from penstock.gateway.calls.relay import Reply
 from penstock.gateway.deferred import response_bodies, response_events
 from penstock.gateway.deferred.stored_responses import Found, StoredResponses
@@ -29,6 +31,12 @@ BEAT = b": waiting\n\n"
 HEADERS = ((b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache"))
 NOTHING_SEEN = -1
 _BEFORE = ("response.created", "response.queued")
+
+
+class StreamSlots(Protocol):
+    def following(self, who: Principal) -> AbstractAsyncContextManager[None]:
+        """Count as one of the key's and tenant's streams; entering raises ``OverLimit``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
@@ -19,7 +20,7 @@ from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import FETCHED_S, Principal
 from penstock.gateway.deferred import shapes, turns
 from penstock.gateway.deferred.access import Access
-from penstock.gateway.deferred.response_stream import HEADERS, NOTHING_SEEN, ResponseStream
+from penstock.gateway.deferred.response_stream import HEADERS, NOTHING_SEEN, ResponseStream, StreamSlots
 from penstock.gateway.deferred.stored_responses import Found, StoredResponses
 from penstock.gateway.openai import documented
 
@@ -32,6 +33,9 @@ MOST_DIGITS = 9
 _SWITCH = {"": False, "false": False, "true": True}
 IGNORED = ("include", "include[]", "include_obfuscation")
 """Query parameters without effect: an answer has what its request included, and nothing is padded."""
+
+
+_Message = MutableMapping[str, Any]
 
 
 class Jobs(Protocol):
@@ -53,6 +57,7 @@ class Responses:
     stored: StoredResponses
     jobs: Jobs
     keyed_answers: KeyedAnswers
+    slots: StreamSlots
     clock: Clock
 
     async def find(self, who: Principal, response: str) -> Found:
@@ -118,7 +123,7 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
         if after > (newest := (await responses.stored.rows.begun(found.stored.id)).number):
             raise InvalidField(f"starting_after is beyond the newest event, {newest}", param="starting_after")
         events = ResponseStream(stored=responses.stored).events(found, begun, after)
-        return StreamingResponse(events, headers={name.decode(): value.decode() for name, value in HEADERS})
+        return _Followed(events, responses.slots.following(who))
 
     @api.get(f"{ONE}/input_items")
     async def input_items(request: Request, response: str) -> Response:
@@ -138,6 +143,20 @@ def add_responses(api: FastAPI, access: Access, responses: Responses) -> None:
     async def delete(request: Request, response: str) -> Response:
         await responses.delete(await responses.find(access.caller(request), response))
         return shapes.answer({"id": response, "object": "response", "deleted": True})
+
+
+class _Followed(StreamingResponse):
+    """Holds a stream's slot while it is sent, however that ends."""
+
+    def __init__(self, events: AsyncIterator[bytes], slot: AbstractAsyncContextManager[None]) -> None:
+        super().__init__(events, headers={name.decode(): value.decode() for name, value in HEADERS})
+        self._slot = slot
+
+    async def __call__(
+        self, scope: _Message, receive: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]
+    ) -> None:
+        async with self._slot:
+            await super().__call__(scope, receive, send)
 
 
 def _known(request: Request) -> Mapping[str, str]:

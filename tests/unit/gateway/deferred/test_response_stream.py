@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -209,3 +210,20 @@ async def test_a_silent_stream_says_that_it_lives(site: Site, monkeypatch: pytes
     async for event in ResponseStream(stored=site.stored).events(found, {}, 1):
         assert event == response_stream.BEAT
         break
+
+
+async def test_followers_are_streams_of_their_tenant(site: Site) -> None:
+    """Over ``max_streams`` a 429 says when to come again; an end makes room."""
+    response = await made(site)
+    one, *others = site.ring.tenants
+    site.ring = replace(site.ring, tenants=(replace(one, plan=replace(one.plan, max_streams=1)), *others))
+    async with site.gateway() as http:
+        path, query = f"/v1/responses/{response}", {"stream": "true"}
+        following = asyncio.create_task(http.get(path, params=query))
+        await asyncio.sleep(0.2)
+        refused = await http.get(path, params=query)
+        await run(site, response, "a")
+        await following
+        again = await http.get(path, params=query)
+    assert (refused.status_code, again.status_code) == (429, 200)
+    assert int(refused.headers["retry-after"]) >= 1
