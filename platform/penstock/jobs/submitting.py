@@ -27,7 +27,7 @@ from penstock.domain.errors import (
 )
 from penstock.domain.ids import Alias
 from penstock.domain.jobs.ids import EndpointId, JobName
-from penstock.domain.jobs.job import EnqueueLimits, Job, JobFilter, JobKind, JobState, NewJob
+from penstock.domain.jobs.job import TOO_MANY_ACTS, EnqueueLimits, Job, JobFilter, JobKind, JobState, NewJob
 from penstock.domain.jobs.payload import Extent, PayloadStore, object_id
 from penstock.domain.tenancy.tenant import FETCHED_S, Plan, Principal
 from penstock.gateway.deferred import jobs as routes
@@ -163,6 +163,8 @@ class Submitting:
         try:
             return await self.store.replay_all(who.tenant, which, self.clock.now(), limits_of(who.plan), who.key)
         except OverLimit as over:
+            if over.reason == TOO_MANY_ACTS:
+                raise
             says = f"{over.message}; none was queued: replay fewer, by model or error or each by its id"
             raise type(over)(says, reason=over.reason) from over
 

@@ -6,10 +6,11 @@ import pytest
 
 from penstock.connectors.postgres.database import Database
 from penstock.domain.clock import DAY_S
-from penstock.domain.errors import ExceedsLimit
+from penstock.domain.errors import ExceedsLimit, OverLimit
 from penstock.domain.jobs.batch import MOST_TRIES, BatchState
 from penstock.domain.jobs.errors import NoFileRoom
 from penstock.domain.jobs.file import object_of
+from penstock.domain.jobs.job import ACTS_S, MOST_ACTS
 from penstock.domain.jobs.payload import ROW_BYTES
 from penstock.domain.serving.request import Api
 from penstock.domain.tenancy.tenant import Plan
@@ -169,3 +170,17 @@ async def test_a_paused_batch_expires(site: BatchSite) -> None:
     done = await site.until_over(me, batch.id)
     assert done.state is BatchState.EXPIRED
     assert await site.jobs.paused() == frozenset()
+
+
+async def test_pauses_have_a_bound_a_minute(site: BatchSite) -> None:
+    """A loop of pause and resume would use the engine free of charge; what is refused changes nothing."""
+    me = await site.runner()
+    batch = await site.create(*LINES)
+    await site.step(me)
+    for _ in range(MOST_ACTS // 2):
+        await site.intake.pause(site.who(), batch.id)
+        await site.intake.resume(site.who(), batch.id)
+    with pytest.raises(OverLimit) as refused:
+        await site.intake.pause(site.who(), batch.id)
+    assert 1.0 <= (refused.value.retry_after_s or 0.0) <= ACTS_S
+    assert (await site.intake.find(site.who(), batch.id)).paused_at == 0.0

@@ -2,10 +2,11 @@
 
 import pytest
 
+from penstock.connectors.postgres import jobs as stored_jobs
 from penstock.connectors.postgres.files import PostgresFiles
 from penstock.domain.errors import InvalidField
 from penstock.domain.jobs.file import FilePage, file_id
-from penstock.domain.jobs.job import JobState
+from penstock.domain.jobs.job import MOST_ACTS, JobState
 from penstock.jobs.files import TenantFiles
 from tests.integration.jobs.test_single_jobs import KEY, WISH, clock, ended, site
 from tests.support.gateways.deferred import DeferredGateway
@@ -56,3 +57,25 @@ async def test_a_page_of_files_follows_a_file_that_is_there(site: DeferredGatewa
     with pytest.raises(InvalidField) as refused:
         await files.page(who, FilePage(limit=2, after=file_id(1.0, b"0123456789")))
     assert refused.value.param == "after"
+
+
+async def test_replays_have_a_bound_a_minute_and_attempts_one_of_rows(
+    site: DeferredGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One above is a 429 with its wait, also by filter; no other tenant's count, and the oldest attempts go."""
+    monkeypatch.setattr(stored_jobs, "MOST_ATTEMPTS_KEPT", 2)
+    job = (await site.ask("POST", "/v1/jobs", WISH)).json()
+    path = f"/v1/jobs/{job['id']}"
+    for _ in range(MOST_ACTS):
+        await ended(site, JobState.FAILED, 500)
+        assert (await site.ask("POST", f"{path}/replay")).status_code == 202
+    assert len((await site.ask("GET", path)).json()["attempts"]) <= 2
+    await ended(site, JobState.FAILED, 500)
+    for at in (f"{path}/replay", "/v1/jobs/replay"):
+        refused = await site.ask("POST", at)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+    assert (await site.ask("POST", "/v1/jobs/replay", key="other")).json()["jobs"] == 0
+    assert await site.store.paused() == frozenset()
+    await site.database.rows("update job_pause set at = at - 60")
+    assert (await site.ask("POST", f"{path}/replay")).status_code == 202

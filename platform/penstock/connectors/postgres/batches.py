@@ -10,7 +10,7 @@ import msgspec
 from asyncpg import Record
 
 from penstock.connectors.postgres.database import Database, Session
-from penstock.connectors.postgres.jobs import alone, cancel_lines, check_kept, enqueue, pause, resume
+from penstock.connectors.postgres.jobs import alone, cancel_lines, check_kept, enqueue, note_act, pause, resume
 from penstock.connectors.postgres.queries import load
 from penstock.domain.errors import IdempotencyMismatch, OverLimit, UnknownObject
 from penstock.domain.ids import KeyId, TenantId, VersionId
@@ -84,12 +84,14 @@ class PostgresBatches:
     async def pause(self, tenant: TenantId, batch: BatchId, now: float) -> Batch:
         async with self._database.transaction() as session:
             found = await _changed(session, tenant, batch, lambda one: batches.paused(one, now))
+            await note_act(session, tenant)
             await pause(session, pause_of(batch), now)
         return await self._counted(found)
 
     async def resume(self, tenant: TenantId, batch: BatchId) -> Batch:
         async with self._database.transaction() as session:
             found = await _changed(session, tenant, batch, batches.resumed)
+            await note_act(session, tenant)
             await resume(session, pause_of(batch))
         return await self._counted(found)
 

@@ -11,13 +11,17 @@ import msgspec
 from penstock.connectors.postgres.database import Database, Session
 from penstock.connectors.postgres.ledger import append
 from penstock.connectors.postgres.queries import load
-from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch
+from penstock.domain.errors import Conflict, ExceedsLimit, IdempotencyMismatch, OverLimit
 from penstock.domain.ids import KeyId, TenantId
 from penstock.domain.jobs.errors import NoFileRoom, OverEnqueued
 from penstock.domain.jobs.ids import BatchId, JobId, JobName, ObjectId, RunnerId
 from penstock.domain.jobs.job import (
+    ACTS_S,
+    MOST_ACTS,
+    MOST_ATTEMPTS_KEPT,
     MOST_REPLAYED,
     NO_KEY,
+    TOO_MANY_ACTS,
     Attempt,
     ClaimQuota,
     End,
@@ -250,6 +254,15 @@ async def alone(session: Session, tenant: TenantId) -> None:
     await session.run(_SQL["alone"], tenant)
 
 
+async def note_act(session: Session, tenant: TenantId) -> None:
+    """Count an act of a tenant's own; ``OverLimit`` after ``MOST_ACTS`` in ``ACTS_S``."""
+    await alone(session, tenant)
+    (lately,) = await session.rows(_SQL["acts"], tenant, ACTS_S, MOST_ACTS)
+    if lately["acts"] >= MOST_ACTS:
+        says = f"a tenant may pause, resume and replay {MOST_ACTS} times in {ACTS_S:.0f} s"
+        raise OverLimit(says, retry_after_s=max(1.0, lately["wait_s"]), reason=TOO_MANY_ACTS)
+
+
 async def check_kept(session: Session, tenant: TenantId, added: int, limit: int, now: float) -> None:
     """Compare what a tenant keeps with its bound: the ``added`` bytes are in the transaction already."""
     if not limit or (kept := await _kept(session, tenant, now)) <= limit:
@@ -272,9 +285,11 @@ async def _kept(session: Session | Database, tenant: TenantId, now: float) -> in
 async def _replay(
     session: Session, tenant: TenantId | None, jobs: Sequence[Job], as_of: tuple[float, KeyId], limits: EnqueueLimits
 ) -> None:
-    if limits.jobs and tenant is not None:
+    if tenant is not None and as_of[1] != NO_KEY:
+        await note_act(session, tenant)
+    elif limits.jobs and tenant is not None:
         await alone(session, tenant)
-    rows = await session.rows(_SQL["replay"], [job.id for job in jobs], *as_of)
+    rows = await session.rows(_SQL["replay"], [job.id for job in jobs], *as_of, MOST_ATTEMPTS_KEPT)
     if len(rows) < len(jobs):
         raise Conflict("only a single job that failed or was cancelled, and whose request is still kept, runs again")
     if tenant is not None:

@@ -280,6 +280,11 @@ PAUSE_ALL = "all"
 """The scope of an operator's pause of all jobs."""
 MOST_REPLAYED = 1000
 """Jobs of one replay by filter: one transaction."""
+MOST_ACTS, ACTS_S = 20, 60.0
+"""Pauses, resumes and replays of a tenant in that many seconds: each stops or repeats work that nobody pays."""
+TOO_MANY_ACTS = "tenant_acts"
+MOST_ATTEMPTS_KEPT = 100
+"""Newest attempts that a replayed job keeps: some ten kilobytes of rows, as much as explains it."""
 
 
 def pause_of(batch: BatchId) -> str:

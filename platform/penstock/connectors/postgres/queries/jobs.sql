@@ -151,6 +151,7 @@ where job.id = open.id
 returning job.id
 
 -- name: replay
+with again as (
 update job
 set state = 'queued', reason = case when not_before > $2 then 'not_before' else '' end, attempt = 0, epoch = epoch + 1,
     runner = null, waits = not_before > $2, not_before = case when not_before > $2 then not_before else 0 end,
@@ -159,6 +160,13 @@ set state = 'queued', reason = case when not_before > $2 then 'not_before' else 
     prompt_tokens = 0, output_tokens = 0, key = case $3 when '' then key else $3 end
 where id = any($1::bigint[]) and kind = 'job' and state in ('failed', 'cancelled') and expires_at > $2
 returning id
+), forgotten as (
+    delete from job_attempt where ctid = any (array(
+        select beyond.place from again cross join lateral (
+            select ctid as place from job_attempt where job = again.id order by began_at desc, attempt desc offset $4
+        ) as beyond))
+)
+select id from again
 
 -- name: to_replay
 select * from job
@@ -183,7 +191,19 @@ with ended as (delete from job_pause where scope = $1)
 select job_unpark($1)
 
 -- name: paused
-select scope from job_pause order by scope
+select scope from job_pause where not starts_with(scope, 'acted:') order by scope
+
+-- name: acts
+-- What a tenant did lately stands beside the pauses, under scopes that pause nothing; the caller has the tenant alone.
+with clock as (select extract(epoch from clock_timestamp())::double precision as now),
+     known as (select scope, at from job_pause where starts_with(scope, 'acted:' || md5($1::text) || ':')),
+     old as (delete from job_pause where scope in (select scope from known, clock where at <= now - $2::double precision)),
+     lately as (select count(*) as acts, $2::double precision - (max(now) - min(at)) as wait_s from known, clock where at > now - $2::double precision),
+     noted as (
+    insert into job_pause (scope, at)
+    select 'acted:' || md5($1::text) || ':' || gen_random_uuid(), now from clock, lately where acts < $3::bigint
+)
+select acts, wait_s from lately
 
 -- name: mend
 select job_mend($1)
