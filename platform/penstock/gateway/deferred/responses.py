@@ -2,10 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
@@ -23,6 +23,7 @@ from penstock.gateway.deferred.access import Access
 from penstock.gateway.deferred.response_stream import HEADERS, NOTHING_SEEN, ResponseStream, StreamSlots
 from penstock.gateway.deferred.stored_responses import Found, StoredResponses
 from penstock.gateway.openai import documented
+from penstock.intake.types import Receive, Scope, Send
 
 ONE = f"{Api.RESPONSES}/{{response}}"
 CANCELS_WITHIN_S = 2.0
@@ -33,9 +34,6 @@ MOST_DIGITS = 9
 _SWITCH = {"": False, "false": False, "true": True}
 IGNORED = ("include", "include[]", "include_obfuscation")
 """Query parameters without effect: an answer has what its request included, and nothing is padded."""
-
-
-_Message = MutableMapping[str, Any]
 
 
 class Jobs(Protocol):
@@ -152,9 +150,7 @@ class _Followed(StreamingResponse):
         super().__init__(events, headers={name.decode(): value.decode() for name, value in HEADERS})
         self._slot = slot
 
-    async def __call__(
-        self, scope: _Message, receive: Callable[[], Awaitable[_Message]], send: Callable[[_Message], Awaitable[None]]
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._slot:
             await super().__call__(scope, receive, send)
 
