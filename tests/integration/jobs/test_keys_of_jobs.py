@@ -77,5 +77,5 @@ async def test_replays_have_a_bound_a_minute_and_attempts_one_of_rows(
         assert 1 <= int(refused.headers["retry-after"]) <= 60
     assert (await site.ask("POST", "/v1/jobs/replay", key="other")).json()["jobs"] == 0
     assert await site.store.paused() == frozenset()
-    await site.database.rows("update job_pause set at = at - 60")
+    await site.database.rows("update job_act set at = at - 60")
     assert (await site.ask("POST", f"{path}/replay")).status_code == 202

@@ -191,18 +191,16 @@ with ended as (delete from job_pause where scope = $1)
 select job_unpark($1)
 
 -- name: paused
-select scope from job_pause where not starts_with(scope, 'acted:') order by scope
+select scope from job_pause order by scope
 
 -- name: acts
--- What a tenant did lately stands beside the pauses, under scopes that pause nothing; the caller has the tenant alone.
 with clock as (select extract(epoch from clock_timestamp())::double precision as now),
-     known as (select scope, at from job_pause where starts_with(scope, 'acted:' || md5($1::text) || ':')),
-     old as (delete from job_pause where scope in (select scope from known, clock where at <= now - $2::double precision)),
-     lately as (select count(*) as acts, $2::double precision - (max(now) - min(at)) as wait_s from known, clock where at > now - $2::double precision),
-     noted as (
-    insert into job_pause (scope, at)
-    select 'acted:' || md5($1::text) || ':' || gen_random_uuid(), now from clock, lately where acts < $3::bigint
-)
+     old as (delete from job_act using clock where tenant = $1 and at <= now - $2::double precision),
+     lately as (
+    select count(*) as acts, $2::double precision - (max(now) - min(at)) as wait_s
+    from job_act, clock where tenant = $1 and at > now - $2::double precision
+),
+     noted as (insert into job_act (tenant, at) select $1, now from clock, lately where acts < $3::bigint)
 select acts, wait_s from lately
 
 -- name: mend

@@ -53,6 +53,7 @@ grant execute on function tell(text, text, text, text) to penstock_gateway, pens
 grant select on job_attempt, job_lane, job_pause, job_enqueued, runner to penstock_gateway, penstock_runner;
 grant select, insert, update on job to penstock_gateway, penstock_runner;
 grant insert, delete on job_pause to penstock_gateway, penstock_runner;
+grant select, insert, delete on job_act to penstock_gateway, penstock_runner;
 grant delete on job_attempt to penstock_gateway, penstock_runner, penstock_controller;
 grant select, insert, update on batch to penstock_gateway, penstock_runner;
 grant insert, update, delete on runner to penstock_runner;
