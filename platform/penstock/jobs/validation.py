@@ -3,8 +3,7 @@
 Each fault has a code, a parameter and a line. Memory holds one line and, for each accepted one, its range, version and
 cost. Large bodies are parsed in a child process, small ones here, in slices.
 
-Trade-off: prompts are not tokenised: their cost is estimated from bytes, and one that is too long for its model fails
-when it runs.
+Trade-off: prompts are not tokenised, so one that is too long for its model fails when it runs.
 """
 
 import asyncio

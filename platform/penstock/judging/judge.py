@@ -4,7 +4,7 @@ It compares the candidate's requests with similar ones of the incumbent. Missing
 gateway, an idle candidate or a lost controller neither promotes nor aborts. If the A/A check rejects, response times
 can't be judged: their findings and promotion wait; bad outcomes still count.
 
-Trade-off: a second is judged three seconds late, so that several gateways' reports of it are combined.
+Trade-off: a second is judged three seconds late.
 """
 
 import math

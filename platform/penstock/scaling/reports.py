@@ -6,8 +6,7 @@ anew count from zero. Increments of a gap are spread over it.
 Reports are not signed, so each process counts by itself: a false report under a gateway's name adds demand, and mutes
 and ends nothing.
 
-Trade-off: nothing is stored. A new leader's rates are too low for ``RATE_S``; it removes no worker for longer than
-that.
+Trade-off: a new leader's rates are too low for ``RATE_S``; it removes no worker for longer than that.
 """
 
 import math

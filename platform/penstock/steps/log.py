@@ -1,7 +1,7 @@
 """The steps of a running engine, by composition: the median of each is a point of its curve. Pure.
 
 A step's wait for a core is subtracted; after a long wait the step is left out. A composition counts from its third step
-on, so that neither a first step with its page faults nor one odd step is a point.
+on.
 
 Trade-off: a rare composition never counts.
 """

@@ -170,7 +170,8 @@ class PostgresWorld:
     async def empty(self) -> None:
         """Forget all jobs, for the next example in the same database."""
         await self.database.rows(
-            "truncate job, job_attempt, job_flow, job_lane, job_pause, job_act, job_enqueued, runner restart identity cascade"
+            "truncate job, job_attempt, job_flow, job_lane, job_pause, job_act, job_enqueued, runner"
+            " restart identity cascade"
         )
         await self.database.rows("delete from api_key")
         self.store = PostgresJobs(self.database)

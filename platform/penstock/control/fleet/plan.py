@@ -36,7 +36,7 @@ class FleetPolicy:
     """Thresholds in seconds.
 
     A worker silent for ``lease_s`` is no longer judged by its last report. One silent for ``start_timeout_s`` during
-    its start, or for ``silence_s`` later, is replaced; a process that ended is replaced at once. A silent worker that
+    its start, or for ``silence_s`` later, is replaced. A silent worker that
     served goes on until its successor is proven, for ``start_timeout_s`` at most. The ``n``-th accident within
     ``window_s`` delays the next start by ``first_wait_s * 2 ** (n - 2)``.
     """

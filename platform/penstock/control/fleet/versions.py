@@ -3,8 +3,7 @@
 A version leaves in three steps: its workers are told to drain and leave the routing table, their streams end, the host
 drops the version. A worker that scales in is drained once it is idle; then the number falls.
 
-Trade-off: a drained worker that can't be asked about its streams gets only ``silence_s``; the host grants each worker
-the drain time once more.
+Trade-off: a drained worker that can't be asked about its streams gets only ``silence_s``.
 """
 
 from collections import defaultdict

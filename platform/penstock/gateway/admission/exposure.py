@@ -1,7 +1,7 @@
 """The exposure of a budget: the money that running answers may cost beyond their holds. Pure.
 
 If all running requests together could cost more than a budget's rest, a request holds the smaller of its worst case and
-a quarter of the rest: so no caller determines the overspend, and no single request shuts out the others.
+a quarter of the rest.
 
 Trade-off: near the end fewer requests run than would probably fit, and the budget can be exceeded until requests are
 topped up or ended.

@@ -1,8 +1,7 @@
 """The limits store with its fallback: the shared store, or this gateway's share of the limits while the store is
 unavailable. A request waits for the store at most once, when the store stops answering; then ``outage`` decides each
 limit's treatment, and a loop tests whether the store is back. If it returns without its data, budgets are closed until
-they are counted from the ledger. Trade-off: while gateways return, both counts must agree, which may refuse a request
-that fits.
+they are counted from the ledger. Trade-off: while gateways return, a request that fits may be refused.
 """
 
 import asyncio

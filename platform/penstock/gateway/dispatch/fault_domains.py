@@ -5,8 +5,6 @@
 * Version: every worker is down. Requests are refused early until the first worker is up again.
 
 A worker is down only by the platform's own evidence, so no caller can shut a version.
-
-Trade-off: zones are judged by models that serve in several: one that is down everywhere is no lost zone.
 """
 
 from collections import Counter, defaultdict

@@ -2,7 +2,7 @@
 
 Large bodies are always checked against the limits first, small ones if their key was refused lately: parsing and
 tokenising costs up to a hundred times more. A pass lets a caller over its limits get a recorded answer under an
-idempotency key, which is free. If a request with a pass is refused after all, its tenant gets no passes for a while.
+idempotency key, which is free.
 """
 
 from typing import TypeVar

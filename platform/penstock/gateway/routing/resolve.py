@@ -5,8 +5,7 @@ ln(hash)`` answers, so a change of weights moves exactly the changed share. Othe
 tenant's override comes before hashing. A route's fallback takes new requests while no worker of the version may be
 asked.
 
-Trade-off: the sticky key is the session, else the end user, else the tenant, so all requests of a tenant that names
-neither go to one version.
+Trade-off: all requests of a tenant that names neither session nor end user go to one version.
 """
 
 import math

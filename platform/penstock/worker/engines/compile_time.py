@@ -1,8 +1,8 @@
 """Refuses a grammar that would take too long to compile: other requests' grammars wait for it, and nothing stops it.
 
-A grammar of 2 KB with many readings takes xgrammar 0.2 CPU seconds per token of the vocabulary, three hours in all.
-So it is compiled for some tokens of each length first, short ones before long ones, which gives the time for all. A
-compiling thread gives way to the engine's step. Written for xgrammar 0.2.
+A grammar of 2 KB with many readings takes xgrammar three hours. So it is compiled for some tokens of each length first,
+short ones before long ones, which gives the time for all. A compiling thread gives way to the engine's step. Written
+for xgrammar 0.2.
 """
 
 import os

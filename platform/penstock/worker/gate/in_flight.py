@@ -8,6 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from http import HTTPStatus
 
 import msgspec
 
@@ -28,7 +29,7 @@ from penstock.worker.meter import Meter, are_filled
 _EVENT = b"data: {"
 _STREAM = b"text/event-stream"
 _ERRORS = (b'data: {"error"', b"event: error")
-_FAILED = 500
+_FAILED = HTTPStatus.INTERNAL_SERVER_ERROR
 _KIND = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,63}")
 """Names of errors, in characters: no sentence, which may quote a prompt."""
 LAST_EVENTS: dict[str, tuple[bytes, ...]] = {

@@ -5,7 +5,7 @@ adapter keeps its slot until another has waited ``BOUND_S``; then the slot close
 requests. Of ``n`` adapters for ``s`` slots, each is served after ``n / s`` times ``BOUND_S`` plus the longest answer in
 a closing slot.
 
-Trade-off: a longer bound swaps less and leaves fewer closed slots empty, but other adapters wait longer.
+Trade-off: a longer bound swaps less, but other adapters wait longer.
 """
 
 from dataclasses import dataclass
