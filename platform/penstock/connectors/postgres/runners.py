@@ -54,17 +54,17 @@ class PostgresRunnerLife:
             self._connection = await asyncpg.connect(**self._way.named(self._name))
             if self._me is not None and not await self._connection.fetchval(_SQL["lock"], self._me):
                 raise StoreUnavailable("this runner's former connection still holds its lock")
-        if self._me is not None and await self._seen(self._connection, "confirm", self._me):
+        if self._me is not None and await self._seen(self._connection, _SQL["confirm"], self._me):
             return self._me
         # The lock comes before the row is seen: a new runner without its lock would be taken for dead.
         async with self._connection.transaction():
-            (self._me,) = await self._seen(self._connection, "begin", self._name)
+            (self._me,) = await self._seen(self._connection, _SQL["begin"], self._name)
             await self._connection.fetchval(_SQL["lock"], self._me)
         return self._me
 
     async def _seen(self, connection: asyncpg.Connection, sql: str, who: RunnerId | str) -> list[RunnerId]:
         asked_at = self._clock.monotonic()
-        rows = await connection.fetch(_SQL[sql], who)
+        rows = await connection.fetch(sql, who)
         for row in rows:
             self._clock.hear(row["seen_at"], asked_at)
         return [RunnerId(row["id"]) for row in rows]

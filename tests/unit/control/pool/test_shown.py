@@ -54,10 +54,10 @@ def test_what_is_held_and_who_is_put_to_sleep_for_what() -> None:
 
 
 def test_without_a_pool_nothing_is_shown() -> None:
-    """Nothing is held of 0 bytes, and no cause is there to rise."""
+    """Nothing is held of no bytes, and no cause is there to rise."""
     shown = Shown(0)
     shown.pool.show(60, (), (), NOW)
-    assert shown.number("penstock_pool_limit_bytes") == shown.number("penstock_pool_held_bytes") == 0.0
+    assert shown.number("penstock_pool_limit_bytes") is shown.number("penstock_pool_held_bytes") is None
     assert shown.number("penstock_pool_swaps_total", reason="pool_bytes") is None
 
 
