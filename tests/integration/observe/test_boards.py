@@ -25,6 +25,7 @@ EMPTY = {
     "penstock_degraded": "no tenant of this traffic asked to be degraded",
     "penstock_background_failures": "none fails",
     "penstock_worker_lost": "engines end here, and no worker",
+    "penstock_oldest_transaction": "no runner of jobs looks for it: tests/integration/jobs has some",
     "penstock_job": "no runner of jobs belongs to this platform: tests/integration/jobs has some",
     "penstock_webhook": "no runner of this platform sends webhooks: tests/integration/jobs has some",
     "penstock_runner_": "no runner of jobs belongs to this platform: tests/integration/jobs has some",
@@ -34,7 +35,7 @@ EMPTY = {
 }
 """Queries that have no answer on either platform, by a part of their text, with the reason."""
 OF_A_POOL = (
-    *("penstock_limits_reach", "penstock_limits_alone", "penstock_certificate_ends"),
+    *("penstock_limits_reach", "penstock_limits_gateways", "penstock_limits_alone", "penstock_certificate_ends"),
     *("penstock_rollout", "penstock_gateway_auto_choices", "penstock_adapter", "penstock_pool", "penstock_wake"),
     *("penstock_batch", "penstock_prepare", *(f'stage=~"{one}"' for one in ("adapter", "batch_wait", "prepare"))),
     *('stage=~"compute"', "penstock_safety_hold", "penstock_safety_held"),
