@@ -25,6 +25,7 @@ from penstock.connectors.postgres.jobs import PostgresJobs
 from penstock.connectors.postgres.listening import Channel
 from penstock.connectors.postgres.migrations import migrate
 from penstock.connectors.postgres.runners import PostgresRunnerLife
+from penstock.domain.clock import HeardClock
 from penstock.domain.ids import TenantId
 from penstock.domain.jobs.ids import BatchId, RunnerId
 from penstock.domain.jobs.job import End, EnqueueLimits, Job, JobState, NewJob
@@ -157,7 +158,7 @@ async def deep(bench: Bench) -> float:
 
 async def idle(bench: Bench, dsn: str) -> float:
     """Return the p99 of seconds from a submit's begin to the job in the hands of a runner that waits for news."""
-    life, news, claimed = PostgresRunnerLife(dsn, "idle"), asyncio.Event(), asyncio.Queue[float]()
+    life, news, claimed = PostgresRunnerLife(dsn, "idle", HeardClock()), asyncio.Event(), asyncio.Queue[float]()
 
     async def heard(_: object) -> None:
         news.set()
